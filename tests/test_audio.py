@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import soundfile
+
+from tfrecord_builder import audio, errors
+
+
+def tone(num_samples, sample_rate, hz=440.0, level=0.5):
+    return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
+
+
+def test_wav_at_its_own_rate_is_given_as_it_is(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000)
+    samples = audio.read_audio(path, 16000)
+    assert samples.dtype == np.float32
+    np.testing.assert_array_equal(samples, [0.0, 0.5, -1.0])
+
+
+def test_channels_are_averaged(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.array([[0.5, 0.25], [-0.5, 0.5]], np.float32), 16000, subtype="FLOAT")
+    np.testing.assert_array_equal(audio.read_audio(path, 16000), np.float32([0.375, 0.0]))
+
+
+@pytest.mark.parametrize("file_rate", [8000, 44100, 48000])
+def test_another_rate_is_resampled(tmp_path, file_rate):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, tone(file_rate, file_rate), file_rate)
+    samples = audio.read_audio(path, 16000)
+    assert samples.dtype == np.float32 and samples.shape == (16000,)
+    np.testing.assert_allclose(samples[1000:-1000], tone(16000, 16000)[1000:-1000], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, options, tolerance",
+    [
+        ("a.wav", {"subtype": "PCM_U8"}, 0.01),
+        ("a.wav", {"subtype": "PCM_24"}, 1e-4),
+        ("a.flac", {}, 1e-4),
+        ("a.ogg", {}, 0.05),
+        ("a.mp3", {}, 0.05),
+    ],
+)
+def test_formats_and_widths(tmp_path, name, options, tolerance):
+    path = str(tmp_path / name)
+    soundfile.write(path, tone(16000, 16000), 16000, **options)
+    samples = audio.read_audio(path, 16000)
+    assert samples.shape == (16000,)
+    np.testing.assert_allclose(samples[2000:-2000], tone(16000, 16000)[2000:-2000], atol=tolerance)
+
+
+def test_wav_from_a_pipe_that_does_not_know_its_length_is_read(tmp_path):
+    path = tmp_path / "a.wav"
+    soundfile.write(str(path), tone(1000, 16000), 16000)
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = b"\xff\xff\xff\xff"  # sizes of the file and of the samples
+    path.write_bytes(content)
+    assert audio.read_audio(str(path), 16000).shape == (1000,)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("a.wav", r"a.wav: audio is truncated, it has 31978 bytes of samples, expected 64000; copy"),
+        ("a.flac", r"a.flac: is no WAV, FLAC, Ogg or MP3 that can be read \(.*sync"),
+        ("a.ogg", r"a.ogg: audio is truncated, the Ogg stream has no end; copy"),
+        ("a.mp3", r"a.mp3: audio is truncated, it has \d+ samples, expected 32000; copy"),
+    ],
+)
+def test_truncated_file_is_refused(tmp_path, name, message):
+    path = tmp_path / name
+    noise = np.random.RandomState(0).uniform(-0.5, 0.5, 32000).astype(np.float32)
+    soundfile.write(str(path), noise, 16000)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(errors.UserError, match=message):
+        audio.read_audio(str(path), 16000)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "a.wav: file is empty, expected audio"),
+        (b"not audio at all\n" * 20, r"a.wav: is no WAV, FLAC, Ogg or MP3 that can be read \(Format not"),
+    ],
+)
+def test_what_is_no_audio_is_refused(tmp_path, content, message):
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match=message):
+        audio.read_audio(str(path), 16000)
+
+
+def test_no_samples_missing_file_and_directory_are_refused(tmp_path):
+    path = str(tmp_path / "a.wav")
+    with pytest.raises(errors.UserError, match="a.wav: there is no such file"):
+        audio.read_audio(path, 16000)
+    soundfile.write(path, np.zeros(0, np.int16), 16000)
+    with pytest.raises(errors.UserError, match="a.wav: audio has 0 samples"):
+        audio.read_audio(path, 16000)
+    with pytest.raises(errors.UserError, match="is a directory, expected an audio file"):
+        audio.read_audio(str(tmp_path), 16000)

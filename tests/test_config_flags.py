@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+from typing import Optional
+
+import pytest
+from absl import flags
+
+from tfrecord_builder import config_flags, errors
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
+    dropout: float = config_flags.setting(0.1, "share of units that are left out", minimum=0, maximum=0.9)
+    train_steps: Optional[int] = config_flags.setting(None, "steps; none for no limit", positive=True)
+    xla: bool = config_flags.setting(True, "compile with XLA")
+    boundary_epochs: tuple[int, ...] = config_flags.setting((5, 10), "where the rate drops", minimum=1)
+    corpus_dir: tuple[str, ...] = config_flags.setting((), "directories")
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.xla and self.optimizer == "momentum":
+            raise errors.UserError("--xla with --optimizer=momentum: cannot be compiled; pass --noxla")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    file: str
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    train: Optional[TrainConfig]
+    lengths: dict[int, int]
+    splits: dict[str, Shard]
+    shards: tuple[Shard, ...]
+    mean: tuple[float, ...]
+    note: str = ""
+
+
+def parse(*arguments, config_class=TrainConfig):
+    flag_values = flags.FlagValues()
+    config_flags.define(config_class, flag_values)
+    flag_values(["program", *arguments])
+    return config_flags.from_flags(config_class, flag_values)
+
+
+def test_without_flags_the_defaults_hold():
+    assert parse() == TrainConfig()
+
+
+def test_each_type_is_parsed():
+    config = parse(
+        "--optimizer=momentum",
+        "--dropout=0",
+        "--train_steps=300",
+        "--noxla",
+        "--boundary_epochs=1, 2,3",
+        "--corpus_dir=a,b",
+    )
+    assert config == TrainConfig("momentum", 0.0, 300, False, (1, 2, 3), ("a", "b"))
+    assert isinstance(config.dropout, float)
+
+
+def test_empty_text_is_none_and_the_empty_tuple():
+    config = parse("--train_steps=", "--boundary_epochs=")
+    assert config.train_steps is None and config.boundary_epochs == ()
+
+
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("--optimizer=sgd", "flag --optimizer=sgd: expected one of adam, momentum"),
+        ("--dropout=1", "flag --dropout=1: expected at least 0 and at most 0.9"),
+        ("--dropout=nan", "flag --dropout=nan: expected at least 0 and at most 0.9"),
+        ("--dropout=much", "flag --dropout=much: expected a number"),
+        ("--train_steps=0", "flag --train_steps=0: expected more than 0"),
+        ("--train_steps=1.5", "flag --train_steps=1.5: expected a whole number"),
+        ("--boundary_epochs=3,0", "flag --boundary_epochs=3,0: expected at least 1"),
+        ("--xla=perhaps", "flag --xla=perhaps: expected true or false"),
+    ],
+)
+def test_a_flag_that_does_not_fit_is_named_with_what_was_expected(argument, message):
+    with pytest.raises(flags.IllegalFlagValueError) as caught:
+        parse(argument)
+    assert str(caught.value) == message
+
+
+def test_code_meets_the_same_check_and_the_same_words_as_the_flag():
+    with pytest.raises(errors.UserError) as caught:
+        TrainConfig(boundary_epochs=(3, 0))
+    assert str(caught.value) == "flag --boundary_epochs=3,0: expected at least 1"
+    with pytest.raises(errors.UserError, match="flag --dropout=inf: expected at least 0"):
+        TrainConfig(dropout=float("inf"))
+
+
+def test_a_number_without_limits_must_be_finite():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        snr_db: float = config_flags.setting(0.0, "level of the noise")
+
+    with pytest.raises(errors.UserError, match="flag --snr_db=nan: expected a finite number"):
+        config_flags.validate(Config(float("nan")))
+
+
+def test_a_contradiction_names_both_flags():
+    with pytest.raises(errors.UserError, match="--xla with --optimizer=momentum"):
+        parse("--optimizer=momentum")
+
+
+def test_from_flags_checks_a_config_that_does_not_check_itself():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        depth: int = config_flags.setting(3, "layers", minimum=1)
+
+    flag_values = flags.FlagValues()
+    config_flags.define(Config, flag_values)
+    flag_values(["program"])
+    flag_values["depth"].value = 0
+    with pytest.raises(errors.UserError, match="flag --depth=0: expected at least 1"):
+        config_flags.from_flags(Config, flag_values)
+
+
+def test_two_configs_share_a_flag_in_the_same_words_only():
+    @dataclasses.dataclass(frozen=True)
+    class Same:
+        xla: bool = config_flags.setting(True, "compile with XLA")
+
+    @dataclasses.dataclass(frozen=True)
+    class Other:
+        xla: bool = config_flags.setting(False, "compile with XLA")
+
+    flag_values = flags.FlagValues()
+    config_flags.define(TrainConfig, flag_values)
+    config_flags.define(Same, flag_values)
+    with pytest.raises(flags.DuplicateFlagError, match="xla"):
+        config_flags.define(Other, flag_values)
+
+
+def test_a_field_without_setting_is_no_flag():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        hidden: int = 3
+        shown: int = config_flags.setting(4, "shown")
+
+    flag_values = flags.FlagValues()
+    config_flags.define(Config, flag_values)
+    assert "shown" in flag_values and "hidden" not in flag_values
+
+
+def test_help_of_the_program_lists_the_flags_with_choices_and_defaults():
+    program = (
+        "from tfrecord_builder import errors\n"
+        "from tests import test_config_flags\n"
+        "config = test_config_flags.TrainConfig\n"
+        "define = lambda: test_config_flags.config_flags.define(config)\n"
+        "errors.run_program(lambda argv: None, define)\n"
+    )
+    root = pathlib.Path(__file__).parents[1]
+    command = [sys.executable, "-c", program, "--help"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    shown = " ".join(done.stdout.split())
+    assert "--optimizer: update rule; one of: adam, momentum (default: 'adam')" in shown
+    assert "--[no]xla: compile with XLA (default: 'True')" in shown
+    assert "--boundary_epochs: where the rate drops (default: '5,10')" in shown
+
+
+def test_json_round_trip_keeps_types_of_keys_and_nested_configs():
+    info = Info(
+        TrainConfig(dropout=0.2), {7: 1, 12: 3}, {"dev": Shard("a", 1)}, (Shard("b", 2),), (0.5, -1.0)
+    )
+    values = config_flags.to_json_dict(info)
+    assert values["lengths"] == {"7": 1, "12": 3}
+    assert values["shards"] == [{"file": "b", "num_bytes": 2}]
+    assert config_flags.from_json_dict(Info, values) == info
+
+
+def test_json_may_leave_out_what_has_a_default_and_write_whole_floats():
+    values = {"train": None, "lengths": {}, "splits": {}, "shards": [], "mean": [1]}
+    info = config_flags.from_json_dict(Info, values)
+    assert info == Info(None, {}, {}, (), (1.0,)) and isinstance(info.mean[0], float)
+    assert config_flags.from_json_dict(TrainConfig, {"dropout": 0}) == TrainConfig(dropout=0.0)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"dropuot": 0.5}, "TrainConfig: unknown key dropuot, expected only optimizer, dropout"),
+        ({"dropout": "0.5"}, "TrainConfig.dropout: is '0.5', expected a number"),
+        ({"train_steps": True}, "TrainConfig.train_steps: is True, expected a whole number"),
+        ({"boundary_epochs": 3}, "TrainConfig.boundary_epochs: is 3, expected a list"),
+        ({"dropout": 5}, "flag --dropout=5.0: expected at least 0 and at most 0.9"),
+    ],
+)
+def test_json_that_does_not_fit_is_refused_by_name(values, message):
+    with pytest.raises(errors.UserError) as caught:
+        config_flags.from_json_dict(TrainConfig, values)
+    assert message in str(caught.value)
+
+
+def test_json_names_the_place_of_what_is_wrong_inside():
+    values = {"train": None, "lengths": {}, "splits": {}, "shards": [{"file": "b"}], "mean": []}
+    with pytest.raises(errors.UserError, match="Info.shards: key num_bytes is missing"):
+        config_flags.from_json_dict(Info, values)
+    with pytest.raises(errors.UserError, match="Info.splits: is 3, expected named values"):
+        config_flags.from_json_dict(Info, {**values, "splits": 3})
+    with pytest.raises(errors.UserError, match="Info.lengths: key 'x' is not a whole number"):
+        config_flags.from_json_dict(Info, {**values, "lengths": {"x": 3}})
+    with pytest.raises(errors.UserError, match=r"Info: is \[\], expected named values"):
+        config_flags.from_json_dict(Info, [])

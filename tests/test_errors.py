@@ -1,0 +1,79 @@
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROGRAM = """
+    import sys
+    from absl import flags
+    from tfrecord_builder import errors
+
+    def define_flags():
+        flags.DEFINE_integer("depth", 1, "how deep")
+
+    def main(argv):
+        if flags.FLAGS.depth == 2:
+            raise errors.UserError("corpus: depth is 2, expected 1; dig less.")
+        if flags.FLAGS.depth == 3:
+            raise KeyboardInterrupt
+        if flags.FLAGS.depth == 4:
+            raise ZeroDivisionError("a bug")
+        print("words", argv[1:])
+        return 7 if flags.FLAGS.depth == 7 else None
+
+    errors.run_program(main, define_flags, accepts_words="{accepts_words}" == "True")
+"""
+
+
+def run(*arguments, accepts_words=False):
+    program = textwrap.dedent(PROGRAM).replace("{accepts_words}", str(accepts_words))
+    root = pathlib.Path(__file__).parents[1]
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_main_runs_and_its_exit_code_is_kept():
+    assert run() == (0, "words []\n", "")
+    assert run("--depth=7")[0] == 7
+
+
+def test_user_error_is_one_sentence_and_exit_1():
+    assert run("--depth=2") == (1, "", "error: corpus: depth is 2, expected 1; dig less.\n")
+
+
+def test_interrupt_is_one_line_and_exit_130():
+    assert run("--depth=3") == (130, "", "interrupted\n")
+
+
+def test_bug_keeps_its_traceback():
+    code, _, stderr = run("--depth=4")
+    assert code == 1 and "Traceback" in stderr and "a bug" in stderr
+
+
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("--dephts=1", "error: Unknown command line flag 'dephts'. Did you mean: depth ?; see --help\n"),
+        ("--depth", "error: Missing value for flag --depth; see --help\n"),
+    ],
+)
+def test_wrong_flag_is_one_sentence_and_exit_1(argument, message):
+    assert run(argument) == (1, "", message)
+
+
+def test_missing_flagfile_is_named():
+    code, _, stderr = run("--flagfile=nowhere.flags")
+    assert code == 1
+    assert stderr.startswith("error: Unable to open flagfile:") and "'nowhere.flags'" in stderr
+
+
+def test_leftover_words_are_refused_unless_the_program_takes_them():
+    code, _, stderr = run("--depth=1", "False")
+    assert (code, stderr) == (
+        1,
+        "error: command line: 'False' is no flag; write --flag=value, --switch or --noswitch\n",
+    )
+    assert run("a.wav", accepts_words=True) == (0, "words ['a.wav']\n", "")

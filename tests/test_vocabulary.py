@@ -1,0 +1,85 @@
+import hashlib
+
+import pytest
+
+from tfrecord_builder import errors, vocabulary
+
+
+def test_build_sorts_the_tokens_behind_unknown():
+    vocab = vocabulary.Vocabulary.build([["ma3", "ba1"], ["ba1", "<unk>"]])
+    assert vocab.tokens == ("<unk>", "ba1", "ma3")
+    assert vocab.size == 3
+
+
+def test_blank_is_the_last_class():
+    vocab = vocabulary.Vocabulary(["<unk>", "a", "b"])
+    assert (vocab.unknown_id, vocab.blank_id, vocab.num_classes) == (0, 3, 4)
+
+
+def test_encode_and_decode():
+    vocab = vocabulary.Vocabulary(["<unk>", "a", "b"])
+    assert vocab.encode(["b", "a", "c"]) == [2, 1, 0]
+    assert vocab.decode([2, 1, 0]) == ["b", "a", "<unk>"]
+    assert vocab.count_unknown(["b", "c", "c"]) == 2
+
+
+@pytest.mark.parametrize("index", [3, -1])
+def test_decode_refuses_what_is_no_token(index):
+    with pytest.raises(IndexError, match="id .*expected 0 to 2"):
+        vocabulary.Vocabulary(["<unk>", "a", "b"]).decode([index])
+
+
+def test_file_has_a_token_a_line_and_its_hash(tmp_path):
+    vocab = vocabulary.Vocabulary(["<unk>", "你", "<space>"])
+    path = tmp_path / "tokens.txt"
+    vocab.save(str(path))
+    assert path.read_bytes() == "<unk>\n你\n<space>\n".encode()
+    assert vocab.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    loaded = vocabulary.Vocabulary.load(str(path))
+    assert (loaded.tokens, loaded.sha256) == (vocab.tokens, vocab.sha256)
+    assert [file.name for file in tmp_path.iterdir()] == ["tokens.txt"]
+
+
+@pytest.mark.parametrize(
+    "tokens, message",
+    [
+        ([], "first token is '', expected <unk>"),
+        (["a", "<unk>"], "first token is 'a', expected <unk>"),
+        (["<unk>", "a", "a"], "line 3: 'a' is there twice"),
+        (["<unk>", "", "a"], "line 2: token is '', expected no white space"),
+        (["<unk>", "a\r"], "line 2: token is 'a\\r', expected no white space"),
+        (["<unk>", "a\u3000b"], "expected no white space"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(tokens, message):
+    with pytest.raises(errors.UserError) as caught:
+        vocabulary.Vocabulary(tokens)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is there twice"),
+        (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
+        (b"<unk>\n\xff\n", "tokens.txt: byte 6 is not UTF-8"),
+    ],
+)
+def test_load_names_the_file(tmp_path, content, message):
+    path = tmp_path / "tokens.txt"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError) as caught:
+        vocabulary.Vocabulary.load(str(path))
+    assert message in str(caught.value)
+
+
+def test_load_of_a_missing_file(tmp_path):
+    with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary cannot be read, No such file"):
+        vocabulary.Vocabulary.load(str(tmp_path / "nowhere.txt"))
+
+
+def test_join_tokens():
+    assert vocabulary.join_tokens(["ni3", "hao3"], "syllable") == "ni3 hao3"
+    assert vocabulary.join_tokens(["a", "<space>", "b"], "character") == "a b"
+    with pytest.raises(ValueError, match="unit is 'word', expected syllable or character"):
+        vocabulary.join_tokens([], "word")

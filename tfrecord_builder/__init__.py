@@ -1,0 +1,1 @@
+"""Corpus to spectrogram and label TFRecords; knows no model."""

@@ -1,0 +1,131 @@
+"""What a data directory holds: `dataset_info.json` describes the data beside it, so that no flag must.
+
+It comes last: a directory without it is not a whole dataset.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Optional
+
+from tfrecord_builder import config_flags, errors, frontend
+
+INFO_FILE = "dataset_info.json"
+TOKENS_FILE = "tokens.txt"
+CHARACTERS_FILE = "characters.txt"
+READINGS_FILE = "readings.tsv"
+REJECTED_FILE = "rejected.tsv"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardInfo:
+    """One TFRecord file: its name in the data directory, records, bytes and hex digest."""
+
+    file: str
+    num_records: int
+    num_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitInfo:
+    """One split. frame_lengths and token_lengths map a length to the number of utterances that have it."""
+
+    num_utterances: int
+    num_speakers: int
+    seconds: float
+    num_tokens: int
+    num_characters: int
+    unknown_tokens: int
+    unknown_characters: int
+    frame_lengths: dict[int, int]
+    token_lengths: dict[int, int]
+    shards: tuple[ShardInfo, ...]
+
+    @property
+    def hours(self) -> float:
+        return self.seconds / 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetInfo:
+    """A data directory.
+
+    Attributes:
+      frontend: how the features were made; None for text alone.
+      fbank_dtype: how they are stored, "float16" or "float32".
+      unit: what a token is, "syllable" or "character".
+      tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
+      feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
+      splits: name to SplitInfo.
+      num_rejected: utterances left out, all splits together.
+    """
+
+    frontend: Optional[frontend.FrontendConfig]
+    fbank_dtype: str
+    unit: str
+    tokens_sha256: str
+    characters_sha256: str
+    readings_sha256: str
+    feature_mean: tuple[float, ...]
+    feature_stddev: tuple[float, ...]
+    splits: dict[str, SplitInfo]
+    num_rejected: int
+
+    def save(self, data_dir: str) -> None:
+        """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""
+        path = os.path.join(data_dir, INFO_FILE)
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            json.dump(config_flags.to_json_dict(self), file, ensure_ascii=False, indent=1)
+            file.write("\n")
+        os.replace(f"{path}.tmp", path)
+
+    @classmethod
+    def load(cls, data_dir: str) -> DatasetInfo:
+        """Reads dataset_info.json.
+
+        Raises:
+          errors.UserError: the directory or the file is missing, or the file is not whole.
+        """
+        path = os.path.join(data_dir, INFO_FILE)
+        if not os.path.isdir(data_dir):
+            raise errors.UserError(f"{data_dir}: there is no such data directory; build it first")
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = json.load(file)
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{data_dir}: {INFO_FILE} is missing, so the data is not whole; run the build to its end"
+            ) from None
+        except ValueError as error:
+            raise errors.UserError(f"{path}: is not whole JSON ({error}); build the data again") from error
+        try:
+            return config_flags.from_json_dict(cls, values)
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error
+
+    def shard_paths(self, data_dir: str, split: str) -> list[str]:
+        """Gives the paths of a split's shards, each of them there and as long as it was written.
+
+        Raises:
+          errors.UserError: there is no such split, or a shard is missing or has another size.
+        """
+        if split not in self.splits:
+            raise errors.UserError(
+                f"{data_dir}: split {split!r} is not there, expected one of {', '.join(sorted(self.splits))}"
+            )
+        return [_check_shard(data_dir, shard) for shard in self.splits[split].shards]
+
+
+def _check_shard(data_dir: str, shard: ShardInfo) -> str:
+    path = os.path.join(data_dir, shard.file)
+    if not os.path.isfile(path):
+        raise errors.UserError(f"{path}: shard is missing; build the data again")
+    num_bytes = os.path.getsize(path)
+    if num_bytes != shard.num_bytes:
+        raise errors.UserError(
+            f"{path}: shard has {num_bytes} bytes, expected {shard.num_bytes}; copy or build the data again"
+        )
+    return path

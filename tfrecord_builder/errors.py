@@ -1,0 +1,61 @@
+"""What a user can mend (UserError), and how every program turns it into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from absl import app, flags
+
+
+class UserError(ValueError):
+    """What a user can mend; programs print it as one sentence and exit 1.
+
+    The form is `<where>: <what> is <got>, expected <want>; <what to do>`.
+    """
+
+
+def run_program(
+    main: Callable[[list[str]], object], define_flags: Callable[[], object], accepts_words: bool = False
+) -> None:
+    """Defines the flags, parses the command line, runs main(argv) and exits.
+
+    A UserError, a wrong flag or a leftover word is one line on standard error and exit code 1; Ctrl-C is one
+    line and 130. Everything else is a bug and keeps its traceback.
+
+    Args:
+      main: takes argv (program name first); an int that it returns is the exit code.
+      define_flags: called once before the command line is parsed.
+      accepts_words: whether words that are no flags (FILE...) may follow; else they are refused, because
+        `--use_x False` would leave `False` behind unnoticed.
+    """
+    define_flags()
+
+    def guarded(argv: list[str]) -> object:
+        try:
+            if len(argv) > 1 and not accepts_words:
+                words = " ".join(argv[1:])
+                raise UserError(
+                    f"command line: {words!r} is no flag; write --flag=value, --switch or --noswitch"
+                )
+            return main(argv)
+        except UserError as error:
+            return _complain(f"error: {error}", 1)
+        except KeyboardInterrupt:
+            return _complain("interrupted", 130)
+
+    app.run(guarded, flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        message = str(error).removeprefix("ERROR:: ")  # absl's own, before a flagfile that is not there
+        sys.exit(_complain(f"error: {message}; see --help", 1))
+
+
+def _complain(message: str, exit_code: int) -> int:
+    sys.stdout.flush()
+    print(message, file=sys.stderr)
+    return exit_code

@@ -1,0 +1,136 @@
+"""Waveform to features in core TensorFlow ops: the one extractor of the builder and of the exported model.
+
+`log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
+dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window. A frame depends only on the samples under
+its window, so padding behind a waveform adds frames and changes none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Union
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecord_builder import config_flags, errors
+
+INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram count amplitude in 16-bit steps
+PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
+LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
+POVEY_POWER = 0.85  # feature-window.cc, "povey"
+ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
+
+IntOrTensor = Union[int, np.ndarray, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class FrontendConfig:
+    """What the features are; a model and its data must agree on all of it."""
+
+    frontend: str = config_flags.setting(
+        "log_mel", "acoustic features", choices=("log_mel", "log_spectrogram")
+    )
+    sample_rate: int = config_flags.setting(
+        16000, "samples a second; audio of another rate is resampled", minimum=4000, maximum=96000
+    )
+    num_mel_bins: int = config_flags.setting(80, "features a frame of log_mel", minimum=4, maximum=256)
+    window_ms: float = config_flags.setting(25.0, "length of a frame's window in ms", minimum=5, maximum=200)
+    hop_ms: float = config_flags.setting(10.0, "from one frame to the next in ms", minimum=1, maximum=100)
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.frontend == "log_mel" and not mel_weights(self).any(axis=0).all():
+            raise errors.UserError(
+                f"--num_mel_bins={self.num_mel_bins} with --sample_rate={self.sample_rate} and "
+                f"--window_ms={self.window_ms:g}: some bins fall between the FFT's frequencies; take fewer"
+            )
+
+    @property
+    def window_samples(self) -> int:
+        return int(self.sample_rate * 0.001 * self.window_ms)
+
+    @property
+    def hop_samples(self) -> int:
+        return int(self.sample_rate * 0.001 * self.hop_ms)
+
+    @property
+    def num_bins(self) -> int:
+        """Features a frame: num_mel_bins, or half the window for log_spectrogram."""
+        return self.num_mel_bins if self.frontend == "log_mel" else self.window_samples // 2
+
+
+def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
+    """Counts the windows that lie wholly inside a waveform (Kaldi's snip_edges); 0 where none does."""
+    count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
+    return _at_least_zero(count)
+
+
+def num_subsampled_frames(num_frames: IntOrTensor, factor: int = 4) -> IntOrTensor:
+    """Counts the frames that an encoder gives for num_frames: ceil(num_frames / factor)."""
+    return (num_frames + (factor - 1)) // factor
+
+
+def extract(waveform: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
+    """Computes the features of waveforms.
+
+    Args:
+      waveform: float32 [..., num_samples] in [-1, 1], at config.sample_rate.
+
+    Returns:
+      float32 [..., num_frames, num_bins]; frames over padding hold features of silence.
+    """
+    with tf.name_scope(config.frontend):
+        frames = tf.signal.frame(waveform * INT16_SCALE, config.window_samples, config.hop_samples)
+        return {"log_mel": _log_mel, "log_spectrogram": _log_spectrogram}[config.frontend](frames, config)
+
+
+def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
+    frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
+    previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first
+    frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
+    # tf.signal.rfft pads by itself, but fails where there is no frame.
+    padding = _fft_length(config.window_samples) - config.window_samples
+    frames = tf.pad(
+        frames, [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
+    )  # [..., num_frames, fft_length]
+    spectrum = tf.signal.rfft(frames)  # [..., num_frames, fft_length / 2 + 1]
+    power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+    energies = tf.tensordot(power, mel_weights(config), axes=1)  # [..., num_frames, num_mel_bins]
+    return tf.math.log(tf.maximum(energies, ENERGY_FLOOR))
+
+
+def _log_spectrogram(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
+    window = np.hamming(config.window_samples).astype(np.float32)
+    magnitudes = tf.abs(tf.signal.rfft(frames * window))  # [..., num_frames, window_samples / 2 + 1]
+    return tf.math.log1p(magnitudes[..., : config.num_bins])
+
+
+def mel_weights(config: FrontendConfig) -> np.ndarray:
+    """Gives the triangles of mel-computations.cc as float32 [fft_length / 2 + 1, num_mel_bins]."""
+    fft_length = _fft_length(config.window_samples)
+    nyquist_hz = config.sample_rate / 2
+    edges = np.linspace(_hz_to_mel(LOW_HZ), _hz_to_mel(nyquist_hz), config.num_mel_bins + 2)
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    mel = _hz_to_mel(np.arange(fft_length // 2) * config.sample_rate / fft_length)[:, np.newaxis]
+    weights = np.maximum(0, np.minimum((mel - left) / (center - left), (right - mel) / (right - center)))
+    return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)  # Kaldi leaves out the Nyquist bin
+
+
+def _hz_to_mel(hz: np.ndarray) -> np.ndarray:
+    return 1127.0 * np.log1p(np.asarray(hz, np.float64) / 700.0)  # mel-computations.h, MelScale
+
+
+def _fft_length(window_samples: int) -> int:
+    return 1 << (window_samples - 1).bit_length()  # round_to_power_of_two
+
+
+def _povey_window(window_samples: int) -> np.ndarray:
+    phase = 2 * np.pi * np.arange(window_samples) / (window_samples - 1)
+    return np.power(0.5 - 0.5 * np.cos(phase), POVEY_POWER).astype(np.float32)
+
+
+def _at_least_zero(count: IntOrTensor) -> IntOrTensor:
+    if isinstance(count, int):
+        return max(count, 0)
+    return tf.maximum(count, 0) if tf.is_tensor(count) else np.maximum(count, 0)

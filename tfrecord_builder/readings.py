@@ -1,0 +1,74 @@
+"""Which characters may stand for which syllable: `readings.tsv`, lines `syllable<TAB>characters`, sorted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfrecord_builder import errors, vocabulary
+
+
+class Readings:
+    """A frozen map from a syllable to the characters that may be written for it.
+
+    Attributes:
+      pairs: dict of syllable to a string of distinct characters, both sorted.
+      sha256: hex digest of the bytes that `save` writes.
+    """
+
+    def __init__(self, pairs: Mapping[str, str]):
+        self.pairs = {syllable: "".join(sorted(set(pairs[syllable]))) for syllable in sorted(pairs)}
+        self.sha256 = hashlib.sha256(self._to_bytes()).hexdigest()
+
+    @classmethod
+    def load(cls, path: str) -> Readings:
+        """Reads what `save` wrote.
+
+        Raises:
+          errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
+        """
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                lines = file.read().split("\n")
+        except OSError as error:
+            raise errors.UserError(f"{path}: readings cannot be read, {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise errors.UserError(f"{path}: byte {error.start} is not UTF-8") from error
+        pairs = {}
+        for number, line in enumerate(lines, start=1):
+            syllable, tab, characters = line.partition("\t")
+            if line and not (syllable and tab and characters):
+                raise errors.UserError(f"{path}: line {number} is {line!r}, expected syllable<TAB>characters")
+            if line:
+                pairs[syllable] = characters
+        return cls(pairs)
+
+    def save(self, path: str) -> None:
+        """Writes the file, to a temporary name first."""
+        with open(f"{path}.tmp", "wb") as file:
+            file.write(self._to_bytes())
+        os.replace(f"{path}.tmp", path)
+
+    def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
+        """Tells which character may be written for which token.
+
+        The token <unk> may be any character. The character <unk> may be written for a known token only where
+        no other character of the vocabulary fits; so no row is without a choice.
+
+        Returns:
+          bool [tokens.size, characters.size].
+        """
+        allowed = np.zeros([tokens.size, characters.size], bool)
+        for row, token in enumerate(tokens.tokens):
+            allowed[row, characters.encode(self.pairs.get(token, ""))] = True
+        allowed[:, characters.unknown_id] = False
+        allowed[~allowed.any(axis=1), characters.unknown_id] = True
+        allowed[tokens.unknown_id] = True
+        return allowed
+
+    def _to_bytes(self) -> bytes:
+        lines = [f"{syllable}\t{characters}\n" for syllable, characters in self.pairs.items()]
+        return "".join(lines).encode("utf-8")

@@ -1,0 +1,114 @@
+"""Tokens <-> ids. The file is UTF-8, a token a line, <unk> first; the CTC blank is the class behind them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+
+from tfrecord_builder import errors
+
+UNKNOWN = "<unk>"
+SPACE = "<space>"  # a blank inside a transcript
+
+
+class Vocabulary:
+    """A frozen list of tokens.
+
+    Attributes:
+      tokens: tuple of str; the id of a token is its place.
+      size: number of tokens, without the blank.
+      unknown_id: 0, the id of every token that is not in the list.
+      blank_id: the last class, `size`; it is no token.
+      num_classes: `size` + 1.
+      sha256: hex digest of the bytes that `save` writes.
+    """
+
+    unknown_id = 0
+
+    def __init__(self, tokens: Sequence[str]):
+        """Raises errors.UserError: <unk> is not first, or a token is empty, repeated or has white space."""
+        self.tokens = tuple(tokens)
+        _check_tokens(self.tokens)
+        self.size = len(self.tokens)
+        self.blank_id = self.size
+        self.num_classes = self.size + 1
+        self.sha256 = hashlib.sha256(self._to_bytes()).hexdigest()
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+
+    @classmethod
+    def build(cls, token_sequences: Iterable[Iterable[str]]) -> Vocabulary:
+        """Makes the vocabulary of all tokens that occur, sorted, <unk> first."""
+        seen = {token for tokens in token_sequences for token in tokens}
+        return cls([UNKNOWN, *sorted(seen - {UNKNOWN})])
+
+    @classmethod
+    def load(cls, path: str) -> Vocabulary:
+        """Reads what `save` wrote.
+
+        Raises:
+          errors.UserError: the file is missing, is not UTF-8, or holds no vocabulary.
+        """
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                lines = file.read().removesuffix("\n").split("\n")
+        except OSError as error:
+            raise errors.UserError(f"{path}: vocabulary cannot be read, {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise errors.UserError(f"{path}: byte {error.start} is not UTF-8, expected tokens") from error
+        try:
+            return cls(lines)
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error
+
+    def save(self, path: str) -> None:
+        """Writes one token a line, to a temporary name first."""
+        temporary = f"{path}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(self._to_bytes())
+        os.replace(temporary, path)
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Gives the ids of tokens, 0 for those that are not in the list."""
+        return [self._ids.get(token, self.unknown_id) for token in tokens]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Gives the tokens of ids; raises IndexError for what is none, as the blank or padding."""
+        return [self._token(index) for index in ids]
+
+    def count_unknown(self, tokens: Iterable[str]) -> int:
+        """Counts the tokens that are not in the list."""
+        return sum(token not in self._ids for token in tokens)
+
+    def _token(self, index: int) -> str:
+        if not 0 <= index < self.size:
+            raise IndexError(f"id is {index}, expected 0 to {self.size - 1}")
+        return self.tokens[index]
+
+    def _to_bytes(self) -> bytes:
+        return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
+
+
+def join_tokens(tokens: Iterable[str], unit: str) -> str:
+    """Writes tokens as people do: syllables with blanks between them, characters without.
+
+    Raises:
+      ValueError: the unit is neither "syllable" nor "character".
+    """
+    if unit == "syllable":
+        return " ".join(tokens)
+    if unit == "character":
+        return "".join(" " if token == SPACE else token for token in tokens)
+    raise ValueError(f"unit is {unit!r}, expected syllable or character")
+
+
+def _check_tokens(tokens: tuple[str, ...]) -> None:
+    if not tokens or tokens[0] != UNKNOWN:
+        raise errors.UserError(f"first token is {tokens[0] if tokens else ''!r}, expected {UNKNOWN}")
+    seen = set()
+    for line, token in enumerate(tokens, start=1):
+        if not token or any(character.isspace() for character in token):
+            raise errors.UserError(f"line {line}: token is {token!r}, expected no white space; remove it")
+        if token in seen:
+            raise errors.UserError(f"line {line}: {token!r} is there twice, expected once; remove one")
+        seen.add(token)
