@@ -1,0 +1,65 @@
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import small_corpora
+
+from tfrecord_builder import builder, dataset_info, frontend, shard, writer
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _command(*arguments):
+    return [sys.executable, "-m", "tfrecord_builder.build", *arguments]
+
+
+def _run(*arguments):
+    return subprocess.run(_command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_a_mistake_is_one_sentence():
+    done = _run("--corpus=manifest", "--corpus_dir=nowhere", "--output_dir=out")
+    assert done.returncode == 1
+    assert "error: --corpus_dir: there is no directory nowhere" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 60, 4)
+    flagfile = small_corpora.write_text(tmp_path / "build.flags", "--corpus=manifest\n--num_shards=12\n")
+    arguments = [f"--flagfile={flagfile}", f"--corpus_dir={corpus_dir}"]
+    killed, straight = tmp_path / "killed", tmp_path / "straight"
+
+    process = subprocess.Popen(_command(*arguments, f"--output_dir={killed}", "--num_workers=1"), cwd=ROOT)
+    deadline = time.monotonic() + 120
+    while not (finished := glob.glob(f"{killed}/.build/*.tfrecord.json")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert finished
+    inodes = {
+        os.path.basename(path)[: -len(".json")]: os.stat(path[: -len(".json")]).st_ino for path in finished
+    }
+
+    again = _run(*arguments, f"--output_dir={killed}", "--num_workers=2")
+    assert again.returncode == 0, again.stderr
+    assert "train: 60 utterances, 0.01 hours, 2 speakers, 168 tokens (0 unknown), 168 char" in again.stdout
+    assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
+
+    config = builder.BuildConfig(
+        corpus_dir=(corpus_dir,), output_dir=str(straight), num_shards=12, num_workers=1
+    )
+    monkeypatch.setattr(writer, "_run_workers", _work_here)
+    builder.build(config, frontend.FrontendConfig())
+    names = sorted(os.listdir(straight))
+    assert dataset_info.INFO_FILE in names
+    assert sorted(os.listdir(killed)) == names
+    for name in names:
+        assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
+
+
+def _work_here(waiting, settings, directory, num_workers):
+    return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)

@@ -1,0 +1,328 @@
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import small_corpora
+import tensorflow as tf
+
+from tfrecord_builder import (
+    builder,
+    dataset_info,
+    errors,
+    frontend,
+    readings,
+    schema,
+    shard,
+    vocabulary,
+    writer,
+)
+
+
+@pytest.fixture(autouse=True)
+def work_in_this_process(monkeypatch):
+    """The worker processes have tests of their own; starting them takes seconds."""
+
+    def work_here(waiting, settings, directory, num_workers):
+        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
+
+    monkeypatch.setattr(writer, "_run_workers", work_here)
+
+
+def _build(corpus_dir, output_dir, **options):
+    corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
+    config = builder.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
+    return builder.build(config, frontend.FrontendConfig())
+
+
+def _rejected(output_dir):
+    lines = (output_dir / "rejected.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "utterance_id\tsplit\treason"
+    return [tuple(line.split("\t")) for line in lines[1:]]
+
+
+def _records(data_dir, split, **options):
+    paths = dataset_info.DatasetInfo.load(str(data_dir)).shard_paths(str(data_dir), split)
+    return list(schema.parse_examples(tf.data.TFRecordDataset(paths), **options).as_numpy_iterator())
+
+
+def test_manifest_to_data_directory(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", num_shards=2)
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "characters.txt",
+        "dataset_info.json",
+        "dev-00000-of-00002.tfrecord",
+        "dev-00001-of-00002.tfrecord",
+        "readings.tsv",
+        "rejected.tsv",
+        "tokens.txt",
+        "train-00000-of-00002.tfrecord",
+        "train-00001-of-00002.tfrecord",
+    ]
+    assert dataset_info.DatasetInfo.load(str(tmp_path / "out")) == info
+    train = info.splits["train"]
+    assert (train.num_utterances, train.num_speakers, train.seconds) == (6, 2, 3.0)
+    assert (train.frame_lengths, train.token_lengths) == ({48: 6}, {2: 5, 6: 1})
+    assert (train.unknown_tokens, info.splits["dev"].num_utterances, info.num_rejected) == (0, 2, 0)
+    assert _rejected(tmp_path / "out") == []
+
+
+def test_statistics_are_those_of_the_training_frames(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", num_shards=3)
+    frames = np.concatenate([record["fbank"] for record in _records(tmp_path / "out", "train", num_bins=80)])
+    np.testing.assert_allclose(info.feature_mean, frames.astype(np.float64).mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(info.feature_stddev, frames.astype(np.float64).std(axis=0), rtol=1e-6)
+
+
+def test_files_have_the_hashes_that_the_info_says(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out")
+    path = str(tmp_path / "out") + os.sep
+    assert vocabulary.Vocabulary.load(path + "tokens.txt").sha256 == info.tokens_sha256
+    assert vocabulary.Vocabulary.load(path + "characters.txt").sha256 == info.characters_sha256
+    assert readings.Readings.load(path + "readings.tsv").sha256 == info.readings_sha256
+    for split in info.splits.values():
+        for part in split.shards:
+            with open(path + part.file, "rb") as file:
+                assert hashlib.sha256(file.read()).hexdigest() == part.sha256
+
+
+def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):
+    lines = ["id\taudio\ttext\tpinyin\tsplit", "u1\ta.wav\t绿\tlü4\ttrain", "u2\ta.wav\t绿红\t\tdev"]
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines))
+    info = _build(tmp_path / "in", tmp_path / "out")
+    assert vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens == ("<unk>", "lv4")
+    dev = info.splits["dev"]
+    assert (dev.num_tokens, dev.unknown_tokens, dev.num_characters, dev.unknown_characters) == (2, 1, 2, 1)
+    (record,) = _records(tmp_path / "out", "dev")
+    assert record["pronunciation"] == b"lv4 hong2"
+    assert record["token_ids"].tolist() == [1, 0]
+
+
+def test_text(tmp_path):
+    info = _build(small_corpora.make_text_corpus(tmp_path / "news"), tmp_path / "out", corpus="text")
+    assert (info.frontend, info.feature_mean, info.splits["train"].seconds) == (None, (), 0.0)
+    assert info.splits["train"].token_lengths == {1: 1, 2: 2}
+    (record,) = _records(tmp_path / "out", "dev")
+    assert (record["utterance_id"], record["speaker"]) == (b"news-dev-2", b"news")
+    assert record["transcript"].decode() == "你谢"
+    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
+    assert pairs["hao3"] == "好" and pairs["xie5"] == "谢"
+
+
+def test_text_rows_that_do_not_pair_are_rejected(tmp_path):
+    rows = "hanzi\tpinyin\n你好\tni3 hao3\n花儿\thuar1\n你\tni3 hao3\n\thao3\n，。\t\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=1.0)
+    assert _rejected(tmp_path / "out") == [
+        ("in-train-3", "train", "hanzi and pinyin differ in number"),
+        ("in-train-4", "train", "hanzi and pinyin differ in number"),
+        ("in-train-5", "train", "hanzi and pinyin differ in number"),
+        ("in-train-6", "train", "no transcript"),
+    ]
+
+
+def _make_broken_corpus(directory):
+    """One good recording and one for every reason to reject."""
+    samples = small_corpora.tone(0.5)
+    infinite = samples.copy()
+    infinite[5] = np.inf
+    audio = directory / "audio"
+    for name in ("good", "mute", "long", "cut"):
+        small_corpora.write_audio(audio / f"{name}.wav", samples)
+    small_corpora.write_audio(audio / "long.wav", small_corpora.tone(1.1))
+    small_corpora.write_audio(audio / "nan.wav", infinite, subtype="FLOAT")
+    small_corpora.write_audio(audio / "silent.wav", np.zeros(8000))
+    small_corpora.write_audio(audio / "short.wav", small_corpora.tone(0.05))
+    small_corpora.write_text(audio / "text.wav", "no sound")
+    small_corpora.write_text(audio / "empty.wav", "")
+    (audio / "cut.wav").write_bytes((audio / "cut.wav").read_bytes()[:5000])
+    names = ["good", "mute", "long", "cut", "nan", "silent", "short", "text", "empty", "none"]
+    lines = [f"{name}\taudio/{name}.wav\t{'' if name == 'mute' else '你好'}\ttrain" for name in names]
+    small_corpora.write_text(directory / "manifest.tsv", "\n".join(["id\taudio\ttext\tsplit", *lines]))
+    return directory
+
+
+def test_every_reason_is_counted_and_none_is_fatal(tmp_path):
+    corpus_dir = _make_broken_corpus(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", max_rejected=0.9, max_seconds=1.0, num_shards=1)
+    assert dict((name, reason) for name, _, reason in _rejected(tmp_path / "out")) == {
+        "mute": "no transcript",
+        "long": "longer than --max_seconds",
+        "cut": "truncated audio",
+        "nan": "NaN or infinite samples",
+        "silent": "silent audio",
+        "short": "too short for its labels",
+        "text": "unreadable audio",
+        "empty": "empty audio",
+        "none": "no such audio file",
+    }
+    assert info.num_rejected == 9
+    assert [record["utterance_id"] for record in _records(tmp_path / "out", "train")] == [b"good"]
+
+
+def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
+    corpus_dir = _make_broken_corpus(tmp_path / "in")
+    for name in ("text", "silent"):  # so that one reason is the most frequent
+        small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
+    message = (
+        r"--max_rejected: 9 of 10 utterances are rejected, expected at most 89.0%: empty audio \(3\), "
+        r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, mend the corpus or raise --max_rejected"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", max_rejected=0.89, max_seconds=1.0)
+    assert len(_rejected(tmp_path / "out")) == 9
+    staged = tmp_path / "out" / ".build" / "train-00000-of-00009.tfrecord"
+    assert staged.exists()
+    before = staged.stat().st_ino
+    _build(corpus_dir, tmp_path / "out", max_rejected=0.9, max_seconds=1.0)
+    assert (tmp_path / "out" / staged.name).stat().st_ino == before
+    assert len(_rejected(tmp_path / "out")) == 9
+
+
+def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, monkeypatch):
+    small_corpora.write_text(
+        tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t\nu2\tb.wav\t你\n"
+    )
+    monkeypatch.setattr(writer, "_run_workers", None)
+    with pytest.raises(errors.UserError, match=r"1 of 2 .* at most 5.0%: no transcript \(1\)"):
+        _build(tmp_path / "in", tmp_path / "out")
+    assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
+
+
+def test_a_failed_build_can_be_called_again(tmp_path):
+    manifest_file = tmp_path / "in" / "manifest.tsv"
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t\n")
+    with pytest.raises(errors.UserError, match="1 of 1 utterances are rejected"):
+        _build(tmp_path / "in", tmp_path / "out")
+    small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t你\n")
+    assert _build(tmp_path / "in", tmp_path / "out").splits["train"].num_utterances == 1
+
+
+def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatch):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    _build(corpus_dir, tmp_path / "straight", num_shards=3)
+    run = writer._run_workers
+
+    def stop_after_two(*args):
+        results = run(*args)
+        yield next(results)
+        yield next(results)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "_run_workers", stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        _build(corpus_dir, tmp_path / "out", num_shards=3)
+    assert os.listdir(tmp_path / "out") == [".build"]
+
+    written = []
+    monkeypatch.setattr(
+        writer, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+    )
+    with pytest.raises(errors.UserError, match="of another corpus or other flags.*--overwrite"):
+        _build(corpus_dir, tmp_path / "out", num_shards=4)
+    _build(corpus_dir, tmp_path / "out", num_shards=3)
+    assert len(written) == 5 - 2  # of three training and two dev shards
+    names = sorted(os.listdir(tmp_path / "straight"))
+    assert sorted(os.listdir(tmp_path / "out")) == names
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+
+
+def test_overwrite_replaces(tmp_path):
+    first = small_corpora.make_manifest_corpus(tmp_path / "one")
+    second = small_corpora.make_manifest_corpus(tmp_path / "two", 3, 1, prefix="v")
+    _build(first, tmp_path / "out", num_shards=4)
+    with pytest.raises(errors.UserError, match="holds a finished build.*--overwrite"):
+        _build(second, tmp_path / "out")
+    info = _build(second, tmp_path / "out", num_shards=1, overwrite=True)
+    assert info.splits["train"].num_utterances == 3
+    shards = [name for name in os.listdir(tmp_path / "out") if name.endswith(".tfrecord")]
+    assert sorted(shards) == ["dev-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord"]
+
+
+def test_frozen_vocabularies(tmp_path):
+    first = _build(small_corpora.make_text_corpus(tmp_path / "news"), tmp_path / "text", corpus="text")
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    both = _build(corpus_dir, tmp_path / "all", vocabulary_dir=str(tmp_path / "text"))
+    assert (both.tokens_sha256, both.characters_sha256, both.readings_sha256) == (
+        first.tokens_sha256,
+        first.characters_sha256,
+        first.readings_sha256,
+    )
+    assert both.splits["train"].unknown_tokens == 2 + 5 + 2 + 2  # 一下 twice, 今天天气很, 北京
+    one = _build(corpus_dir, tmp_path / "tokens", vocabulary=str(tmp_path / "text" / "tokens.txt"))
+    assert one.tokens_sha256 == first.tokens_sha256
+    assert one.splits["train"].unknown_characters == 0
+
+
+def test_test_split_alone_needs_a_frozen_vocabulary(tmp_path):
+    small_corpora.write_text(tmp_path / "news" / "test.tsv", "hanzi\tpinyin\n你好\tni3 hao3\n")
+    with pytest.raises(errors.UserError, match="no usable train split.*--vocabulary_dir"):
+        _build(tmp_path / "news", tmp_path / "out", corpus="text")
+    _build(small_corpora.make_text_corpus(tmp_path / "old"), tmp_path / "text", corpus="text")
+    info = _build(tmp_path / "news", tmp_path / "out", corpus="text", vocabulary_dir=str(tmp_path / "text"))
+    assert (set(info.splits), info.splits["test"].unknown_tokens) == ({"test"}, 0)
+
+
+def test_characters_as_tokens(tmp_path):
+    lines = "id\taudio\ttext\nu1\ta.wav\t听 Let It\r\n"
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
+    info = _build(tmp_path / "in", tmp_path / "out", unit="character")
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt"))
+    (record,) = _records(tmp_path / "out", "train")
+    assert info.unit == "character"
+    assert vocabulary.join_tokens(tokens.decode(record["token_ids"]), "character") == "听let it"
+    assert record["num_characters"] == 0
+
+
+def test_several_directories_at_once(tmp_path):
+    one = small_corpora.make_manifest_corpus(tmp_path / "one", 2, 1, prefix="x")
+    two = small_corpora.make_manifest_corpus(tmp_path / "two", 2, 1, prefix="y")
+    info = _build((one, two), tmp_path / "out")
+    assert info.splits["train"].num_utterances == 4
+    assert {record["speaker"] for record in _records(tmp_path / "out", "dev")} == {b"one/a", b"two/a"}
+
+
+@pytest.mark.parametrize("corpus", ["thchs30", "aishell1"])
+def test_published_corpora(tmp_path, corpus):
+    corpus_dir = getattr(small_corpora, f"make_{corpus}_corpus")(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", corpus=corpus, max_rejected=0.5)
+    assert info.splits["train"].num_utterances == info.splits["dev"].num_utterances == 1
+    (record,) = _records(tmp_path / "out", "train")
+    expected = {"thchs30": "lv4 shi4 yang2 chun1", "aishell1": "er2 dui4 lou2 shi4"}[corpus]
+    assert record["pronunciation"].decode() == expected
+    assert record["num_characters"] == 4
+
+
+def test_missing_dev_split_is_said(tmp_path, caplog):
+    _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
+    assert "there is no dev split" in caplog.text
+
+
+def test_empty_manifest(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
+    with pytest.raises(errors.UserError, match="it lists no utterance"):
+        _build(tmp_path / "in", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(corpus_dir=()), "--corpus_dir: it is missing"),
+        (dict(output_dir=""), "--output_dir: it is missing"),
+        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
+        (dict(corpus="text", unit="character"), "--corpus=text, --unit=character"),
+        (dict(corpus="librispeech"), "aishell1, manifest, text, thchs30"),
+        (dict(num_shards=0), "--num_shards=0"),
+        (dict(num_workers=0), "--num_workers=0"),
+        (dict(max_rejected=1.5), "--max_rejected=1.5"),
+        (dict(max_seconds=0.0), "--max_seconds=0.0"),
+    ],
+)
+def test_config_refuses(options, message):
+    with pytest.raises(errors.UserError, match=message):
+        builder.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})

@@ -1,0 +1,66 @@
+import os
+
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors, manifest
+
+HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\tseconds\tnote\n"
+
+
+def _read(tmp_path, content):
+    return manifest.read_manifest(small_corpora.write_text(tmp_path / "manifest.tsv", content))
+
+
+def test_reads_columns_by_name(tmp_path):
+    (found,) = _read(tmp_path, "text\tid\taudio\tsplit\n你好\tu1\ta/u1.mp3\tdev\n")
+    assert found == manifest.Utterance("u1", str(tmp_path / "a" / "u1.mp3"), "", "你好", "", "dev")
+
+
+def test_missing_split_is_train_and_short_lines_are_filled(tmp_path):
+    assert [u.split for u in _read(tmp_path, HEADER + "u1\ta.wav\ts\t你\n")] == ["train"]
+
+
+def test_byte_order_mark_crlf_quotes_and_empty_lines(tmp_path):
+    (found,) = _read(
+        tmp_path, "\ufeff" + HEADER.replace("\n", "\r\n") + 'u1\ta.wav\ts\t"你好\t\tdev\t1.0\t\r\n\r\n'
+    )
+    assert (found.utterance_id, found.text, found.split) == ("u1", '"你好', "dev")
+
+
+def test_absolute_audio_path_stays(tmp_path):
+    assert _read(tmp_path, "id\taudio\ttext\nu1\t/x/a.wav\t你\n")[0].audio == "/x/a.wav"
+
+
+def test_write_then_read_is_identity(tmp_path):
+    audio = str(tmp_path / "audio" / "u1.wav")
+    utterances = [manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test")]
+    path = str(tmp_path / "manifest.tsv")
+    manifest.write_manifest(path, utterances)
+    assert manifest.read_manifest(path) == utterances
+    assert "\taudio" + os.sep + "u1.wav\t" in open(path, encoding="utf-8").read()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id\ttext\nu1\t你\n", "manifest.tsv: its header line has id, text, expected also audio"),
+        ("", "its header line has nothing, expected also id, audio"),
+        ("id\taudio\nu1\ta.wav\n", "neither a column text nor pinyin"),
+        (HEADER + "u1\ta.wav\ts\t你\t\tvalid\n", "line 2: split is valid, expected train, dev, test"),
+        (HEADER + "u1\ta.wav\n\nu1\tb.wav\n", "the utterance id u1 is there twice"),
+        (HEADER + "\ta.wav\ts\t你\n", "line 2: id or audio is empty"),
+        ("id\taudio\ttext\nu1\ta.wav\t你\tmore\n", "line 2 has 4 columns, expected 3"),
+    ],
+)
+def test_refuses(tmp_path, content, message):
+    with pytest.raises(errors.UserError, match=message):
+        _read(tmp_path, content)
+
+
+def test_missing_file_and_other_encoding(tmp_path):
+    with pytest.raises(errors.UserError, match="none.tsv: there is no such file"):
+        manifest.read_manifest(str(tmp_path / "none.tsv"))
+    (tmp_path / "gbk.tsv").write_bytes("id\taudio\ttext\nu1\ta\t你\n".encode("gbk"))
+    with pytest.raises(errors.UserError, match="gbk.tsv: byte 19 is not UTF-8"):
+        manifest.read_manifest(str(tmp_path / "gbk.tsv"))

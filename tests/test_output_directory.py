@@ -1,0 +1,100 @@
+import os
+
+import pytest
+
+from tfrecord_builder import dataset_info, errors, output_directory
+
+COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
+
+
+def _info(*files):
+    shards = tuple(dataset_info.ShardInfo(file, 1, 3, "s") for file in files)
+    split = dataset_info.SplitInfo(1, 1, 1.0, 1, 1, 0, 0, {5: 1}, {1: 1}, shards)
+    return dataset_info.DatasetInfo(None, "float16", "syllable", "t", "c", "r", (), (), {"train": split}, 0)
+
+
+def _build(output_dir, content, *files, overwrite=False, stop_before_publishing=False):
+    with output_directory.reserve(str(output_dir), overwrite):
+        staging = output_directory.start(str(output_dir), f"plan {content}", overwrite)
+        for name in (*files, *COMPANIONS):
+            with open(os.path.join(staging, name), "w") as file:
+                file.write(content)
+        if not stop_before_publishing:
+            output_directory.publish(str(output_dir), _info(*files))
+
+
+def test_a_build_appears_whole(tmp_path):
+    output_dir = tmp_path / "new" / "data"
+    _build(output_dir, "one", "a", "b", stop_before_publishing=True)
+    assert os.listdir(output_dir) == [".build"]
+    _build(output_dir, "one", "a", "b")
+    assert sorted(os.listdir(output_dir)) == sorted(["a", "b", "dataset_info.json", *COMPANIONS])
+
+
+def test_a_finished_build_is_refused_without_overwrite(tmp_path):
+    _build(tmp_path, "one", "a")
+    with pytest.raises(errors.UserError, match="holds a finished build, expected none; pass --overwrite"):
+        _build(tmp_path, "two", "a")
+    assert (tmp_path / "a").read_text() == "one"
+
+
+def test_overwrite_keeps_the_old_until_the_new_stands_and_takes_only_its_own_away(tmp_path):
+    _build(tmp_path, "one", "a", "b")
+    (tmp_path / "notes.txt").write_text("mine")
+    _build(tmp_path, "two", "b", "c", overwrite=True, stop_before_publishing=True)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text() == "one"
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == _info("a", "b")
+    _build(tmp_path, "two", "b", "c", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == sorted(["b", "c", "dataset_info.json", "notes.txt", *COMPANIONS])
+    assert (tmp_path / "b").read_text() == "two"
+
+
+def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    with pytest.raises(errors.UserError, match="of another corpus or other flags.*--overwrite"):
+        _build(tmp_path, "two", "a")
+    _build(tmp_path, "two", "a", overwrite=True)
+    assert (tmp_path / "a").read_text() == "two"
+
+
+def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
+    _build(tmp_path, "one", "a", stop_before_publishing=True)
+    with output_directory.reserve(str(tmp_path), False):
+        staging = output_directory.start(str(tmp_path), "plan one", False)
+        assert "a" in os.listdir(staging)
+        output_directory.start(str(tmp_path), "plan two", overwrite=True)
+        assert os.listdir(staging) == ["plan"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_no_build_is_never_touched(tmp_path, overwrite):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(errors.UserError, match="holds thesis.txt and no build, expected an empty or a new"):
+        _build(tmp_path, "one", "a", overwrite=overwrite)
+    (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
+    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        _build(tmp_path, "one", "a", overwrite=overwrite)
+    assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "thesis.txt"]
+
+
+def test_a_file_or_a_place_without_permission(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.UserError, match="file is a file, expected a directory"):
+        _build(tmp_path / "file", "one", "a")
+    with pytest.raises(errors.UserError, match="cannot be made"):
+        _build(tmp_path / "file" / "below", "one", "a")
+
+
+def test_two_builds_at_once(tmp_path):
+    with output_directory.reserve(str(tmp_path), False):
+        with pytest.raises(errors.UserError, match="another build is writing"):
+            _build(tmp_path, "two", "a")
+    _build(tmp_path, "two", "a")
+
+
+def test_a_failed_build_leaves_its_file_where_it_misleads_nobody(tmp_path):
+    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
+    _build(tmp_path, "one", "a")
+    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(
+        tmp_path / ".build" / "rejected.tsv"
+    )

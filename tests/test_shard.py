@@ -1,0 +1,116 @@
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import small_corpora
+import tensorflow as tf
+
+from tfrecord_builder import audio, frontend, labels, manifest, plan, schema, shard, vocabularies
+
+LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+
+
+def _settings(**changes):
+    fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
+    return plan.Settings(vocabularies=vocabularies.make([LABELS]), **{**fields, **changes})
+
+
+def _item(name, audio, found=LABELS):
+    return plan.Item(manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train"), found)
+
+
+def _shard(*items):
+    return plan.Shard("train", "train-00000-of-00001.tfrecord", items)
+
+
+def _write(tmp_path, items, settings):
+    return shard.write_shard(_shard(*items), settings, str(tmp_path), lambda done, rejected: None)
+
+
+def _read(tmp_path, **options):
+    paths = [str(tmp_path / "train-00000-of-00001.tfrecord")]
+    return list(schema.parse_examples(tf.data.TFRecordDataset(paths), **options).as_numpy_iterator())
+
+
+@pytest.fixture
+def tones(tmp_path):
+    return [
+        small_corpora.write_audio(tmp_path / f"{i}.wav", small_corpora.tone(0.5 + i / 10, 300 + 100 * i))
+        for i in range(3)
+    ]
+
+
+def test_record_holds_the_frontend_of_the_recording(tmp_path, tones):
+    _write(tmp_path, [_item("u0", tones[0])], _settings())
+    (record,) = _read(tmp_path, num_bins=80)
+    expected = frontend.extract(audio.read_audio(tones[0], 16000), frontend.FrontendConfig()).numpy()
+    assert record["fbank"].shape == (48, 80)
+    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)  # half a step of float16 at 16
+    assert record["token_ids"].tolist() == [2, 1]
+    assert record["character_ids"].tolist() == [1, 2]
+    assert record["pronunciation"] == b"ni3 hao3"
+    assert record["transcript"].decode() == "你好"
+    assert record["speaker"] == b"speaker-u0"
+    assert record["duration_ms"] == 500
+
+
+def test_classic_spectrogram_in_float32(tmp_path, tones):
+    config = frontend.FrontendConfig(frontend="log_spectrogram")
+    _write(tmp_path, [_item("u0", tones[0])], _settings(frontend=config, fbank_dtype="float32"))
+    (record,) = _read(tmp_path, num_bins=200, fbank_dtype="float32")
+    expected = frontend.extract(audio.read_audio(tones[0], 16000), config).numpy()
+    np.testing.assert_allclose(record["fbank"], expected, atol=1e-4)
+
+
+def test_text_records_have_no_features(tmp_path):
+    item = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
+    statistics = _write(tmp_path, [item], _settings(frontend=None))
+    assert _read(tmp_path)[0]["utterance_id"] == b"t1"
+    assert (statistics.frame_lengths, statistics.token_lengths, statistics.num_frames) == ({}, {"2": 1}, 0)
+
+
+def test_statistics(tmp_path, tones):
+    silent = small_corpora.write_audio(tmp_path / "silent.wav", np.zeros(8000))
+    unknown = labels.Labels("再好", ("zai4", "hao3"), ("再", "好"))
+    items = [
+        _item("u0", tones[0]),
+        _item("u1", tones[1], unknown),
+        _item("u2", silent),
+        _item("u3", tones[0]),
+    ]
+    reports = []
+    found = shard.write_shard(
+        _shard(*items), _settings(), str(tmp_path), lambda *report: reports.append(report)
+    )
+    assert reports == [(1, 0), (2, 0), (3, 1), (4, 1)]
+    assert found.rejected == [["u2", "train", "silent audio"]]
+    assert (found.num_records, found.duration_ms) == (3, 500 + 600 + 500)
+    assert found.speakers == ["speaker-u0", "speaker-u1", "speaker-u3"]
+    assert (found.num_tokens, found.unknown_tokens) == (6, 1)
+    assert (found.num_characters, found.unknown_characters) == (6, 1)
+    assert (found.frame_lengths, found.token_lengths) == ({"48": 2, "58": 1}, {"2": 3})
+    frames = np.concatenate([record["fbank"] for record in _read(tmp_path, num_bins=80)]).astype(np.float64)
+    assert found.num_frames == len(frames) == 154
+    np.testing.assert_allclose(found.feature_sum, frames.sum(axis=0))
+    np.testing.assert_allclose(found.feature_square_sum, np.square(frames).sum(axis=0))
+
+
+def test_a_finished_shard_is_found_again_unless_it_is_cut(tmp_path, tones):
+    path = tmp_path / "train-00000-of-00001.tfrecord"
+    item = _item("u0", tones[0])
+    assert shard.load_finished(_shard(item), str(tmp_path)) is None
+    statistics = _write(tmp_path, [item], _settings())
+    assert shard.load_finished(_shard(item), str(tmp_path)) == statistics
+    assert statistics.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert shard.load_finished(_shard(item), str(tmp_path)) is None
+
+
+def test_a_failure_leaves_no_shard_under_its_name(tmp_path, tones):
+    def fail(done, rejected):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shard.write_shard(_shard(_item("u0", tones[0])), _settings(), str(tmp_path), fail)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]

@@ -1,0 +1,92 @@
+import pytest
+
+from tfrecord_builder import text
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("而 对 楼市 成交", "而对楼市成交"),
+        ("你好\r\n", "你好"),
+        ("\ufeff你好", "你好"),
+        ("ＡＢＣ　１２", "abc 12"),
+        ("百盛(天山店A楼)", "百盛天山店a楼"),
+        ("O P A（淮海店）", "o p a淮海店"),
+        ("想听歌曲Let It Go", "想听歌曲let it go"),
+        ("你好，世界！“是的”。", "你好世界是的"),
+        ("It's   OK,really", "its ok really"),
+        ("零\t一\u200b二", "零一二"),
+        ("①㈱ 5℃", "1株5 c"),
+        ("，。 ", ""),
+        ("二〇二四", "二〇二四"),
+        ("𪻺 𪻺", "𪻺𪻺"),
+        ("cafe\u0301", "café"),
+    ],
+)
+def test_normalise(transcript, expected):
+    assert text.normalise(transcript) == expected
+
+
+def test_normalise_twice_changes_nothing():
+    once = text.normalise("ＯＰＡ（淮海 店）Let's go, 3.5％")
+    assert text.normalise(once) == once == "opa淮海店lets go 3 5"
+
+
+def test_to_characters_spells_a_blank_out():
+    assert text.to_characters("go好 a") == ["g", "o", "好", "<space>", "a"]
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("银行行长", "yin2 hang2 hang2 zhang3"),  # a phrase decides how 行 is read
+        ("我们的女儿", "wo3 men5 de5 nv3 er2"),
+        ("let it淮", "l e t i t huai2"),
+        ("3楼", "3 lou2"),
+        ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
+        ("", ""),
+    ],
+)
+def test_to_syllables(transcript, expected):
+    assert text.to_syllables(transcript) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("pinyin", "expected"),
+    [
+        ("LV4 nü3 lu:4 lu\u03084", "lv4 nv3 lv4 lv4"),
+        ("de men0 ma5", "de5 men5 ma5"),
+        ("lue4 nue4 lve4", "lve4 nve4 lve4"),
+        ("jv4 qv4 xvan1", "ju4 qu4 xuan1"),
+        ("  yi1\tgu4\r\n", "yi1 gu4"),
+        ("huar1 r5", "huar1 r5"),
+        ("HH AH0 L OW1", "HH AH0 L OW1"),  # phones of English are not ours to mend
+        ("", ""),
+    ],
+)
+def test_normalise_pinyin(pinyin, expected):
+    assert text.normalise_pinyin(pinyin) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "tokens", "expected"),
+    [
+        ("你好", "ni3 hao3", "你好"),
+        ("花儿", "huar1", ""),
+        ("a1", "a1", ""),
+        ("a楼", "a lou2", "a楼"),
+        ("hi", "HH AY1", ""),
+        ("o k好", "o k hao3", "ok好"),
+        ("", "ni3", ""),
+    ],
+)
+def test_one_to_one(transcript, tokens, expected):
+    assert text.one_to_one(transcript, tokens.split()) == list(expected)
+
+
+def test_dictionary_readings():
+    assert set(text.dictionary_readings("行")) >= {"xing2", "hang2"}
+    assert text.dictionary_readings("女")[0] == "nv3"
+    assert text.dictionary_readings("的")[0] == "de5"
+    assert text.dictionary_readings("a") == []
+    assert text.dictionary_readings("𪻺") == []

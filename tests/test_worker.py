@@ -1,0 +1,48 @@
+import multiprocessing
+import signal
+import threading
+
+import pytest
+
+from tfrecord_builder import errors, labels, manifest, plan, vocabularies, worker
+
+LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+ITEM = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
+SHARD = plan.Shard("train", "train-00000-of-00001.tfrecord", (ITEM, ITEM))
+
+
+@pytest.fixture(autouse=True)
+def keep_ctrl_c(monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+
+
+def _talk(directory):
+    """Gives what a worker says when it is sent one shard, until its answer."""
+    ours, theirs = multiprocessing.Pipe()
+    messages = []
+
+    def listen():
+        ours.send(SHARD)
+        messages.append(ours.recv())
+        while isinstance(messages[-1], tuple):
+            messages.append(ours.recv())
+        ours.close()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    worker.run(theirs, plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0), str(directory))
+    listener.join()
+    return messages
+
+
+def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+    first, second, statistics = _talk(tmp_path)
+    assert (first, second) == ((SHARD.file, 1, 0), (SHARD.file, 2, 0))
+    assert (statistics.file, statistics.num_records) == (SHARD.file, 2)
+
+
+def test_a_directory_that_cannot_be_written(tmp_path):
+    (error,) = _talk(tmp_path / "none")
+    assert isinstance(error, errors.UserError)
+    assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)

@@ -1,0 +1,57 @@
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors, frontend, labels, manifest, plan, shard, vocabularies, writer
+
+LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+
+
+def _shards(directory, num_utterances=6, num_shards=3):
+    items = []
+    for i in range(num_utterances):
+        audio = small_corpora.write_audio(
+            directory / f"{i}.wav", small_corpora.tone(0.3 + i / 10, 200 + 90 * i)
+        )
+        items.append(plan.Item(manifest.Utterance(f"u{i}", audio, "s", "", "", "train"), LABELS))
+    return plan.make_shards(items, num_shards)
+
+
+def _settings(**changes):
+    fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
+    return plan.Settings(vocabularies=vocabularies.make([LABELS]), **{**fields, **changes})
+
+
+def _make_directory(path):
+    path.mkdir()
+    return str(path)
+
+
+def test_number_of_workers_changes_no_byte(tmp_path):
+    shards = _shards(tmp_path / "audio")
+    here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
+    expected = [shard.write_shard(each, _settings(), here, lambda done, rejected: None) for each in shards]
+    assert writer.write_shards(shards, _settings(), there, num_workers=2) == expected
+    for each in shards:
+        assert (tmp_path / "there" / each.file).read_bytes() == (tmp_path / "here" / each.file).read_bytes()
+
+
+def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
+    shards = _shards(tmp_path)
+    expected = [
+        shard.write_shard(each, _settings(), str(tmp_path), lambda done, rejected: None) for each in shards
+    ]
+    started = []
+    monkeypatch.setattr(writer, "_run_workers", lambda waiting, *args: started.extend(waiting) or ())
+    assert writer.write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
+    assert started == []
+
+
+def test_a_worker_that_dies_is_noticed(tmp_path, capfd):
+    settings = _settings(frontend="broken")
+    with pytest.raises(
+        errors.UserError, match="a worker process ended with code 1 before its shard was whole"
+    ):
+        writer.write_shards(
+            _shards(tmp_path, 1, 1), settings, _make_directory(tmp_path / "out"), num_workers=1
+        )
+    assert "has no attribute" in capfd.readouterr().err

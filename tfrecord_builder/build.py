@@ -1,0 +1,50 @@
+"""Builds TFRecords from a corpus.
+
+    python -m tfrecord_builder.build --corpus=manifest --corpus_dir=DIR[,DIR...] --output_dir=DATA
+    python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
+    python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags --corpus_dir=DIR --output_dir=DATA
+
+DATA then holds the shards of each split, tokens.txt, characters.txt, readings.tsv, rejected.tsv (what was
+left out, and why) and dataset_info.json, which tells the other programs all they must know. An interrupted
+build goes on where it stopped when it is called again in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
+
+from tfrecord_builder import builder, config_flags, dataset_info, errors, frontend
+
+
+def define_flags() -> None:
+    """Defines a flag for every field of the configs."""
+    config_flags.define(builder.BuildConfig)
+    config_flags.define(frontend.FrontendConfig)
+
+
+def main(argv: list[str]) -> None:
+    """Builds what the flags say, and tells what came of it."""
+    del argv
+    config = config_flags.from_flags(builder.BuildConfig)
+    info = builder.build(config, config_flags.from_flags(frontend.FrontendConfig))
+    print("\n".join(_describe(info)))
+    print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
+
+
+def _describe(info: dataset_info.DatasetInfo) -> list[str]:
+    """Gives a line for each split; text has neither hours nor speakers."""
+    lines = []
+    for name, split in sorted(info.splits.items()):
+        sound = f"{split.hours:.2f} hours, {split.num_speakers} speakers, " if info.frontend else ""
+        lines.append(
+            f"{name}: {split.num_utterances} utterances, {sound}"
+            f"{split.num_tokens} tokens ({split.unknown_tokens} unknown), "
+            f"{split.num_characters} characters ({split.unknown_characters} unknown)"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

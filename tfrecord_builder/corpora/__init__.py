@@ -1,0 +1,1 @@
+"""One file a corpus, each with list_utterances(corpus_dir)."""

@@ -1,0 +1,34 @@
+"""Text for the language model: {train,dev,test}.tsv with the columns hanzi and pinyin, a sentence a line.
+
+    hanzi       pinyin
+    我们试试看  wo3 men5 shi4 shi4 kan4
+
+A sentence is named <directory>-<split>-<line>, and its speaker is the directory, so that scores can be told
+apart by corpus.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tfrecord_builder import errors, manifest
+
+
+def list_utterances(corpus_dir: str) -> list[manifest.Utterance]:
+    """Lists the sentences of whichever of the three files there are."""
+    paths = [(split, os.path.join(corpus_dir, f"{split}.tsv")) for split in manifest.SPLITS]
+    found = [(split, path) for split, path in paths if os.path.exists(path)]
+    if not found:
+        raise errors.UserError(
+            f"{corpus_dir}: it holds no text corpus, expected train.tsv (and dev.tsv, test.tsv) with "
+            "the columns hanzi and pinyin; pass the directory that holds them."
+        )
+    return [utterance for split, path in found for utterance in _read_split(corpus_dir, split, path)]
+
+
+def _read_split(corpus_dir: str, split: str, path: str) -> list[manifest.Utterance]:
+    name = os.path.basename(os.path.abspath(corpus_dir))
+    return [
+        manifest.Utterance(f"{name}-{split}-{row['line']}", None, name, row["hanzi"], row["pinyin"], split)
+        for row in manifest.read_table(path, ("hanzi", "pinyin"))
+    ]

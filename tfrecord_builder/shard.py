@@ -1,0 +1,123 @@
+"""One shard: utterances in, a TFRecord file and what was counted on the way out. Runs in a worker process."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from tfrecord_builder import checks, frontend, plan, schema
+from tfrecord_builder.shard_statistics import ShardStatistics
+
+
+def write_shard(
+    shard: plan.Shard, settings: plan.Settings, directory: str, report: Callable[[int, int], None]
+) -> ShardStatistics:
+    """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
+
+    Args:
+      shard: what to write.
+      settings: what to make it with.
+      directory: where to.
+      report: called after each utterance with how many are done and how many of them were rejected.
+
+    Returns:
+      What the shard holds, as in the JSON file.
+    """
+    path = os.path.join(directory, shard.file)
+    temporary = f"{path}.{os.getpid()}.incomplete"
+    statistics = _write_records(shard, settings, temporary, report)
+    statistics.num_bytes = os.path.getsize(temporary)
+    statistics.sha256 = _file_sha256(temporary)
+    os.replace(temporary, path)
+    statistics.save(f"{path}.json")
+    return statistics
+
+
+def load_finished(shard: plan.Shard, directory: str) -> ShardStatistics | None:
+    """Gives the statistics of a shard that is written already; None if it is not there, or not whole."""
+    path = os.path.join(directory, shard.file)
+    if not os.path.exists(path) or not os.path.exists(f"{path}.json"):
+        return None
+    statistics = ShardStatistics.load(f"{path}.json")
+    return statistics if os.path.getsize(path) == statistics.num_bytes else None
+
+
+def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
+    """Gives the record of an utterance.
+
+    Raises:
+      checks.Rejected: its recording cannot be used.
+    """
+    utterance, labels = item.utterance, item.labels
+    record = schema.Record(
+        utterance_id=utterance.utterance_id,
+        speaker=utterance.speaker,
+        transcript=labels.transcript,
+        pronunciation=" ".join(labels.tokens),
+        token_ids=settings.vocabularies.tokens.encode(labels.tokens),
+        character_ids=settings.vocabularies.characters.encode(labels.characters),
+        fbank=None,
+        duration_ms=0,
+    )
+    return record if settings.frontend is None else _add_features(record, item, settings)
+
+
+def _write_records(
+    shard: plan.Shard, settings: plan.Settings, path: str, report: Callable[[int, int], None]
+) -> ShardStatistics:
+    statistics = ShardStatistics(file=shard.file, split=shard.split)
+    speakers: set[str] = set()
+    with tf.io.TFRecordWriter(path) as writer:
+        for done, item in enumerate(shard.items, 1):
+            try:
+                record = make_record(item, settings)
+            except checks.Rejected as reason:
+                statistics.rejected.append([item.utterance.utterance_id, shard.split, str(reason)])
+            else:
+                writer.write(schema.make_example(record))
+                statistics.count(record, item, settings)
+                speakers.add(record.speaker)
+            report(done, len(statistics.rejected))
+    statistics.speakers = sorted(speakers)
+    return statistics
+
+
+def _add_features(record: schema.Record, item: plan.Item, settings: plan.Settings) -> schema.Record:
+    sample_rate = settings.frontend.sample_rate
+    waveform = checks.read_waveform(item.utterance.audio, sample_rate, settings.max_seconds)
+    checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
+    fbank = _build_extractor(settings.frontend)(waveform).astype(settings.fbank_dtype)
+    return dataclasses.replace(record, fbank=fbank, duration_ms=round(1000 * len(waveform) / sample_rate))
+
+
+@functools.lru_cache(maxsize=1)
+def _build_extractor(config: frontend.FrontendConfig) -> Callable[[np.ndarray], np.ndarray]:
+    """Builds the frontend once a process: float32 [num_samples] -> float32 [num_frames, num_bins].
+
+    One thread and no GPU, so that neither the number of workers nor that of cores changes a bit of the
+    result.
+    """
+    with tf.Graph().as_default() as graph:
+        waveform = tf.compat.v1.placeholder(tf.float32, [None])
+        fbank = frontend.extract(waveform, config)
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,
+        device_count={"GPU": 0},
+    )
+    return tf.compat.v1.Session(graph=graph, config=options).make_callable(fbank, [waveform])
+
+
+def _file_sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()

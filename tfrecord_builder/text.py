@@ -1,0 +1,117 @@
+"""Transcripts to tokens: pure functions of strings.
+
+In: a transcript as a corpus has it. Out: a canonical transcript, its characters, its toned pinyin syllables.
+
+    normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
+    to_characters("o p a淮")               ->  o <space> p <space> a 淮
+    to_syllables("o p a淮海店")             ->  o p a huai2 hai3 dian4
+    normalise_pinyin("LÜ4 nu:3 de")        ->  lv4 nv3 de5
+
+The rule: a blank survives only between two characters that are not hanzi; a hanzi is read by pypinyin's
+dictionary (no tone sandhi), every other character (Latin letter, digit) is its own token.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+import pypinyin
+
+from tfrecord_builder import syllables, vocabulary
+
+# 〇, the unified ideographs with extension A, the compatibility ideographs, and extensions B and later.
+_HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HANZI_RUN = re.compile(f"([{_HANZI}]+)")
+_BLANK_BESIDE_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
+_APOSTROPHES = re.compile("['\u2019\u02bc]")
+_TONED = re.compile("[a-z]+[1-5]")
+
+
+def is_hanzi(character: str) -> bool:
+    """True for one Chinese character."""
+    return _HANZI_RUN.fullmatch(character) is not None
+
+
+def normalise(transcript: str) -> str:
+    """Gives the canonical transcript.
+
+    NFKC (full-width to ASCII), lower case, no punctuation or symbols (they part words; an apostrophe does
+    not), no control or zero-width characters (BOM, carriage return), single blanks, and none beside a hanzi.
+    """
+    folded = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript).lower())
+    words = "".join(_keep_or_blank(character) for character in folded).split()
+    return _BLANK_BESIDE_HANZI.sub("", " ".join(words))
+
+
+def to_characters(transcript: str) -> list[str]:
+    """Gives the characters of a normalised transcript; a blank is the token <space>."""
+    return [vocabulary.SPACE if character == " " else character for character in transcript]
+
+
+def to_syllables(transcript: str) -> list[str]:
+    """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character."""
+    tokens: list[str] = []
+    for run in _HANZI_RUN.split(transcript):
+        tokens.extend(_read_hanzi(run) if is_hanzi(run[:1]) else run.replace(" ", ""))
+    return tokens
+
+
+def normalise_pinyin(pinyin: str) -> list[str]:
+    """Gives the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
+
+    A token that is no Mandarin syllable (a phone of another language) stays as it is written.
+    """
+    return [_normalise_syllable(token) for token in unicodedata.normalize("NFKC", pinyin).split()]
+
+
+def one_to_one(transcript: str, tokens: list[str]) -> list[str]:
+    """Gives the characters that stand one to one against the tokens, or [] where they do not.
+
+    One to one: without blanks there are as many characters as tokens, and what is not a hanzi is its own
+    token. Er-hua written as one syllable, or a transcript that is itself pinyin, gives [].
+    """
+    characters = list(transcript.replace(" ", ""))
+    if len(characters) != len(tokens):
+        return []
+    pairs = zip(characters, tokens)
+    return characters if all(is_hanzi(character) or character == token for character, token in pairs) else []
+
+
+def dictionary_readings(character: str) -> list[str]:
+    """Gives every toned syllable that pypinyin's dictionary knows for one hanzi."""
+    if not is_hanzi(character):
+        return []
+    (found,) = _pypinyin(pypinyin.pinyin, character, heteronym=True)
+    return [reading for reading in found if _TONED.fullmatch(reading)]
+
+
+@functools.cache
+def _keep_or_blank(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Cf":  # BOM, zero-width joiners
+        return ""
+    return " " if category[0] in "PSZC" else character
+
+
+def _read_hanzi(run: str) -> list[str]:
+    readings = _pypinyin(pypinyin.lazy_pinyin, run)
+    return [reading if _TONED.fullmatch(reading) else hanzi for hanzi, reading in zip(run, readings)]
+
+
+def _pypinyin(function, hanzi, **options):
+    """Calls pypinyin in this project's spelling; a hanzi that it does not know gives no toned syllable."""
+    return function(
+        hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
+    )
+
+
+@functools.cache
+def _normalise_syllable(token: str) -> str:
+    spelled = token.lower().replace("u:", "v").replace("ü", "v")
+    spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue is written for lüe; no other syllable is spelled so
+    spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # after j q x y the dots are left out
+    spelled = spelled[:-1] if spelled.endswith("0") else spelled
+    spelled = spelled if spelled[-1:].isdigit() else spelled + "5"
+    return spelled if syllables.split_syllable(spelled) else token

@@ -1,0 +1,54 @@
+"""A worker process of the builder: takes shards through a pipe, tells how far it is and what it counted."""
+
+from __future__ import annotations
+
+import signal
+import time
+from multiprocessing.connection import Connection
+
+import tensorflow as tf
+
+from tfrecord_builder import errors, plan, shard
+from tfrecord_builder.shard_statistics import ShardStatistics
+
+REPORT_SECONDS = 0.2
+
+
+def run(connection: Connection, settings: plan.Settings, directory: str) -> None:
+    """Writes every shard that comes, until the pipe ends (which it also does when the parent dies).
+
+    Sends (file, done, rejected) on the way, then the ShardStatistics, or the UserError that ended it.
+    """
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # Ctrl-C reaches the whole group; the parent says so in one line
+    try:
+        while True:
+            connection.send(_write(connection.recv(), settings, directory, connection))
+    except (EOFError, BrokenPipeError):
+        return
+
+
+def _write(
+    waiting: plan.Shard, settings, directory: str, connection: Connection
+) -> ShardStatistics | errors.UserError:
+    try:
+        return shard.write_shard(waiting, settings, directory, _Reporter(waiting.file, connection))
+    except tf.errors.OpError as error:
+        return errors.UserError(
+            f"{directory}: {waiting.file} cannot be written ({error.message}); make room and go on."
+        )
+
+
+class _Reporter:
+    """Sends how far a shard is, a few times a second."""
+
+    def __init__(self, file: str, connection: Connection):
+        self._file = file
+        self._connection = connection
+        self._last = 0.0
+
+    def __call__(self, done: int, rejected: int) -> None:
+        if time.monotonic() - self._last >= REPORT_SECONDS:
+            self._connection.send((self._file, done, rejected))
+            self._last = time.monotonic()

@@ -1,0 +1,117 @@
+"""A plan to shards: several processes, a progress bar, and what an earlier run finished is kept."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import sys
+from collections.abc import Iterator, Sequence
+
+import tqdm
+
+from tfrecord_builder import errors, plan, shard, worker
+from tfrecord_builder.shard_statistics import ShardStatistics
+
+
+def write_shards(
+    shards: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
+) -> list[ShardStatistics]:
+    """Writes the shards that are not finished yet.
+
+    Args:
+      shards: the whole plan.
+      settings: what every shard is made with.
+      directory: where to.
+      num_workers: number of processes; it changes no byte.
+
+    Returns:
+      The statistics of all shards, in the order of the plan.
+
+    Raises:
+      UserError: a shard cannot be written, or a worker was killed.
+    """
+    finished = {waiting.file: shard.load_finished(waiting, directory) for waiting in shards}
+    waiting = [each for each in shards if finished[each.file] is None]
+    with _Progress(sum(len(each.items) for each in shards)) as progress:
+        for statistics in filter(None, finished.values()):
+            progress.note_finished(statistics)
+        for message in _run_workers(waiting, settings, directory, min(num_workers, len(waiting))):
+            if isinstance(message, ShardStatistics):
+                finished[message.file] = message
+                progress.note_finished(message)
+            else:
+                progress.note(*message)
+    return [finished[each.file] for each in shards]
+
+
+class _Progress:
+    """The progress bar: utterances done, time left, rejected so far."""
+
+    def __init__(self, num_utterances: int):
+        self._by_file: dict[str, tuple[int, int]] = {}
+        self._bar = tqdm.tqdm(
+            total=num_utterances, unit="utt", desc="building", disable=not sys.stderr.isatty()
+        )
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bar.close()
+
+    def note(self, file: str, done: int, rejected: int) -> None:
+        self._bar.update(done - self._by_file.get(file, (0, 0))[0])
+        self._by_file[file] = (done, rejected)
+        self._bar.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
+
+    def note_finished(self, statistics: ShardStatistics) -> None:
+        rejected = len(statistics.rejected)
+        self.note(statistics.file, statistics.num_records + rejected, rejected)
+
+
+def _run_workers(
+    waiting: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
+) -> Iterator[tuple | ShardStatistics]:
+    """Yields what the workers send; hands out the next shard to whoever finished one."""
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    queue = list(reversed(waiting))
+    processes = {}
+    try:
+        for _ in range(num_workers):
+            connection, theirs = context.Pipe()
+            process = context.Process(target=worker.run, args=(theirs, settings, directory), daemon=True)
+            process.start()
+            theirs.close()  # so that the pipe ends when the worker does
+            processes[connection] = process
+            connection.send(queue.pop())
+        while processes:
+            for connection in multiprocessing.connection.wait(list(processes)):
+                message = _receive(connection, processes[connection])
+                yield message
+                if isinstance(message, ShardStatistics):
+                    _hand_out(connection, queue, processes)
+    finally:
+        for process in processes.values():
+            process.terminate()
+
+
+def _hand_out(connection, queue: list[plan.Shard], processes: dict) -> None:
+    if queue:
+        connection.send(queue.pop())
+    else:
+        connection.close()
+        processes.pop(connection).join()
+
+
+def _receive(connection, process) -> tuple | ShardStatistics:
+    try:
+        message = connection.recv()
+    except EOFError:
+        process.join()
+        raise errors.UserError(
+            f"--num_workers: a worker process ended with code {process.exitcode} before its shard was whole, "
+            "expected it to last; pass fewer workers if memory ran out, else see above; finished shards stay."
+        ) from None
+    if isinstance(message, errors.UserError):
+        raise message
+    return message
