@@ -1,0 +1,207 @@
+"""Recognise a split and score it: metrics.json, hypotheses.tsv and report.html.
+
+    python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
+    python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
+    python -m estimator_asr.evaluate --saved_model=EXPORT --data_dir=DATA --split=test --output_dir=REPORT
+
+An acoustic model is scored in tokens, a language model (reading the true tokens) in characters, an export in
+both. Hypotheses are compared as text with what the records say, each utterance once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Optional
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+
+import tensorflow as tf
+import tqdm
+
+from estimator_asr import config as config_lib
+from estimator_asr import model_directory
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.scoring import report, utterances
+from estimator_asr.serving import recogniser, trained_model
+from tfrecord_builder import config_flags, dataset_info, errors
+
+# Measure -> (feature of the record, output of the recogniser) that are compared.
+_TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
+_CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig:
+    """What to evaluate on what."""
+
+    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
+    saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
+    split: str = config_flags.setting("test", "split to evaluate on")
+    output_dir: Optional[str] = config_flags.setting(None, "where the report goes; an older one is replaced")
+    group_pattern: Optional[str] = config_flags.setting(
+        None,
+        "regular expression; what it matches in a speaker names the group that is reported, as ^[A-Za-z]+",
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if (self.model_dir is None) == (self.saved_model is None):
+            got = "neither is" if self.model_dir is None else "both are"
+            raise errors.UserError(
+                f"evaluate: --model_dir and --saved_model: {got} given, expected one of them"
+            )
+        if not self.data_dir or self.output_dir is None:
+            missing = "output_dir" if self.data_dir else "data_dir"
+            raise errors.UserError(f"evaluate: --{missing} is missing; give a directory")
+        if os.path.exists(self.output_dir) and not os.path.isdir(self.output_dir):
+            raise errors.UserError(
+                f"evaluate: --output_dir={self.output_dir} is a file, expected a directory"
+            )
+        _check_pattern(self.group_pattern)
+
+
+def _check_pattern(pattern: Optional[str]) -> None:
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise errors.UserError(
+            f"evaluate: --group_pattern={pattern} is no regular expression ({error}); mend it"
+        ) from error
+
+
+class Subject(NamedTuple):
+    """What is evaluated.
+
+    Attributes:
+      reads: "acoustic" or "language", the kind of input it takes.
+      measures: measure to what is compared.
+      facts: name to text or number, for the report.
+    """
+
+    recogniser: recogniser.Recogniser
+    reads: str
+    measures: Mapping[str, tuple[str, str]]
+    facts: Mapping[str, object]
+
+
+def evaluate(config: EvaluateConfig) -> dict:
+    """Recognise, score and report; gives what metrics.json holds."""
+    infos = [dataset_info.DatasetInfo.load(path) for path in config.data_dir]
+    open_subject = _open_saved_model if config.model_dir is None else _open_model
+    subject = open_subject(config, infos)
+    num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.reads).num_utterances
+    with contextlib.closing(subject.recogniser.session):
+        batches = _read_batches(config, infos, subject.reads)
+        scored = _score(subject, batches, num_utterances)
+    facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
+    are_speakers_people = any(info.frontend is not None for info in infos)
+    evaluation = report.Evaluation(facts, scored, config.group_pattern, are_speakers_people)
+    return report.write(evaluation, config.output_dir)
+
+
+def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
+    trained = trained_model.open_trained_model(config.model_dir)
+    for info, path in zip(infos, config.data_dir):
+        model_directory.check_data(trained.model, info, path)
+    measures = _measures(trained.kind == "acoustic", trained.kind == "language", trained.model.config.unit)
+    facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
+    return Subject(trained_model.build_recogniser(trained), trained.kind, measures, facts)
+
+
+def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
+    version_dir = recogniser.find_version(config.saved_model)
+    exported = recogniser.read_info(version_dir)
+    for info, path in zip(infos, config.data_dir):
+        _check_exported(exported, version_dir, info, path)
+    measures = _measures(True, exported["language"] is not None, exported["unit"])
+    return Subject(recogniser.load(version_dir, "features"), "acoustic", measures, {"model": version_dir})
+
+
+def _measures(has_acoustic: bool, has_language: bool, unit: str) -> dict[str, tuple[str, str]]:
+    writes_characters = has_language or unit == "character"
+    return {**(_TOKENS if has_acoustic else {}), **(_CHARACTERS if writes_characters else {})}
+
+
+def _check_exported(
+    exported: Mapping, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
+) -> None:
+    """Raise errors.UserError if the data has another frontend or token vocabulary than the export."""
+    frontend = info.frontend and config_flags.to_json_dict(info.frontend)
+    pairs = {
+        "frontend": (frontend, exported["frontend"]),
+        dataset_info.TOKENS_FILE: (info.tokens_sha256, exported["acoustic"]["tokens_sha256"]),
+    }
+    for name, (got, want) in pairs.items():
+        if got != want:
+            raise errors.UserError(
+                f"{data_dir}: {name} is {got}, expected {want} as in {version_dir}; build the data with the "
+                "frontend and --vocabulary_dir of the exported model"
+            )
+
+
+def _score(
+    subject: Subject, batches: Iterator[dict], num_utterances: int
+) -> dict[str, list[utterances.ScoredUtterance]]:
+    """Recognise every utterance once; gives each measure's utterances in the order of their ids."""
+    scored = {measure: [] for measure in subject.measures}
+    with tqdm.tqdm(total=num_utterances, unit=" utterances", desc="evaluate", disable=None) as progress:
+        for batch in batches:
+            outputs = subject.recogniser.run(batch)
+            for measure, (feature, output) in subject.measures.items():
+                columns = (batch["utterance_id"], batch["speaker"], batch[feature])
+                texts = zip(
+                    *([item.decode("utf-8") for item in column] for column in columns), outputs[output]
+                )
+                scored[measure] += [utterances.score(measure, *row) for row in texts]
+            progress.update(len(batch["utterance_id"]))
+    return {measure: sorted(rows, key=lambda row: row.utterance_id) for measure, rows in scored.items()}
+
+
+def _read_batches(
+    config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo], model: str
+) -> Iterator[dict]:
+    """Yield the features of one epoch as numpy arrays."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        read = input_fn.build_input_fn(
+            infos, config.data_dir, config.split, config_lib.InputConfig(), model=model, training=False
+        )
+        features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
+        while True:
+            try:
+                yield session.run(features)
+            except tf.errors.OutOfRangeError:
+                return
+            except tf.errors.DataLossError as error:
+                raise errors.UserError(
+                    f"{','.join(config.data_dir)}: a shard of split {config.split} is damaged "
+                    f"({error.message.splitlines()[0]}); copy or build the data again"
+                ) from error
+
+
+def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
+    rows = {"": metrics, **metrics.get("by_group", {})}
+    for group, rates in rows.items():
+        for measure in (name for name in utterances.MEASURES if name in rates):
+            label = " ".join(filter(None, (group, report.format_name(measure))))
+            print(f"{label}: {report.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
+    print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
+
+
+def define_flags() -> None:
+    config_flags.define(EvaluateConfig)
+
+
+def main(argv: list[str]) -> None:
+    del argv  # no words are accepted
+    tf.get_logger().setLevel("ERROR")
+    config = config_flags.from_flags(EvaluateConfig)
+    _print_summary(evaluate(config), config)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

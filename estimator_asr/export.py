@@ -1,0 +1,100 @@
+"""Put the trained models, the frontend and the vocabularies into one SavedModel.
+
+    python -m estimator_asr.export --acoustic_model_dir=AM [--language_model_dir=LM] --export_dir=EXPORT
+
+Each export is a new version EXPORT/<number>/; older ones stay. The weights are those that were best on the
+dev split, or the latest ones if training kept no best.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging as standard_logging
+import os
+from typing import Optional
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr.serving import saved_model_writer, trained_model
+from tfrecord_builder import config_flags, errors, vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportConfig:
+    """What to export to where."""
+
+    acoustic_model_dir: Optional[str] = config_flags.setting(None, "model directory of the acoustic model")
+    language_model_dir: Optional[str] = config_flags.setting(
+        None, "model directory of the language model; without it transcripts are tokens"
+    )
+    export_dir: Optional[str] = config_flags.setting(None, "where the version is made")
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        for name in ("acoustic_model_dir", "export_dir"):
+            if getattr(self, name) is None:
+                raise errors.UserError(f"export: --{name} is missing; give a directory")
+        if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
+            raise errors.UserError(f"export: --export_dir={self.export_dir} is a file, expected a directory")
+
+
+def export(config: ExportConfig) -> str:
+    """Write the SavedModel; gives the path of the version."""
+    acoustic = trained_model.open_trained_model(config.acoustic_model_dir)
+    trained_model.require_kind(acoustic, "acoustic", "acoustic_model_dir")
+    language = None
+    if config.language_model_dir is not None:
+        language = trained_model.open_trained_model(config.language_model_dir)
+        trained_model.require_kind(language, "language", "language_model_dir")
+        _check_shared_tokens(acoustic, language)
+    for trained in filter(None, (acoustic, language)):
+        logging.info("%s model: %s", trained.kind, trained.checkpoint)
+    return saved_model_writer.write(acoustic, language, config.export_dir)
+
+
+def _check_shared_tokens(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
+    """Refuse a language model that knows no token of the acoustic one; warn if it lacks some."""
+    spoken = set(acoustic.model.tokens.tokens) - {vocabulary.UNKNOWN}
+    missing = spoken.difference(language.model.tokens.tokens)
+    paths = acoustic.model.path, language.model.path
+    if missing == spoken:
+        raise errors.UserError(
+            "export: --language_model_dir={1} knows none of the {2} tokens of --acoustic_model_dir={0} "
+            "({3} against {4}); train both on the same unit".format(
+                *paths, len(spoken), _examples(spoken), _examples(language.model.tokens.tokens[1:])
+            )
+        )
+    if missing:
+        logging.warning(
+            "%s lacks %d of the %d tokens of %s and takes them for <unk>: %s",
+            paths[1],
+            len(missing),
+            len(spoken),
+            paths[0],
+            _examples(missing),
+        )
+
+
+def _examples(tokens) -> str:
+    shown = sorted(tokens)[:5]
+    return ", ".join(shown) + (", ..." if len(tokens) > len(shown) else "")
+
+
+def define_flags() -> None:
+    config_flags.define(ExportConfig)
+
+
+def main(argv: list[str]) -> None:
+    del argv  # no words are accepted
+    logging.set_verbosity(logging.INFO)
+    logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
+    tf.get_logger().setLevel("ERROR")
+    path = export(config_flags.from_flags(ExportConfig))
+    print(path)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

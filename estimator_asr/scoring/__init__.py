@@ -1,0 +1,1 @@
+"""Edit distance, error rates with confidence intervals, reports."""

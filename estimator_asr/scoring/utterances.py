@@ -1,0 +1,49 @@
+"""A scored utterance: two texts, their tokens and the edits between them. Strings are compared, never ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from estimator_asr.scoring import edit_distance
+
+TOKEN_ERROR_RATE = "token_error_rate"
+CHARACTER_ERROR_RATE = "character_error_rate"
+_CHARACTER = re.compile(r"<unk>|\S")  # <unk> is what a language model writes for a character it does not have
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredUtterance:
+    """What was said and what was recognised.
+
+    reference, hypothesis: as a person reads them; reference_tokens, hypothesis_tokens: as they are compared.
+    """
+
+    utterance_id: str
+    speaker: str
+    reference: str
+    hypothesis: str
+    reference_tokens: tuple[str, ...]
+    hypothesis_tokens: tuple[str, ...]
+    edits: edit_distance.Edits
+
+
+def split_tokens(text: str) -> tuple[str, ...]:
+    """Split at white space: `ni3 hao3` has two tokens."""
+    return tuple(text.split())
+
+
+def split_characters(text: str) -> tuple[str, ...]:
+    """Split into characters, white space left out; `<unk>` is one character that equals no other."""
+    return tuple(_CHARACTER.findall(text))
+
+
+MEASURES = {TOKEN_ERROR_RATE: split_tokens, CHARACTER_ERROR_RATE: split_characters}
+
+
+def score(measure: str, utterance_id: str, speaker: str, reference: str, hypothesis: str) -> ScoredUtterance:
+    """Compare two texts in the tokens of `measure`, a key of MEASURES."""
+    split = MEASURES[measure]
+    tokens = split(reference), split(hypothesis)
+    edits = edit_distance.count_edits(*tokens)
+    return ScoredUtterance(utterance_id, speaker, reference, hypothesis, *tokens, edits)

@@ -1,0 +1,1 @@
+"""One SavedModel from audio to text."""

@@ -1,0 +1,149 @@
+"""The cascade as a graph: features -> acoustic model -> tokens -> language model -> text.
+
+The models meet in token strings, so each keeps its own vocabulary; a token that the language model does not
+know is its <unk>. Nothing depends on who else is in the batch or on how far it is padded: what lies at or
+beyond a length is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr import model_directory
+from estimator_asr.models import acoustic as acoustic_model
+from estimator_asr.models import candidates, decoding
+from estimator_asr.models import language as language_model
+from tfrecord_builder import dataset_info, syllables, vocabulary
+
+
+class Sequences(NamedTuple):
+    """Tokens or characters of a batch, as strings."""
+
+    strings: tf.Tensor  # string [batch, max_length], "" at or beyond num_strings
+    num_strings: tf.Tensor  # int32 [batch]
+    scores: tf.Tensor  # float32 [batch], log probability
+
+
+class Transcripts(NamedTuple):
+    """What the cascade says; the field names are the output names of every signature."""
+
+    transcript: tf.Tensor  # string [batch], hanzi, or the joined tokens without a language model
+    pinyin: tf.Tensor  # string [batch], tokens with blanks between them
+    acoustic_score: tf.Tensor  # float32 [batch], log probability of the best CTC path
+    language_score: (
+        tf.Tensor
+    )  # float32 [batch], log probability of the characters; 0 without a language model
+
+
+def transcribe(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+) -> Transcripts:
+    """Run the cascade.
+
+    Args:
+      acoustic: the acoustic model; variables are made here and filled by `restore`.
+      language: the language model, or None.
+      fbank: float32 [batch, num_frames, num_bins].
+      num_frames: int32 [batch]; 0 gives an empty transcript.
+    """
+    tokens = recognise(acoustic, fbank, num_frames)
+    pinyin = join(tokens, "syllable")
+    if language is None:
+        transcript = join(tokens, acoustic.config.unit)
+        return Transcripts(transcript, pinyin, tokens.scores, tf.zeros_like(tokens.scores))
+    characters = convert(language, tokens.strings, tokens.num_strings)
+    return Transcripts(join(characters, "character"), pinyin, tokens.scores, characters.scores)
+
+
+def recognise(model: model_directory.ModelDirectory, fbank: tf.Tensor, num_frames: tf.Tensor) -> Sequences:
+    """Turn features (as for `transcribe`) into the tokens of greedy CTC decoding."""
+    config = model.config
+    outputs = acoustic_model.build(
+        config.acoustic,
+        _at_least_one_column(fbank),
+        num_frames,
+        num_classes=model.tokens.num_classes,
+        feature_mean=config.feature_mean,
+        feature_stddev=config.feature_stddev,
+        token_parts=syllables.part_matrix(model.tokens.tokens) if config.unit == "syllable" else None,
+    )
+    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+    strings = _strings_of_ids(model, dataset_info.TOKENS_FILE, hypotheses.ids)
+    return Sequences(strings, hypotheses.num_tokens, hypotheses.scores)
+
+
+def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor) -> Sequences:
+    """Turn tokens into characters, one for one.
+
+    Args:
+      model: the language model.
+      tokens: string [batch, max_tokens].
+      num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+    """
+    tokens = _at_least_one_column(tokens)
+    outputs = language_model.build(
+        model.config.language,
+        _ids_of_tokens(model, tokens),
+        num_tokens,
+        token_vocabulary_size=model.tokens.size,
+        character_vocabulary_size=model.characters.size,
+        character_mask=model.readings.mask(model.tokens, model.characters),
+        token_parts=syllables.part_matrix(model.tokens.tokens),
+    )
+    best = candidates.best(outputs)
+    strings = _strings_of_ids(model, dataset_info.CHARACTERS_FILE, best.characters)
+    return Sequences(strings, num_tokens, tf.reduce_sum(best.log_probs, axis=1))
+
+
+def join(sequences: Sequences, unit: str) -> tf.Tensor:
+    """Write each sequence as vocabulary.join_tokens does; string [batch]."""
+    strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
+    if unit == "syllable":
+        return tf.strings.reduce_join(strings, axis=-1, separator=" ")
+    values = tf.where(tf.equal(strings.values, vocabulary.SPACE), " ", strings.values)
+    return tf.strings.reduce_join(strings.with_values(values), axis=-1)
+
+
+def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
+    """Fill the variables of one model, all of them under the scope of its kind, from a checkpoint prefix."""
+    scope = f"{model.config.model}/"
+    variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
+    tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
+
+
+def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
+    """Pad axis 1 where nobody in the batch has a frame or token, so that no layer meets an empty axis."""
+    missing = tf.maximum(0, 1 - tf.shape(batch)[1])
+    paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
+    return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
+
+
+def _strings_of_ids(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
+    """Look ids up in a vocabulary file; -1 gives ""."""
+    initializer = tf.lookup.TextFileInitializer(
+        os.path.join(model.path, file),
+        tf.int64,
+        tf.lookup.TextFileIndex.LINE_NUMBER,
+        tf.string,
+        tf.lookup.TextFileIndex.WHOLE_LINE,
+    )
+    return tf.lookup.StaticHashTable(initializer, default_value="").lookup(tf.cast(ids, tf.int64))
+
+
+def _ids_of_tokens(model: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
+    """Look tokens up in the model's vocabulary; one that is not in it gives the id of <unk>."""
+    initializer = tf.lookup.TextFileInitializer(
+        os.path.join(model.path, dataset_info.TOKENS_FILE),
+        tf.string,
+        tf.lookup.TextFileIndex.WHOLE_LINE,
+        tf.int64,
+        tf.lookup.TextFileIndex.LINE_NUMBER,
+    )
+    table = tf.lookup.StaticHashTable(initializer, default_value=vocabulary.Vocabulary.unknown_id)
+    return tf.cast(table.lookup(tokens), tf.int32)

@@ -1,0 +1,81 @@
+"""Write down what is said in audio files.
+
+    python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
+
+Prints file<TAB>transcript<TAB>pinyin, a line a file, or a JSON object with the scores too. Reads WAV, FLAC,
+Ogg and MP3 of any rate. A file that cannot be read is named on standard error, the others go on, and the exit
+code is 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from typing import Optional
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from estimator_asr.serving import recogniser
+from tfrecord_builder import audio, config_flags, errors
+
+
+@dataclasses.dataclass(frozen=True)
+class TranscribeConfig:
+    """What transcribes, and how it is printed."""
+
+    saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
+    format: str = config_flags.setting("tsv", "what is printed for a file", choices=("tsv", "json"))
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.saved_model is None:
+            raise errors.UserError("transcribe: --saved_model is missing; give an export directory")
+
+
+def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
+    """Give file, transcript, pinyin, acoustic_score and language_score of one recording.
+
+    Raises:
+      errors.UserError: the file cannot be read.
+    """
+    waveform = audio.read_audio(path, sample_rate)
+    batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([waveform.size], np.int32)}
+    return {"file": path, **{name: value for name, (value,) in model.run(batch).items()}}
+
+
+def format_line(result: dict, format: str) -> str:
+    if format == "json":
+        return json.dumps(result, ensure_ascii=False)
+    return "\t".join(result[name] for name in ("file", "transcript", "pinyin"))
+
+
+def define_flags() -> None:
+    config_flags.define(TranscribeConfig)
+
+
+def main(argv: list[str]) -> int:
+    config, files = config_flags.from_flags(TranscribeConfig), argv[1:]
+    if not files:
+        raise errors.UserError("transcribe: no FILE is given, expected audio files behind the flags")
+    tf.get_logger().setLevel("ERROR")
+    version_dir = recogniser.find_version(config.saved_model)
+    sample_rate = recogniser.read_info(version_dir)["frontend"]["sample_rate"]
+    model = recogniser.load(version_dir, "waveform")
+    num_bad = 0
+    for path in tqdm.tqdm(files, desc="transcribe", unit=" files", disable=sys.stdout.isatty() or None):
+        try:
+            print(format_line(transcribe_file(model, path, sample_rate), config.format), flush=True)
+        except errors.UserError as error:
+            num_bad += 1
+            print(f"error: {error}", file=sys.stderr, flush=True)
+    return 1 if num_bad else 0
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags, accepts_words=True)

@@ -1,0 +1,37 @@
+"""What tests of several files share."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+
+@dataclasses.dataclass(frozen=True)
+class TinyExport:
+    """Untrained models, data and an export of both models; tests only read them."""
+
+    acoustic_dir: str
+    language_dir: str
+    data_dir: str
+    utterances: dict[str, tuple]
+    export_dir: str
+    version_dir: str
+
+
+@pytest.fixture(scope="session")
+def tiny_export(tmp_path_factory) -> TinyExport:
+    import tiny_models  # loads TensorFlow, which most tests do without
+
+    from estimator_asr.serving import saved_model_writer, trained_model
+
+    path = tmp_path_factory.mktemp("tiny")
+    acoustic_dir, language_dir, data_dir, export_dir = (
+        str(path / name) for name in ("am", "lm", "data", "export")
+    )
+    tiny_models.make_acoustic_model(acoustic_dir)
+    tiny_models.make_language_model(language_dir, tiny_models.OTHER_TOKENS)
+    utterances = tiny_models.make_data(data_dir)
+    models = (trained_model.open_trained_model(directory) for directory in (acoustic_dir, language_dir))
+    version_dir = saved_model_writer.write(*models, export_dir)
+    return TinyExport(acoustic_dir, language_dir, data_dir, utterances, export_dir, version_dir)

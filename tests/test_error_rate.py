@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+
+from estimator_asr.scoring import edit_distance, error_rate
+
+
+def edits(errors, lengths):
+    return [edit_distance.Edits(e, 0, 0, n) for e, n in zip(errors, lengths)]
+
+
+def width(rate):
+    low, high = rate.confidence_interval
+    return high - low
+
+
+def test_rate_is_the_ratio_of_sums_not_the_mean_of_ratios():
+    pairs = [edit_distance.Edits(1, 0, 0, 1), edit_distance.Edits(0, 2, 1, 9)]
+    rate = error_rate.measure(pairs, [["a", "b"]])
+    assert rate.rate == pytest.approx(4 / 10)
+    assert (rate.errors, rate.substitutions, rate.insertions, rate.deletions, rate.reference_length) == (
+        4,
+        1,
+        2,
+        1,
+        10,
+    )
+
+
+def test_rate_over_one_is_not_clamped():
+    rate = error_rate.measure([edit_distance.Edits(1, 3, 0, 1)] * 2, [["a", "b"]])
+    assert rate.rate == 4.0
+    assert rate.confidence_interval == (4.0, 4.0)
+
+
+def test_empty_reference_counts_its_insertions():
+    rate = error_rate.measure(
+        [edit_distance.Edits(0, 2, 0, 0), edit_distance.Edits(0, 0, 0, 8)], [["a", "b"]]
+    )
+    assert rate.rate == pytest.approx(2 / 8)
+    assert np.isfinite(rate.confidence_interval).all()
+
+
+@pytest.mark.parametrize("pairs", [[], [edit_distance.Edits(0, 2, 0, 0)]])
+def test_no_reference_token_has_no_rate(pairs):
+    rate = error_rate.measure(pairs, [["a"] * len(pairs)])
+    assert (rate.rate, rate.confidence_interval) == (None, None)
+
+
+def test_same_seed_same_interval():
+    pairs, names = edits([0, 1, 2, 0, 1] * 20, range(3, 103)), [range(100)]
+    assert error_rate.measure(pairs, names, seed=7) == error_rate.measure(pairs, names, seed=7)
+    assert error_rate.measure(pairs, names, seed=7) != error_rate.measure(pairs, names, seed=8)
+
+
+def test_one_cluster_gives_no_interval():
+    assert error_rate.measure(edits([1, 2], [5, 5]), [["a", "a"], ["x", "x"]]).confidence_interval is None
+
+
+def test_ten_speakers_alike_tell_no_more_than_one():
+    errors = [0, 0, 1, 3, 0, 2, 1, 0]
+    sentences = list(range(8))
+    one = error_rate.measure(edits(errors, [5] * 8), [["s"] * 8, sentences])
+    speakers = np.repeat(np.arange(10), 8)
+    ten = error_rate.measure(edits(errors * 10, [5] * 80), [speakers, sentences * 10])
+    naive = error_rate.measure(edits(errors * 10, [5] * 80), [np.arange(80)])
+    assert width(ten) == pytest.approx(width(one), rel=0.1)
+    assert width(naive) < 0.5 * width(one)
+
+
+def test_independent_utterances_give_the_binomial_interval():
+    errors = np.random.default_rng(0).binomial(1, 0.3, 2000)
+    rate = error_rate.measure(edits(errors, [1] * 2000), [np.arange(2000)])
+    assert width(rate) == pytest.approx(2 * 1.96 * np.sqrt(0.3 * 0.7 / 2000), rel=0.1)
+
+
+def test_interval_covers_the_true_rate_when_speakers_and_sentences_differ():
+    rng = np.random.default_rng(1)
+    speakers, sentences = (grid.ravel() for grid in np.meshgrid(np.arange(12), np.arange(40)))
+    covered = 0
+    for _ in range(60):
+        chance = 0.3 + rng.uniform(-0.1, 0.1, 12)[speakers] + rng.uniform(-0.2, 0.2, 40)[sentences]
+        low, high = error_rate.measure(
+            edits(rng.binomial(10, chance), [10] * 480), [speakers, sentences]
+        ).confidence_interval
+        covered += low <= 0.3 <= high
+    assert covered >= 0.88 * 60
+
+
+def test_no_errors_leaves_room_for_some():
+    rate = error_rate.measure(edits([0] * 100, [6] * 100), [np.arange(100)])
+    assert rate.confidence_interval == (0.0, pytest.approx(3 / 600))
+    read_twice = error_rate.measure(edits([0] * 100, [6] * 100), [np.arange(100) // 2])
+    assert read_twice.confidence_interval == (0.0, pytest.approx(3 / 300))

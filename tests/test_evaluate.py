@@ -1,0 +1,252 @@
+"""python -m estimator_asr.evaluate: each utterance once, rates that jiwer confirms, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import jiwer
+import pytest
+import tiny_models
+
+from estimator_asr import evaluate
+from estimator_asr.serving import recogniser, saved_model_writer, trained_model
+from tfrecord_builder import dataset_info, errors
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def make_config(tiny, output_dir, **changes):
+    config = {"data_dir": (tiny.data_dir,), "split": "test", "output_dir": str(output_dir), **changes}
+    return evaluate.EvaluateConfig(**config)
+
+
+def read_hypotheses(output_dir):
+    with open(os.path.join(output_dir, "hypotheses.tsv"), encoding="utf-8", newline="") as file:
+        return {
+            row["utterance_id"]: row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        }
+
+
+def read_metrics(output_dir):
+    return json.loads(pathlib.Path(output_dir, "metrics.json").read_text("utf-8"))
+
+
+def assert_rate(rate, references, hypotheses):
+    """Compare with jiwer, which takes tokens with blanks between them."""
+    expected = jiwer.process_words(references, hypotheses)
+    parts = [rate[name] for name in ("substitutions", "insertions", "deletions")]
+    assert rate["errors"] == sum(parts) == expected.substitutions + expected.insertions + expected.deletions
+    assert rate["reference_length"] == sum(len(text.split()) for text in references)
+    assert rate["rate"] == pytest.approx(expected.wer)
+    low, high = rate["confidence_interval"]
+    assert low <= rate["rate"] <= high
+
+
+def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
+    config = make_config(tiny_export, tmp_path / "report", model_dir=tiny_export.acoustic_dir)
+    metrics = evaluate.evaluate(config)
+    assert json.loads(json.dumps(metrics)) == read_metrics(tmp_path / "report")
+    rows = read_hypotheses(tmp_path / "report")
+    assert list(rows) == sorted(tiny_export.utterances)
+    assert {name: row["reference"] for name, row in rows.items()} == {
+        name: pronunciation for name, (_, _, pronunciation, _) in tiny_export.utterances.items()
+    }
+    model = recogniser.load(tiny_export.version_dir, "features")
+    for name, (*_, waveform) in tiny_export.utterances.items():
+        fbank = tiny_models.extract(waveform)
+        spoken = model.run({"fbank": fbank[None], "num_frames": [len(fbank)]})["pinyin"][0]
+        assert rows[name]["hypothesis"] == spoken
+    assert_rate(
+        metrics["token_error_rate"],
+        [row["reference"] for row in rows.values()],
+        [row["hypothesis"] for row in rows.values()],
+    )
+    assert "character_error_rate" not in metrics
+    assert (metrics["num_utterances"], metrics["global_step"], metrics["split"]) == (8, 7, "test")
+    assert (
+        sum(row["token_error_rate"]["errors"] for row in metrics["by_speaker"].values())
+        == (metrics["token_error_rate"]["errors"])
+    )
+    assert "Token error rate" in (tmp_path / "report" / "report.html").read_text("utf-8")
+
+
+def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
+    config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir, group_pattern="^S")
+    metrics = evaluate.evaluate(config)
+    rows = read_hypotheses(tmp_path)
+    assert {row["reference"] for row in rows.values()} == {"你好", "你好吗", "是", "犇犇"}
+    characters = [
+        [" ".join(row[side].replace("<unk>", "?")) for row in rows.values()]
+        for side in ("reference", "hypothesis")
+    ]
+    assert_rate(metrics["character_error_rate"], *characters)
+    assert metrics["token_error_rate"]["reference_length"] == 16
+    assert (
+        metrics["by_group"]["S"]["character_error_rate"]["errors"]
+        == metrics["character_error_rate"]["errors"]
+    )
+
+
+def test_language_model_is_scored_in_characters_on_text(tmp_path):
+    language = tiny_models.make_language_model(str(tmp_path / "lm"))
+    data_dir = str(tmp_path / "text")
+    tiny_models.make_data(data_dir, with_audio=False)
+    config = evaluate.EvaluateConfig(
+        model_dir=language.path, data_dir=(data_dir,), output_dir=str(tmp_path / "report")
+    )
+    metrics = evaluate.evaluate(config)
+    rows = read_hypotheses(tmp_path / "report")
+    assert "token_error_rate" not in metrics
+    assert rows["u2"]["hypothesis"] == rows["u2"]["reference"] == "是"  # the only reading of shi4
+    assert "犇" not in rows["u3"]["hypothesis"]  # neither syllable nor character is in the vocabulary
+    assert metrics["character_error_rate"]["reference_length"] == 16
+    assert metrics["by_speaker"]["S2"]["character_error_rate"]["rate"] == pytest.approx(
+        sum(
+            rows[name]["hypothesis"][i : i + 1] != c
+            for name in ("u2", "u5")
+            for i, c in enumerate(rows[name]["reference"])
+        )
+        / 4
+    )
+
+
+def test_unknown_never_matches_even_where_both_sides_lack_the_token(tiny_export, tmp_path):
+    """Ids would say that the unknown syllable ben1 and a recognised <unk> are the same."""
+    evaluate.evaluate(make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir))
+    rows = read_hypotheses(tmp_path)
+    assert any("<unk>" in row["hypothesis"] for row in rows.values())
+    metrics = read_metrics(tmp_path)
+    unseen = [rows[name] for name in ("u3", "u7")]
+    assert all(row["reference"] == "ben1 ben1" for row in unseen)
+    errors_in_unseen = sum(max(2, len(row["hypothesis"].split())) for row in unseen)
+    others = [row for name, row in rows.items() if name not in ("u3", "u7")]
+    expected = jiwer.process_words(
+        [row["reference"] for row in others], [row["hypothesis"] for row in others]
+    )
+    errors_elsewhere = expected.substitutions + expected.insertions + expected.deletions
+    assert metrics["token_error_rate"]["errors"] == errors_in_unseen + errors_elsewhere
+
+
+def test_export_without_language_model_is_scored_in_tokens(tiny_export, tmp_path):
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    saved_model_writer.write(acoustic, None, str(tmp_path / "export"))
+    metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=str(tmp_path / "export")))
+    assert "token_error_rate" in metrics
+    assert "character_error_rate" not in metrics
+
+
+def test_several_data_directories_are_one_split(tiny_export, tmp_path):
+    other = shutil.copytree(tiny_export.data_dir, str(tmp_path / "other"))
+    config = make_config(
+        tiny_export,
+        tmp_path / "report",
+        model_dir=tiny_export.acoustic_dir,
+        data_dir=(tiny_export.data_dir, other),
+    )
+    assert evaluate.evaluate(config)["num_utterances"] == 16
+
+
+@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
+def test_split_that_is_not_there(tiny_export, tmp_path, flag):
+    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
+    config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
+    with pytest.raises(errors.UserError, match=r"split 'dev' is not there, expected one of test, train"):
+        evaluate.evaluate(config)
+    assert not os.path.exists(tmp_path / "report")
+
+
+@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
+@pytest.mark.parametrize("kind", ["vocabulary", "frontend"])
+def test_data_of_another_vocabulary_or_frontend_is_refused(tiny_export, tmp_path, flag, kind):
+    data_dir = str(tmp_path / "data")
+    tiny_models.make_data(
+        data_dir, tokens=tiny_models.OTHER_TOKENS if kind == "vocabulary" else tiny_models.TOKENS
+    )
+    if kind == "frontend":
+        info = dataset_info.DatasetInfo.load(data_dir)
+        frontend = dataclasses.replace(info.frontend, hop_ms=20.0)
+        dataclasses.replace(info, frontend=frontend).save(data_dir)
+    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
+    expected = {
+        "vocabulary": r"tokens\.txt .* as in \S*",
+        "frontend": r"hop_ms\S* 20\.0.*hop_ms\S* 10\.0|hop_ms=20.*hop_ms=10",
+    }
+    with pytest.raises(errors.UserError, match=rf"^{data_dir}: .*{expected[kind]}"):
+        evaluate.evaluate(make_config(tiny_export, tmp_path, **{flag: path}, data_dir=(data_dir,)))
+
+
+def test_text_is_refused_for_an_acoustic_model(tiny_export, tmp_path):
+    data_dir = str(tmp_path / "text")
+    tiny_models.make_data(data_dir, with_audio=False)
+    for flag, path in (("model_dir", tiny_export.acoustic_dir), ("saved_model", tiny_export.export_dir)):
+        with pytest.raises(errors.UserError, match=rf"^{data_dir}: frontend is None"):
+            evaluate.evaluate(make_config(tiny_export, tmp_path, **{flag: path}, data_dir=(data_dir,)))
+
+
+def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
+    data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
+    shard = data_dir / "test-00000-of-00001.tfrecord"
+    contents = bytearray(shard.read_bytes())
+    contents[len(contents) // 2] ^= 0xFF
+    shard.write_bytes(contents)
+    config = make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir, data_dir=(str(data_dir),))
+    with pytest.raises(
+        errors.UserError, match=r"data: a shard of split test is damaged .*build the data again"
+    ):
+        evaluate.evaluate(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "--model_dir and --saved_model: neither is given, expected one of them"),
+        (
+            {"model_dir": "AM", "saved_model": "EXPORT"},
+            "--model_dir and --saved_model: both are given, expected one",
+        ),
+        ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
+        ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
+        (
+            {"model_dir": "AM", "output_dir": __file__},
+            "--output_dir=.*test_evaluate.py is a file, expected a directory",
+        ),
+        ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is no regular expression"),
+    ],
+)
+def test_flags_that_do_not_go_together(changes, message):
+    config = {"data_dir": ("DATA",), "output_dir": "REPORT", **changes}
+    with pytest.raises(errors.UserError, match=message):
+        evaluate.EvaluateConfig(**config)
+
+
+def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):
+    flags = [
+        f"--saved_model={tiny_export.export_dir}",
+        f"--data_dir={tiny_export.data_dir}",
+        f"--output_dir={tmp_path}",
+        "--group_pattern=^S[01]",
+    ]
+    command = [sys.executable, "-m", "estimator_asr.evaluate", *flags]
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    lines = completed.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "token error rate",
+        "character error rate",
+        "S0 token error rate",
+        "S0 character error rate",
+        "S1 token error rate",
+        "S1 character error rate",
+        "other token error rate",
+        "other character error rate",
+        "report",
+    ]
+    assert " % (95 % interval " in lines[0]
+    assert lines[-1] == f"report: {tmp_path / 'report.html'}"

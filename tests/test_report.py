@@ -1,0 +1,112 @@
+import html.parser
+import json
+
+import pytest
+
+from estimator_asr.scoring import report, utterances
+
+
+def make_evaluation(**changes):
+    texts = [
+        ("u1", "A1", "ni3 hao3", "ni2 hao3", "你好", "尼好"),
+        ("u2", "A2", "tian1 qi4", "tian1 qi4", "天气", "天气"),
+        ("u3", "B1", "ma5 & <b>", "", "吗", ""),
+    ]
+    tokens = [
+        utterances.score(utterances.TOKEN_ERROR_RATE, name, speaker, *pinyin)
+        for name, speaker, *pinyin, _, _ in texts
+    ]
+    characters = [
+        utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, *hanzi)
+        for name, speaker, _, _, *hanzi in texts
+    ]
+    measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
+    return report.Evaluation({"model": "a model", "split": "test"}, measures, **changes)
+
+
+def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
+    returned = report.write(make_evaluation(), str(tmp_path / "new" / "out"))
+    metrics = json.loads((tmp_path / "new" / "out" / "metrics.json").read_text("utf-8"))
+    assert metrics == json.loads(json.dumps(returned))
+    assert (metrics["split"], metrics["num_utterances"]) == ("test", 3)
+    token = metrics["token_error_rate"]
+    assert [token[k] for k in ("errors", "substitutions", "insertions", "deletions", "reference_length")] == [
+        4,
+        1,
+        0,
+        3,
+        7,
+    ]
+    assert token["rate"] == pytest.approx(4 / 7)
+    low, high = token["confidence_interval"]
+    assert low < token["rate"] < high
+    assert metrics["character_error_rate"]["errors"] == 2
+    assert metrics["by_speaker"]["B1"]["token_error_rate"]["deletions"] == 3
+    assert "by_group" not in metrics
+
+
+def test_groups_stand_in_metrics_and_page(tmp_path):
+    metrics = report.write(make_evaluation(group_pattern="^[AB]"), str(tmp_path))
+    assert {
+        name: row["character_error_rate"]["reference_length"] for name, row in metrics["by_group"].items()
+    } == {
+        "A": 4,
+        "B": 1,
+    }
+    assert "By group" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_hypotheses_show_the_last_measure():
+    assert report.hypotheses(make_evaluation()) == (
+        "utterance_id\treference\thypothesis\nu1\t你好\t尼好\nu2\t天气\t天气\nu3\t吗\t\n"
+    )
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.links, self.num_bars = [], [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.num_bars += tag == "rect"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
+    report.write(make_evaluation(), str(tmp_path))
+    text = (tmp_path / "report.html").read_text("utf-8")
+    page = Page()
+    page.feed(text)
+    assert page.open == [] and page.links == []
+    assert page.num_bars == 2 + 2  # reference lengths 2 and 3; 1 and 2
+    assert "57.14 % (95 % interval" in text
+    assert "ma5 &amp; &lt;b&gt;" in text and "<b>" not in text
+    assert "(nothing)" in text
+
+
+def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
+    (tmp_path / "metrics.json").write_text("old")
+    (tmp_path / "mine.txt").write_text("mine")
+    report.write(make_evaluation(), str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "hypotheses.tsv",
+        "metrics.json",
+        "mine.txt",
+        "report.html",
+    ]
+    assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["num_utterances"] == 3
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_report_without_any_reference_token_still_renders(tmp_path):
+    scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "")]
+    evaluation = report.Evaluation({}, {utterances.TOKEN_ERROR_RATE: scored})
+    assert report.write(evaluation, str(tmp_path))["token_error_rate"]["rate"] is None
+    assert "no reference" in (tmp_path / "report.html").read_text("utf-8")

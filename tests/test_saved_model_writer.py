@@ -1,0 +1,108 @@
+"""The SavedModel on disk: versions, contents, and that TensorFlow alone can run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import soundfile
+import tiny_models
+
+from estimator_asr.serving import recogniser, saved_model_writer, trained_model
+
+BARE_PROCESS = """
+import json, sys
+import tensorflow as tf
+assert not any(name.startswith(("estimator_asr", "tfrecord_builder")) for name in sys.modules)
+model = tf.saved_model.load(sys.argv[1])
+wavs = [open(path, "rb").read() for path in sys.argv[2:]]
+outputs = model.signatures["serving_default"](wav_bytes=tf.constant(wavs))
+print(json.dumps({name: [item.decode() if isinstance(item, bytes) else float(item) for item in value.numpy()]
+                  for name, value in outputs.items()}))
+"""
+
+
+def run_bare(code, *arguments, cwd):
+    """Run Python that sees neither this project's directory nor PYTHONPATH."""
+    command = [sys.executable, "-I", *code, *map(str, arguments)]
+    completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
+    moved = shutil.copytree(tiny_export.version_dir, tmp_path / "elsewhere" / "1")
+    waveforms = [row[-1] for row in tiny_export.utterances.values()][:3]
+    files = [tmp_path / f"{index}.wav" for index in range(3)]
+    for file, waveform in zip(files, waveforms):
+        soundfile.write(file, waveform, tiny_models.FRONTEND.sample_rate, subtype="PCM_16")
+    answer = json.loads(run_bare(["-c", BARE_PROCESS], moved, *files, cwd=tmp_path))
+    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    expected = model.run({"wav_bytes": [file.read_bytes() for file in files]})
+    assert answer["transcript"] == expected["transcript"] != [""] * 3
+    assert answer["pinyin"] == expected["pinyin"]
+    assert answer["acoustic_score"] == pytest.approx(expected["acoustic_score"], rel=1e-4)
+
+
+def test_saved_model_cli_shows_the_signatures(tiny_export, tmp_path):
+    cli = ["-m", "tensorflow.python.tools.saved_model_cli"]
+    shown = run_bare(cli, "show", "--dir", tiny_export.version_dir, "--all", cwd=tmp_path)
+    for signature, inputs in (
+        ("serving_default", ["wav_bytes"]),
+        ("waveform", ["waveform", "num_samples"]),
+        ("features", ["fbank", "num_frames"]),
+    ):
+        section = shown.split(f"signature_def['{signature}']")[1].split("signature_def[")[0]
+        for name in inputs:
+            assert f"inputs['{name}']" in section
+        for name in ("transcript", "pinyin", "acoustic_score", "language_score"):
+            assert f"outputs['{name}']" in section
+
+
+def test_export_tells_what_it_was_made_of(tiny_export):
+    info = recogniser.read_info(tiny_export.version_dir)
+    assert info["frontend"]["sample_rate"] == 16000
+    assert info["unit"] == "syllable"
+    assert info["acoustic"] == {"global_step": 7, "tokens_sha256": tiny_models.TOKENS.sha256}
+    assert info["language"]["tokens_sha256"] == tiny_models.OTHER_TOKENS.sha256
+    assert info["language"]["characters_sha256"] == tiny_models.CHARACTERS.sha256
+    assert info["language"]["readings_sha256"] == tiny_models.READINGS.sha256
+
+
+def test_vocabularies_are_assets(tiny_export):
+    assets = pathlib.Path(tiny_export.version_dir, "assets")
+    contents = {path.name: path.read_text("utf-8").split() for path in assets.iterdir()}
+    assert contents == {
+        "tokens.txt": list(tiny_models.TOKENS.tokens),
+        "tokens.txt_1": list(tiny_models.OTHER_TOKENS.tokens),
+        "characters.txt": list(tiny_models.CHARACTERS.tokens),
+    }
+
+
+def test_versions_rise_and_older_ones_stay(tiny_export, tmp_path):
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    export_dir = tmp_path / "export"
+    future = (
+        4102444800  # the year 2100: a clock that went back must not make the newest version the older one
+    )
+    shutil.copytree(tiny_export.version_dir, export_dir / str(future))
+    path = saved_model_writer.write(acoustic, None, str(export_dir))
+    assert path == str(export_dir / str(future + 1))
+    assert sorted(os.listdir(export_dir)) == [str(future), str(future + 1)]
+    assert recogniser.read_info(path)["language"] is None
+
+
+def test_failed_export_leaves_nothing(tiny_export, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("disk is full")
+
+    monkeypatch.setattr(saved_model_writer, "_write_info", fail)
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    with pytest.raises(OSError, match="disk is full"):
+        saved_model_writer.write(acoustic, None, str(tmp_path))
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,82 @@
+"""python -m estimator_asr.transcribe, as a process, and the pieces that need none."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import soundfile
+import tiny_models
+
+from estimator_asr import transcribe
+from estimator_asr.serving import recogniser
+from tfrecord_builder import errors
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "estimator_asr.transcribe", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def recordings(tiny_export, tmp_path_factory):
+    path = tmp_path_factory.mktemp("recordings")
+    waveforms = [row[-1] for row in tiny_export.utterances.values()]
+    soundfile.write(path / "a.wav", waveforms[1], 16000, subtype="PCM_16")
+    soundfile.write(path / "b.flac", waveforms[2], 16000, subtype="PCM_16")
+    soundfile.write(path / "stereo 48.ogg", waveforms[3:4][0].repeat(2).reshape(-1, 2), 48000)
+    (path / "text.wav").write_text("not audio")
+    (path / "empty.wav").write_bytes(b"")
+    return path
+
+
+def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, recordings):
+    names = ["a.wav", "text.wav", "b.flac", "missing.wav", "empty.wav", "stereo 48.ogg"]
+    completed = run(f"--saved_model={tiny_export.export_dir}", *(recordings / name for name in names))
+    rows = [line.split("\t") for line in completed.stdout.splitlines()]
+    assert [row[0] for row in rows] == [
+        str(recordings / name) for name in ("a.wav", "b.flac", "stereo 48.ogg")
+    ]
+    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    expected = model.run({"wav_bytes": [(recordings / "a.wav").read_bytes()]})
+    assert rows[0][1:] == [expected["transcript"][0], expected["pinyin"][0]]
+    complaints = completed.stderr.splitlines()
+    assert [line.split(":")[1].strip() for line in complaints] == [
+        str(recordings / name) for name in ("text.wav", "missing.wav", "empty.wav")
+    ]
+    assert completed.returncode == 1
+
+
+def test_json_has_the_scores(tiny_export, recordings):
+    completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", recordings / "a.wav")
+    assert completed.returncode == 0
+    assert completed.stderr == ""
+    result = json.loads(completed.stdout)
+    assert set(result) == {"file", "transcript", "pinyin", "acoustic_score", "language_score"}
+    assert result["acoustic_score"] < 0
+
+
+def test_too_short_audio_has_an_empty_transcript(tiny_export, tmp_path):
+    soundfile.write(tmp_path / "click.wav", tiny_models.make_waveform(50, seed=0), 16000)
+    model = recogniser.load(tiny_export.version_dir, "waveform")
+    result = transcribe.transcribe_file(model, str(tmp_path / "click.wav"), 16000)
+    assert transcribe.format_line(result, "tsv") == f"{tmp_path / 'click.wav'}\t\t"
+
+
+def test_missing_flag_is_named():
+    with pytest.raises(errors.UserError, match="--saved_model is missing"):
+        transcribe.TranscribeConfig()
+
+
+def test_no_file_is_named(monkeypatch):
+    config = transcribe.TranscribeConfig(saved_model="EXPORT")
+    monkeypatch.setattr(transcribe.config_flags, "from_flags", lambda _: config)
+    with pytest.raises(
+        errors.UserError, match="transcribe: no FILE is given, expected audio files behind the flags"
+    ):
+        transcribe.main(["transcribe"])

@@ -1,0 +1,189 @@
+"""Small data directories, and models with random weights, for tests of what is done with trained ones."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr import model_directory
+from estimator_asr.serving import cascade
+from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
+
+GLOBAL_STEP = 7
+FRONTEND = frontend.FrontendConfig(num_mel_bins=20)
+TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4", "tian1"])
+OTHER_TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3", "qi4", "zi4"])
+CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "吗", "好", "妈", "字", "是", "气", "郝"])
+READINGS = readings.Readings(
+    {"hao3": "好郝", "ma5": "吗", "ni3": "你", "shi4": "是", "tian1": "天", "qi4": "气", "zi4": "字"}
+)
+
+
+def make_waveform(num_samples: int, seed: int) -> np.ndarray:
+    """Noise whose colour changes every 100 ms, on the grid of 16-bit samples; float32 [num_samples]."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(num_samples) / FRONTEND.sample_rate
+    pitches_hz = rng.uniform(100, 4000, num_samples // 1600 + 1)[np.arange(num_samples) // 1600]
+    waveform = 0.3 * np.sin(2 * np.pi * pitches_hz * times) + 0.05 * rng.standard_normal(num_samples)
+    return (np.round(waveform * 32768) / 32768).astype(np.float32)
+
+
+def extract(waveform: np.ndarray) -> np.ndarray:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return session.run(frontend.extract(waveform, FRONTEND))
+
+
+def make_acoustic_model(
+    path: str,
+    tokens: vocabulary.Vocabulary = TOKENS,
+    unit: str = "syllable",
+    encoder: str = "conformer",
+    seed: int = 0,
+):
+    config = _make_config("acoustic", tokens, unit, encoder)
+    return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
+
+
+def make_language_model(path: str, tokens: vocabulary.Vocabulary = TOKENS, seed: int = 0):
+    config = _make_config("language", tokens)
+    files = {
+        dataset_info.TOKENS_FILE: tokens,
+        dataset_info.CHARACTERS_FILE: CHARACTERS,
+        dataset_info.READINGS_FILE: READINGS,
+    }
+    return _save_model(path, config, files, seed)
+
+
+def make_data(path: str, with_audio: bool = True, tokens: vocabulary.Vocabulary = TOKENS) -> dict[str, tuple]:
+    """Write a data directory with the splits train and test.
+
+    Returns:
+      utterance_id -> (speaker, transcript, pronunciation, waveform) of both splits alike.
+    """
+    texts = [("你好", "ni3 hao3"), ("你好吗", "ni3 hao3 ma5"), ("是", "shi4"), ("犇犇", "ben1 ben1")]
+    utterances = {
+        f"u{i}": (f"S{i % 3}", *texts[i % 4], make_waveform(4000 + 3000 * i, seed=i)) for i in range(8)
+    }
+    os.makedirs(path)
+    for file, content in (
+        (dataset_info.TOKENS_FILE, tokens),
+        (dataset_info.CHARACTERS_FILE, CHARACTERS),
+        (dataset_info.READINGS_FILE, READINGS),
+    ):
+        content.save(os.path.join(path, file))
+    records = [_make_record(key, tokens, *value, with_audio) for key, value in utterances.items()]
+    splits = {name: _write_split(path, name, records) for name in ("train", "test")}
+    _make_info(tokens, splits, with_audio).save(path)
+    return utterances
+
+
+def _make_config(
+    model: str, tokens: vocabulary.Vocabulary, unit: str = "syllable", encoder: str = "conformer"
+) -> config_lib.ExperimentConfig:
+    is_acoustic = model == "acoustic"
+    return config_lib.ExperimentConfig(
+        model=model,
+        acoustic=config_lib.AcousticConfig(
+            encoder=encoder,
+            encoder_layers=1,
+            encoder_units=16,
+            encoder_inner_units=16,
+            attention_heads=2,
+            subsampling_channels=4,
+        ),
+        language=config_lib.LanguageConfig(
+            language_layers=1,
+            language_units=16,
+            language_inner_units=16,
+            language_heads=2,
+            ngram_rows=31,
+            ngram_units=4,
+        ),
+        optimizer=config_lib.OptimizerConfig(),
+        input=config_lib.InputConfig(),
+        train=config_lib.TrainConfig(model=model),
+        frontend=FRONTEND if is_acoustic else None,
+        unit=unit,
+        tokens_sha256=tokens.sha256,
+        characters_sha256=CHARACTERS.sha256,
+        readings_sha256=READINGS.sha256,
+        feature_mean=(8.0,) * FRONTEND.num_bins if is_acoustic else (),
+        feature_stddev=(2.0,) * FRONTEND.num_bins if is_acoustic else (),
+    )
+
+
+def _save_model(path: str, config: config_lib.ExperimentConfig, files: dict, seed: int):
+    """Write config, vocabularies and a checkpoint of random weights, none of them left at zero or one."""
+    os.makedirs(path)
+    config.save(path)
+    for file, content in files.items():
+        content.save(os.path.join(path, file))
+    model = model_directory.open_model_directory(path)
+    rng = np.random.default_rng(seed)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        if config.model == "acoustic":
+            cascade.recognise(model, tf.zeros([1, 9, FRONTEND.num_bins]), tf.constant([9]))
+        else:
+            cascade.convert(model, tf.constant([["ni3"]]), tf.constant([1]))
+        for variable in tf.compat.v1.global_variables():
+            values = rng.normal(0, 0.5, variable.shape.as_list())
+            values = np.abs(values) if "variance" in variable.name else values
+            session.run(variable.assign(np.float32(values)))
+        session.run(tf.compat.v1.train.create_global_step().assign(GLOBAL_STEP))
+        tf.compat.v1.train.Saver(save_relative_paths=True).save(
+            session, os.path.join(path, "model.ckpt"), GLOBAL_STEP
+        )
+    return model
+
+
+def _make_record(utterance_id, tokens, speaker, transcript, pronunciation, waveform, with_audio):
+    return schema.Record(
+        utterance_id,
+        speaker,
+        transcript,
+        pronunciation,
+        tokens.encode(pronunciation.split()),
+        CHARACTERS.encode(transcript),
+        extract(waveform) if with_audio else None,
+        1000 * len(waveform) // FRONTEND.sample_rate,
+    )
+
+
+def _write_split(path, split, records) -> dataset_info.SplitInfo:
+    name = schema.shard_name(split, 0, 1)
+    file = os.path.join(path, name)
+    with tf.io.TFRecordWriter(file) as writer:
+        for record in records:
+            writer.write(schema.make_example(record))
+    lengths = [len(record.fbank) for record in records if record.fbank is not None]
+    return dataset_info.SplitInfo(
+        num_utterances=len(records),
+        num_speakers=len({record.speaker for record in records}),
+        seconds=sum(record.duration_ms for record in records) / 1000,
+        num_tokens=sum(len(record.token_ids) for record in records),
+        num_characters=sum(len(record.character_ids) for record in records),
+        unknown_tokens=0,
+        unknown_characters=0,
+        frame_lengths=dict(collections.Counter(lengths)),
+        token_lengths=dict(collections.Counter(len(record.token_ids) for record in records)),
+        shards=(dataset_info.ShardInfo(name, len(records), os.path.getsize(file), ""),),
+    )
+
+
+def _make_info(tokens, splits, with_audio) -> dataset_info.DatasetInfo:
+    return dataset_info.DatasetInfo(
+        frontend=FRONTEND if with_audio else None,
+        fbank_dtype="float32",
+        unit="syllable",
+        tokens_sha256=tokens.sha256,
+        characters_sha256=CHARACTERS.sha256,
+        readings_sha256=READINGS.sha256,
+        feature_mean=(8.0,) * FRONTEND.num_bins if with_audio else (),
+        feature_stddev=(2.0,) * FRONTEND.num_bins if with_audio else (),
+        splits=splits,
+        num_rejected=0,
+    )
