@@ -1,0 +1,308 @@
+"""Every hyperparameter once: frozen dataclasses whose fields are the flags of train.py and in config.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Optional
+
+from tfrecord_builder import config_flags, errors
+from tfrecord_builder import frontend as frontend_lib
+
+CONFIG_FILE = "config.json"
+FORMAT_VERSION = 1
+DEFAULT_EPOCHS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class AcousticConfig:
+    """Speech to tokens: encoder, CTC head and attention decoder."""
+
+    encoder: str = config_flags.setting(
+        "conformer", "architecture of the encoder", choices=("conformer", "transformer", "cnn")
+    )
+    encoder_layers: int = config_flags.setting(6, "blocks of encoder conformer or transformer", minimum=1)
+    encoder_units: int = config_flags.setting(256, "width of the encoder and decoder", positive=True)
+    encoder_inner_units: int = config_flags.setting(
+        512, "width between the two layers of the encoder's and decoder's feed forward", positive=True
+    )
+    attention_heads: int = config_flags.setting(
+        4, "heads of encoder and decoder attention; divides --encoder_units", positive=True
+    )
+    conv_kernel_size: int = config_flags.setting(
+        15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
+    )
+    subsampling_channels: int = config_flags.setting(
+        32,
+        "encoders conformer and transformer: channels of the convolutions that subsample by 4",
+        positive=True,
+    )
+    acoustic_dropout: float = config_flags.setting(
+        0.1, "share of values zeroed in encoder and decoder in training", minimum=0, maximum=0.9
+    )
+    decoder_layers: int = config_flags.setting(
+        1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0
+    )
+    ctc_weight: float = config_flags.setting(
+        0.7, "share of the CTC loss in the total; the rest is the decoder's", minimum=0, maximum=1
+    )
+    label_smoothing: float = config_flags.setting(
+        0.1, "share of the decoder's target spread evenly over all tokens", minimum=0, maximum=0.9
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.encoder_units % self.attention_heads:
+            raise errors.UserError(
+                f"train: --encoder_units is {self.encoder_units}, expected a multiple of "
+                f"--attention_heads={self.attention_heads}; change one of them."
+            )
+        if self.conv_kernel_size % 2 == 0:
+            raise errors.UserError(
+                f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number; "
+                "an even filter has no middle."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageConfig:
+    """Tokens to characters, one to one: hashed n-grams below a Transformer encoder."""
+
+    language_layers: int = config_flags.setting(4, "blocks of the language model", minimum=1)
+    language_units: int = config_flags.setting(256, "width of the language model; even", positive=True)
+    language_inner_units: int = config_flags.setting(
+        1024, "width between the two layers of the language model's feed forward", positive=True
+    )
+    language_heads: int = config_flags.setting(
+        4, "heads of the language model's attention; divides --language_units", positive=True
+    )
+    # A prime number spreads the n-grams best; this one is 2^17 - 1.
+    ngram_rows: int = config_flags.setting(
+        131071, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
+    )
+    ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
+    language_dropout: float = config_flags.setting(
+        0.1, "share of values zeroed in the language model in training", minimum=0, maximum=0.9
+    )
+    token_noise: float = config_flags.setting(
+        0.0, "share of tokens swapped for random ones in training", minimum=0, maximum=0.9
+    )
+    character_smoothing: float = config_flags.setting(
+        0.0, "share of the target spread evenly over the characters of a token", minimum=0, maximum=0.9
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.language_units % self.language_heads or self.language_units % 2:
+            raise errors.UserError(
+                f"train: --language_units is {self.language_units}, expected an even multiple of "
+                f"--language_heads={self.language_heads}; change one of them."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam or momentum under a schedule with warm-up; the same for both models."""
+
+    optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
+    base_learning_rate: float = config_flags.setting(
+        0.001, "learning rate at a batch of --batch_denominator utterances", positive=True
+    )
+    batch_denominator: float = config_flags.setting(
+        32.0,
+        "initial rate = base_learning_rate x mean utterances per batch / batch_denominator",
+        positive=True,
+    )
+    schedule: str = config_flags.setting(
+        "step", "decay after warm-up", choices=("step", "exponential", "inverse_time", "inverse_sqrt")
+    )
+    warmup_epochs: float = config_flags.setting(
+        1.0, "the rate rises linearly from zero over these epochs", minimum=0
+    )
+    decay_boundary_epochs: tuple[float, ...] = config_flags.setting(
+        (), "schedule step: epochs at which the next decay factor begins"
+    )
+    decay_factors: tuple[float, ...] = config_flags.setting(
+        (1.0,), "schedule step: factors of the initial rate, one more than boundaries"
+    )
+    decay_epochs: float = config_flags.setting(
+        1.0, "schedules exponential and inverse_time: epochs per decay_rate", positive=True
+    )
+    decay_rate: float = config_flags.setting(
+        0.9,
+        "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
+        positive=True,
+    )
+    momentum: float = config_flags.setting(
+        0.9, "optimizer momentum: share of the last update kept", minimum=0, maximum=1
+    )
+    # Vaswani et al. 2017, section 5.3.
+    adam_beta1: float = config_flags.setting(
+        0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=1
+    )
+    adam_beta2: float = config_flags.setting(
+        0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=1
+    )
+    adam_epsilon: float = config_flags.setting(1e-9, "optimizer adam: added to the root", positive=True)
+    clip_norm: float = config_flags.setting(
+        5.0, "global norm that gradients are clipped to; 0: no clipping", minimum=0
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
+            raise errors.UserError(
+                f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
+                f"{len(self.decay_boundary_epochs)}, expected one factor more than boundaries; "
+                "give a factor for the epochs before the first boundary too."
+            )
+        if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
+            raise errors.UserError(
+                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected rising numbers; "
+                "sort them."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class InputConfig:
+    """How records become batches."""
+
+    batch_frames: int = config_flags.setting(
+        16000, "acoustic: frames in a batch over all replicas, padding included", positive=True
+    )
+    batch_tokens: int = config_flags.setting(
+        4000, "language: tokens in a batch over all replicas, padding included", positive=True
+    )
+    num_buckets: int = config_flags.setting(
+        12, "utterances are batched with others of their length bucket", positive=True
+    )
+    shuffle_records: int = config_flags.setting(2048, "records that the shuffle chooses from", positive=True)
+    spec_augment: bool = config_flags.setting(True, "mask time and frequency stripes in acoustic training")
+    # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
+    time_masks: int = config_flags.setting(2, "spec_augment: time masks an utterance", minimum=0)
+    time_mask_frames: int = config_flags.setting(
+        40, "spec_augment: a time mask has at most so many frames", minimum=0
+    )
+    time_mask_share: float = config_flags.setting(
+        0.2,
+        "spec_augment: all time masks together hide at most this share of an utterance",
+        minimum=0,
+        maximum=1,
+    )
+    frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks an utterance", minimum=0)
+    frequency_mask_bins: int = config_flags.setting(
+        15, "spec_augment: a frequency mask has at most so many bins", minimum=0
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """The loop: how long, how often, on what."""
+
+    model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
+    train_steps: Optional[int] = config_flags.setting(
+        None, "stop when the model has seen so many batches (not with --train_epochs)", positive=True
+    )
+    train_epochs: Optional[float] = config_flags.setting(
+        None,
+        f"stop after so many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is given",
+        positive=True,
+    )
+    save_checkpoints_steps: int = config_flags.setting(
+        500, "checkpoint, and evaluation on the dev split, every so many steps", positive=True
+    )
+    keep_checkpoint_max: int = config_flags.setting(5, "checkpoints kept", positive=True)
+    eval_throttle_seconds: int = config_flags.setting(30, "least time between two evaluations", minimum=0)
+    save_summary_steps: int = config_flags.setting(
+        50, "TensorBoard points every so many steps", positive=True
+    )
+    progress_seconds: float = config_flags.setting(
+        10.0, "a progress line every so many seconds", positive=True
+    )
+    seed: int = config_flags.setting(1, "seed of weights, order and dropout")
+    num_cpu_replicas: int = config_flags.setting(
+        1, "replicas on the CPU under MirroredStrategy (to test what several GPUs do)", positive=True
+    )
+    xla: bool = config_flags.setting(
+        False, "compile with XLA; slower than without on CPU (measured), for GPU"
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.train_steps is not None and self.train_epochs is not None:
+            raise errors.UserError(
+                f"train: --train_steps={self.train_steps} and --train_epochs={self.train_epochs:g} "
+                "are both given, expected one of them; leave the other out."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """What config.json in a model directory holds: enough to evaluate, export and continue without flags."""
+
+    model: str
+    acoustic: AcousticConfig
+    language: LanguageConfig
+    optimizer: OptimizerConfig
+    input: InputConfig
+    train: TrainConfig
+    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
+    unit: str
+    tokens_sha256: str
+    characters_sha256: str
+    readings_sha256: str
+    feature_mean: tuple[float, ...]
+    feature_stddev: tuple[float, ...]
+    format_version: int = FORMAT_VERSION
+
+    def save(self, model_dir: str) -> None:
+        """Writes config.json into `model_dir`, whole or not at all."""
+        path = os.path.join(model_dir, CONFIG_FILE)
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.write(self.to_json() + "\n")
+        os.replace(f"{path}.tmp", path)
+
+    def to_json(self) -> str:
+        """Returns the text of config.json, keys sorted."""
+        return json.dumps(config_flags.to_json_dict(self), indent=2, sort_keys=True, ensure_ascii=False)
+
+    def settings_to_json(self) -> str:
+        """Returns one line of JSON, keys sorted, without the statistics of the features."""
+        settings = dataclasses.replace(self, feature_mean=(), feature_stddev=())
+        return json.dumps(config_flags.to_json_dict(settings), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, model_dir: str) -> ExperimentConfig:
+        """Reads config.json of `model_dir`.
+
+        Raises:
+            errors.UserError: the file is missing, is not JSON, or was written by another version.
+        """
+        path = os.path.join(model_dir, CONFIG_FILE)
+        values = _read_json(path)
+        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+            raise errors.UserError(
+                f"{path}: is not of format version {FORMAT_VERSION}; "
+                "train a new model directory with this program"
+            )
+        try:
+            return config_flags.from_json_dict(cls, values)
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error
+
+
+def _read_json(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise errors.UserError(
+            f"{os.path.dirname(path)}: {CONFIG_FILE} is missing, expected a model directory; "
+            "make one with python -m estimator_asr.train --model_dir=DIR"
+        ) from None
+    except ValueError as error:
+        raise errors.UserError(f"{path}: is not whole JSON ({error}); restore it from a copy") from error

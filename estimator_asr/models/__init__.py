@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: the acoustic and the language model."""

@@ -1,0 +1,144 @@
+"""Acoustic model: frames in, token logits out, by CTC and (given the labels) by an attention decoder.
+
+All variables live under the scope "acoustic". Classes are the vocabulary's ids; the last one is the blank,
+and for the decoder the symbol that starts and ends a sequence.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.models import encoders, layers
+
+
+class AcousticOutputs(NamedTuple):
+    """Logits of the heads, before the softmax."""
+
+    ctc_logits: tf.Tensor  # float32 [batch, num_subsampled, num_classes]
+    num_frames: tf.Tensor  # int32 [batch], subsampled
+    decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
+
+
+def build(
+    config,
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    *,
+    num_classes: int,
+    feature_mean,
+    feature_stddev,
+    token_parts: Optional[np.ndarray] = None,
+    token_ids: Optional[tf.Tensor] = None,
+    num_tokens: Optional[tf.Tensor] = None,
+    training: bool = False,
+) -> AcousticOutputs:
+    """Builds the model.
+
+    Args:
+      config: AcousticConfig.
+      fbank: float32 [batch, num_frames, num_bins].
+      num_frames: int32 [batch]; frames at or beyond it are ignored.
+      num_classes: tokens and the blank.
+      feature_mean, feature_stddev: floats [num_bins], statistics of the training data.
+      token_parts: float32 [num_classes - 1, num_parts], 1 where a token holds a part (syllables.part_matrix),
+      or None.
+      token_ids: int32 [batch, max_tokens], the labels; without them there is no decoder.
+      num_tokens: int32 [batch]; ids at or beyond it are ignored.
+      training: whether dropout is on and batch norm uses the batch.
+
+    Returns:
+      AcousticOutputs.
+    """
+    with tf.compat.v1.variable_scope("acoustic"):
+        fbank = normalise(fbank, num_frames, feature_mean, feature_stddev)
+        with tf.compat.v1.variable_scope("encoder"):
+            encoding = encoders.encode(config, fbank, num_frames, training)
+        with tf.compat.v1.variable_scope("ctc"):
+            hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, training)
+            ctc_logits = classify(hidden, class_vectors(num_classes, hidden.shape[-1], token_parts))
+        decoder_logits = None
+        if token_ids is not None and config.decoder_layers:
+            with tf.compat.v1.variable_scope("decoder"):
+                previous = shift_right(token_ids, num_tokens, num_classes - 1)
+                decoder_logits = decode(config, previous, encoding, num_classes, token_parts, training)
+    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits)
+
+
+def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, feature_mean, feature_stddev) -> tf.Tensor:
+    """Scales each bin by the training data's statistics, then takes off the utterance's mean (its channel).
+
+    Returns:
+      float32 [batch, num_frames, num_bins], zero at padded frames.
+    """
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])[:, :, None]
+    scaled = (fbank - np.float32(feature_mean)) / np.maximum(np.float32(feature_stddev), 1e-3) * mask
+    count = tf.maximum(tf.reduce_sum(mask, axis=1, keepdims=True), 1.0)
+    return (scaled - tf.reduce_sum(scaled, axis=1, keepdims=True) / count) * mask
+
+
+def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
+    """Returns float32 [num_classes, units]: each class's own vector plus those of its parts."""
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # as BERT; logits start near zero
+    own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
+    if token_parts is None:
+        return own
+    parts = np.pad(
+        np.float32(token_parts), [[0, num_classes - len(token_parts)], [0, 0]]
+    )  # the blank has none
+    return own + tf.matmul(
+        parts, tf.compat.v1.get_variable("part_vectors", [parts.shape[1], units], initializer=scale)
+    )
+
+
+def classify(hidden: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
+    """Returns the logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
+    bias = layers.get_bias(
+        "bias", [1, vectors.shape[0]]
+    )  # two axes, so that a warm start can map its columns
+    return layers.linear(hidden, tf.transpose(vectors)) + bias
+
+
+def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -> tf.Tensor:
+    """Returns int32 [batch, max_tokens + 1]: boundary_id, then the labels, then boundary_id as padding."""
+    is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
+    token_ids = tf.where(is_token, token_ids, tf.fill(tf.shape(token_ids), boundary_id))
+    return tf.pad(token_ids, [[0, 0], [1, 0]], constant_values=boundary_id)
+
+
+def decode(config, previous_ids, encoding, num_classes, token_parts, training: bool) -> tf.Tensor:
+    """Transformer decoder, layer norm first; class vectors are embedding and output (Press and Wolf, 2017).
+
+    Args:
+      config: AcousticConfig.
+      previous_ids: int32 [batch, length], the token before each position.
+      encoding: encoders.Encoding.
+      num_classes, token_parts: as for build.
+      training: whether dropout is on.
+
+    Returns:
+      float32 [batch, length, num_classes]; position i has seen previous_ids 0 to i.
+    """
+    vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
+    hidden = layers.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
+    hidden = layers.dropout(hidden, config.acoustic_dropout, training)
+    causal = layers.causal_mask(tf.shape(previous_ids)[1])
+    for i in range(config.decoder_layers):
+        with tf.compat.v1.variable_scope(f"block_{i}"):
+            hidden = decoder_block(config, hidden, causal, encoding, training)
+    return classify(layers.layer_norm(hidden, "output_norm"), vectors)
+
+
+def decoder_block(config, hidden: tf.Tensor, causal: tf.Tensor, encoding, training: bool) -> tf.Tensor:
+    """Attention to earlier positions, attention to the encoder, feed forward; each added to its inputs."""
+    modules = (
+        lambda x: layers.self_attention(x, causal, config.attention_heads),
+        lambda x: layers.cross_attention(x, encoding.outputs, encoding.mask, config.attention_heads),
+        lambda x: layers.feed_forward(x, config.encoder_inner_units, config.acoustic_dropout, training),
+    )
+    for i, module in enumerate(modules):
+        normalised = layers.layer_norm(hidden, f"layer_norm_{i}")
+        hidden += layers.dropout(module(normalised), config.acoustic_dropout, training)
+    return hidden

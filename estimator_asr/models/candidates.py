@@ -1,0 +1,134 @@
+"""Characters that may be written for each token: scored without the rest of the vocabulary.
+
+A syllable has about 12 candidates (mean over running text) among some 6,000 characters. So instead of a
+product [batch, length, characters] the model scores a list of pairs (position, character). A position is an
+index into batch x length, row by row; padding has no pairs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class Candidates(NamedTuple):
+    """The pairs of a batch, positions rising.
+
+    Attributes:
+      logits: float32 [num_pairs].
+      positions: int32 [num_pairs].
+      characters: int32 [num_pairs].
+      shape: int32 [2], batch and length.
+    """
+
+    logits: tf.Tensor
+    positions: tf.Tensor
+    characters: tf.Tensor
+    shape: tf.Tensor
+
+
+class Best(NamedTuple):
+    """The likeliest character at each position.
+
+    Attributes:
+      characters: int32 [batch, length], -1 at padding.
+      log_probs: float32 [batch, length], 0 at padding.
+    """
+
+    characters: tf.Tensor
+    log_probs: tf.Tensor
+
+
+class Pairs(NamedTuple):
+    """Which (position, character) pairs there are, before they are scored.
+
+    Attributes:
+      positions: int32 [num_pairs], rising.
+      characters: int32 [num_pairs].
+      readings: int32 [num_pairs], index of the pair (token, character) among all that the mask allows.
+    """
+
+    positions: tf.Tensor
+    characters: tf.Tensor
+    readings: tf.Tensor
+
+
+def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray) -> Pairs:
+    """Lists the characters that may be written at each real position.
+
+    Args:
+      token_ids: int32 [batch, length].
+      num_tokens: int32 [batch]; tokens at or beyond it are padding.
+      character_mask: bool [tokens, characters].
+    """
+    tokens, characters = np.nonzero(character_mask)
+    bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
+    is_real = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
+    starts, limits = tf.gather(bounds, token_ids), tf.gather(bounds[1:], token_ids)
+    limits = tf.where(is_real, limits, starts)
+    readings = tf.ragged.range(tf.reshape(starts, [-1]), tf.reshape(limits, [-1]))
+    return Pairs(
+        tf.cast(readings.value_rowids(), tf.int32),
+        tf.gather(characters.astype(np.int32), readings.flat_values),
+        readings.flat_values,
+    )
+
+
+def cross_entropy(
+    candidates: Candidates, character_ids: tf.Tensor, label_smoothing: float = 0.0
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sparse softmax cross-entropy over the candidates of each position.
+
+    With smoothing s the target is 1 - s on the label plus s spread evenly over the candidates.
+
+    Args:
+      candidates: of [batch, length] positions.
+      character_ids: int32 [batch, length], the labels.
+      label_smoothing: s, from 0 up to 1.
+
+    Returns:
+      losses: float32 [batch, length], 0 where weights is.
+      weights: float32 [batch, length]; 1 where the label is a candidate, else (as at padding) 0.
+    """
+    log_probs = _log_softmax(candidates)
+    is_label = tf.equal(
+        candidates.characters, tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
+    )
+    weights = _sum(candidates, tf.cast(is_label, tf.float32))
+    losses = -_sum(candidates, tf.where(is_label, log_probs, tf.zeros_like(log_probs)))
+    if label_smoothing:
+        counts = tf.maximum(_sum(candidates, tf.ones_like(log_probs)), 1.0)
+        uniform = -_sum(candidates, log_probs) / counts
+        losses = (1.0 - label_smoothing) * losses + label_smoothing * uniform * weights
+    return tf.reshape(losses, candidates.shape), tf.reshape(weights, candidates.shape)
+
+
+def best(candidates: Candidates) -> Best:
+    """Returns the likeliest candidate of each position and its log probability."""
+    log_probs = _log_softmax(candidates)
+    highest = tf.gather(_max(candidates, log_probs), candidates.positions)
+    is_best = log_probs >= highest
+    characters = _max(candidates, tf.where(is_best, candidates.characters, -1))
+    characters = tf.reshape(tf.maximum(characters, -1), candidates.shape)
+    log_probs = tf.reshape(_max(candidates, log_probs), candidates.shape)
+    return Best(characters, tf.where(characters >= 0, log_probs, tf.zeros_like(log_probs)))
+
+
+def _log_softmax(candidates: Candidates) -> tf.Tensor:
+    """Returns float32 [num_pairs], normalised over the pairs of a position."""
+    highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
+    shifted = candidates.logits - highest
+    totals = tf.gather(_sum(candidates, tf.exp(shifted)), candidates.positions)
+    return shifted - tf.math.log(totals)
+
+
+def _sum(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
+    """Adds [num_pairs] up to [batch x length]; 0 where there is no pair."""
+    return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
+
+
+def _max(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
+    """Takes the highest of [num_pairs] for each of [batch x length]; the lowest number where none is."""
+    return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

@@ -1,0 +1,144 @@
+"""Language model: a Transformer encoder that turns tokens into characters, one to one.
+
+Each token is embedded as itself plus its parts (initial, final, tone) plus the token n-grams around it. The
+n-grams are hashed into one table: a memory of word-sized contexts that costs a row to read and no product, so
+the encoder (pre-norm) above it can stay small. Only the characters that go with a token are scored, see
+candidates.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr.models import candidates, layers
+
+# First and last token of each n-gram, counted from the current one.
+_WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
+
+
+def build(
+    config: config_lib.LanguageConfig,
+    token_ids: tf.Tensor,
+    num_tokens: tf.Tensor,
+    *,
+    token_vocabulary_size: int,
+    character_vocabulary_size: int,
+    character_mask: np.ndarray,
+    token_parts: np.ndarray | None = None,
+    training: bool = False,
+) -> candidates.Candidates:
+    """Scores the characters that may be written for each token. Variables live under the scope "language".
+
+    Args:
+      config: sizes and rates.
+      token_ids: int32 [batch, length].
+      num_tokens: int32 [batch]; tokens at or beyond it are padding and change nothing.
+      token_vocabulary_size: number of tokens.
+      character_vocabulary_size: number of characters.
+      character_mask: bool [tokens, characters], which characters may be written for a token.
+      token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: tokens share nothing.
+      training: whether to drop out and to swap tokens.
+
+    Returns:
+      Candidates of [batch, length] positions; in training those of swapped tokens are the swapped token's.
+    """
+    mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
+    if training:
+        token_ids = _swap_tokens(token_ids, config.token_noise, token_vocabulary_size)
+    with tf.compat.v1.variable_scope("language"):
+        inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, training)
+        outputs = _encode(config, inputs, mask, training)  # [batch, length, units]
+        pairs = candidates.list_pairs(token_ids, num_tokens, character_mask)
+        num_readings = int(np.count_nonzero(character_mask))
+        logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
+    return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
+
+
+def _swap_tokens(token_ids, rate, vocabulary_size):
+    """Replaces a share of the tokens by random known ones, for the acoustic model errs too."""
+    if not rate or vocabulary_size < 2:
+        return token_ids
+    others = tf.random.uniform(tf.shape(token_ids), 1, vocabulary_size, tf.int32)
+    return tf.where(tf.random.uniform(tf.shape(token_ids)) < rate, others, token_ids)
+
+
+def _embed(config, token_ids, mask, vocabulary_size, token_parts, training):
+    """Returns float32 [batch, length, units]: token, parts, n-grams and position."""
+    table = _get_table("tokens", [vocabulary_size, config.language_units])
+    if token_parts is not None:
+        parts = _get_table("token_parts", [token_parts.shape[1], config.language_units])
+        table = table + tf.matmul(tf.constant(token_parts), parts)
+    embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
+    if config.ngram_rows:
+        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size)
+    return layers.dropout(layers.add_positions(embedded), config.language_dropout, training)
+
+
+def _embed_ngrams(config, token_ids, mask, vocabulary_size):
+    """Returns float32 [batch, length, units]: the sum of the n-grams' rows, brought to the model's width."""
+    rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
+    # Zero: an n-gram says nothing at first.
+    table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
+    embedded = tf.reduce_sum(tf.gather(table, rows), axis=2)  # [batch, length, ngram_units]
+    return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
+
+
+def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
+    """Numbers the token n-grams around each position, modulo the rows of a table.
+
+    Args:
+      token_ids: int32 [batch, length].
+      mask: float32 [batch, length]; padding reads like what lies beyond the ends.
+      vocabulary_size: number of tokens.
+      num_rows: rows of the table; a prime number spreads them best.
+
+    Returns:
+      int64 [batch, length, num_windows], from 0 up to num_rows.
+    """
+    length = tf.shape(token_ids)[1]
+    reach = max(abs(offset) for window in _WINDOWS for offset in window)
+    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 stands beyond the ends
+    digits = tf.pad(digits, [[0, 0], [reach, reach]])
+    rows = []
+    for kind, (first, last) in enumerate(_WINDOWS):
+        number = tf.constant(kind, tf.int64)  # then one digit a token, base vocabulary_size + 1
+        for offset in range(first, last + 1):
+            number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
+        rows.append(tf.math.floormod(number, num_rows))
+    return tf.stack(rows, axis=-1)
+
+
+def _encode(config, inputs, mask, training):
+    """Runs the pre-norm Transformer layers over float32 [batch, length, units]."""
+    hidden = inputs
+    for index in range(config.language_layers):
+        with tf.compat.v1.variable_scope(f"layer_{index}"):
+            attended = layers.self_attention(
+                layers.layer_norm(hidden, "attention_norm"), mask, config.language_heads
+            )
+            hidden += layers.dropout(attended, config.language_dropout, training)
+            normed = layers.layer_norm(hidden, "feed_forward_norm")
+            hidden += layers.dropout(
+                layers.feed_forward(normed, config.language_inner_units, 0.0, training),
+                config.language_dropout,
+                training,
+            )
+    return layers.layer_norm(hidden, "final_norm")
+
+
+def _score(outputs, pairs, num_characters, num_readings):
+    """Returns logits float32 [num_pairs]: output times character, plus the bias of the reading."""
+    units = outputs.shape[-1]
+    table = _get_table("characters", [num_characters, units])
+    bias = layers.get_bias("reading_bias", [num_readings])
+    positions = tf.gather(tf.reshape(outputs, [-1, units]), pairs.positions)  # [num_pairs, units]
+    products = tf.reduce_sum(positions * tf.gather(table, pairs.characters), axis=-1)
+    return products + tf.gather(bias, pairs.readings)
+
+
+def _get_table(name, shape):
+    """Returns an embedding [rows, units], normal with variance 1 / units."""
+    initializer = tf.compat.v1.random_normal_initializer(stddev=shape[1] ** -0.5)
+    return tf.compat.v1.get_variable(name, shape, initializer=initializer)

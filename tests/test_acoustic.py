@@ -1,0 +1,151 @@
+"""The acoustic model as a whole: what its heads give, share and may see."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr.models import acoustic
+from tfrecord_builder import errors
+
+NUM_BINS, NUM_CLASSES = 8, 6
+CONFIG = config_lib.AcousticConfig(
+    encoder_layers=1, encoder_units=8, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
+)
+PARTS = np.float32([[0, 0, 0], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
+
+
+class Model:
+    """The model in its own graph, with its decoder."""
+
+    def __init__(self, training=False, token_parts=PARTS, config=CONFIG):
+        with tf.Graph().as_default():
+            tf.compat.v1.set_random_seed(1)
+            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
+            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
+            self.token_ids = tf.compat.v1.placeholder(tf.int32, [None, None])
+            self.num_tokens = tf.compat.v1.placeholder(tf.int32, [None])
+            self.outputs = acoustic.build(
+                config,
+                self.fbank,
+                self.num_frames,
+                num_classes=NUM_CLASSES,
+                feature_mean=np.full(NUM_BINS, 2.0),
+                feature_stddev=np.full(NUM_BINS, 3.0),
+                token_parts=token_parts,
+                token_ids=self.token_ids,
+                num_tokens=self.num_tokens,
+                training=training,
+            )
+            self.names = [variable.op.name for variable in tf.compat.v1.global_variables()]
+            self.session = tf.compat.v1.Session()
+            self.session.run(tf.compat.v1.global_variables_initializer())
+
+    def run(self, fetches, fbank, num_frames, token_ids, num_tokens):
+        feeds = {self.fbank: fbank, self.num_frames: num_frames}
+        return self.session.run(fetches, {**feeds, self.token_ids: token_ids, self.num_tokens: num_tokens})
+
+
+def make_fbank(batch, num_frames):
+    return np.random.default_rng(1).normal(size=[batch, num_frames, NUM_BINS])
+
+
+def test_shapes_of_both_heads():
+    model = Model()
+    outputs = model.run(model.outputs, make_fbank(2, 21), [21, 9], [[1, 2, 3], [4, 0, 0]], [3, 1])
+    assert outputs.ctc_logits.shape == (2, 6, NUM_CLASSES)
+    assert outputs.num_frames.tolist() == [6, 3]
+    assert outputs.decoder_logits.shape == (2, 4, NUM_CLASSES)
+
+
+def test_no_decoder_without_labels_or_layers():
+    assert Model(config=dataclasses.replace(CONFIG, decoder_layers=0)).outputs.decoder_logits is None
+    with tf.Graph().as_default():
+        statistics = {"feature_mean": [0] * 8, "feature_stddev": [1] * 8}
+        outputs = acoustic.build(CONFIG, tf.zeros([1, 9, 8]), tf.constant([9]), num_classes=6, **statistics)
+        assert outputs.decoder_logits is None
+        names = {variable.op.name for variable in tf.compat.v1.global_variables()}
+    assert names and not any("decoder" in name for name in names)
+
+
+def test_all_variables_live_under_acoustic_and_inference_needs_no_others():
+    names = set(Model().names)
+    assert all(name.startswith("acoustic/") for name in names)
+    assert set(Model(training=True).names) == names
+
+
+def test_padded_frames_and_labels_change_nothing():
+    model = Model()
+    fbank = make_fbank(1, 21)
+    short = model.run(model.outputs, fbank, [21], [[1, 2]], [2])
+    padded = np.pad(fbank, [[0, 0], [0, 6], [0, 0]], constant_values=50.0)
+    long = model.run(model.outputs, padded, [21], [[1, 2, 5, 5]], [2])
+    np.testing.assert_allclose(short.ctc_logits, long.ctc_logits[:, :6], atol=1e-5)
+    np.testing.assert_allclose(short.decoder_logits, long.decoder_logits[:, :3], atol=1e-5)
+
+
+def test_decoder_sees_earlier_labels_alone():
+    model = Model()
+    first, second = (
+        model.run(model.outputs.decoder_logits, make_fbank(1, 21), [21], [ids], [3])
+        for ids in ([1, 2, 3], [1, 4, 3])
+    )
+    np.testing.assert_allclose(first[:, :2], second[:, :2], atol=1e-6)  # before and right after label 1
+    assert np.abs(first[:, 2] - second[:, 2]).max() > 1e-4
+
+
+def test_dropout_is_on_in_training_alone():
+    for training in (False, True):
+        model = Model(training)
+        first, second = (
+            model.run(model.outputs.ctc_logits, make_fbank(1, 21), [21], [[1]], [1]) for _ in range(2)
+        )
+        assert np.array_equal(first, second) != training
+
+
+def test_normalise_uses_corpus_statistics_and_takes_off_the_mean_of_real_frames():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        fbank = tf.constant([[[1.0, 5.0], [3.0, 9.0], [100.0, 100.0]]])
+        values = session.run(acoustic.normalise(fbank, tf.constant([2]), [0.0, 1.0], [1.0, 2.0]))
+    np.testing.assert_allclose(values, [[[-1, -1], [1, 1], [0, 0]]])
+
+
+def test_level_of_the_recording_changes_nothing():
+    model = Model()
+    quiet, loud = (
+        model.run(model.outputs.ctc_logits, make_fbank(1, 21) + gain, [21], [[1]], [1]) for gain in (0.0, 4.0)
+    )
+    np.testing.assert_allclose(quiet, loud, atol=1e-4)
+
+
+def test_class_vector_is_its_own_plus_those_of_its_parts():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        vectors = acoustic.class_vectors(NUM_CLASSES, 4, PARTS)
+        session.run(tf.compat.v1.global_variables_initializer())
+        own, parts = session.run(tf.compat.v1.global_variables())
+        vectors = session.run(vectors)
+    np.testing.assert_allclose(vectors[1], own[1] + parts[0] + parts[2], rtol=1e-5)
+    np.testing.assert_allclose(vectors[-1], own[-1])  # the blank
+
+
+def test_shift_right_starts_with_the_boundary_and_hides_padding():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        previous = session.run(acoustic.shift_right(tf.constant([[1, 2], [3, 4]]), tf.constant([2, 1]), 9))
+    assert previous.tolist() == [[9, 1, 2], [9, 3, 9]]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"encoder_units": 10, "attention_heads": 4}, "--encoder_units is 10, .* --attention_heads=4"),
+        ({"conv_kernel_size": 4}, "--conv_kernel_size is 4, expected an odd number"),
+        ({"encoder": "lstm"}, "--encoder=lstm: expected one of conformer, transformer, cnn"),
+    ],
+)
+def test_config_refuses_what_cannot_be_built(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        config_lib.AcousticConfig(**values)

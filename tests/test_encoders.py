@@ -1,0 +1,136 @@
+"""What every encoder owes: a quarter of the frames, and nothing that depends on padding."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr.models import encoders, layers
+
+NUM_BINS = 8
+CONFIG = config_lib.AcousticConfig(
+    encoder_layers=2,
+    encoder_units=8,
+    encoder_inner_units=16,
+    attention_heads=2,
+    subsampling_channels=4,
+    conv_kernel_size=5,
+    acoustic_dropout=0.0,
+)
+every_encoder = pytest.mark.parametrize("name", sorted(encoders.ENCODERS))
+
+
+class Model:
+    """An encoder in its own graph, fed with lists of utterances [num_frames, NUM_BINS]."""
+
+    def __init__(self, name, training=False):
+        with tf.Graph().as_default():
+            tf.compat.v1.set_random_seed(1)
+            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
+            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
+            config = dataclasses.replace(CONFIG, encoder=name)
+            self.encoding = encoders.encode(config, self.fbank, self.num_frames, training)
+            self.updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+            loss = tf.reduce_sum(self.encoding.outputs[:, :, 0] ** 2)
+            self.averages = [v for v in tf.compat.v1.global_variables() if not v.trainable]
+            self.variables = tf.compat.v1.trainable_variables()
+            self.gradients = tf.gradients(loss, self.variables)
+            self.session = tf.compat.v1.Session()
+            self.session.run(tf.compat.v1.global_variables_initializer())
+
+    def run(self, fetches, utterances, num_padding=0):
+        longest = max(map(len, utterances)) + num_padding
+        fbank = np.full([len(utterances), longest, NUM_BINS], 100.0)  # padding need not be zero
+        for row, utterance in zip(fbank, utterances):
+            row[: len(utterance)] = utterance
+        feeds = {self.fbank: fbank, self.num_frames: [len(utterance) for utterance in utterances]}
+        return self.session.run(fetches, feeds)
+
+
+@functools.cache
+def get_model(name, training=False):
+    return Model(name, training)
+
+
+def make_utterances(*lengths):
+    rng = np.random.default_rng(1)
+    return [rng.normal(size=[length, NUM_BINS]) for length in lengths]
+
+
+@every_encoder
+def test_gives_a_quarter_of_the_frames_rounded_up(name):
+    model = get_model(name)
+    for num_frames, num_subsampled in [(1, 1), (4, 1), (5, 2), (22, 6), (23, 6), (24, 6), (25, 7)]:
+        encoding = model.run(model.encoding, make_utterances(num_frames))
+        assert encoding.outputs.shape == (1, num_subsampled, CONFIG.encoder_units)
+        assert encoding.num_frames.tolist() == [num_subsampled]
+
+
+@every_encoder
+@pytest.mark.parametrize("num_padding", [0, 1, 2, 3, 8])
+def test_padding_changes_nothing(name, num_padding):
+    utterances = make_utterances(21, 30, 5)
+    model = get_model(name)
+    batch = model.run(model.encoding, utterances, num_padding)
+    for row, num_subsampled, mask, utterance in zip(batch.outputs, batch.num_frames, batch.mask, utterances):
+        alone = model.run(model.encoding.outputs, [utterance])[0]
+        assert len(alone) == num_subsampled == mask.sum()
+        np.testing.assert_allclose(row[:num_subsampled], alone, atol=1e-5)
+        assert np.all(row[num_subsampled:] == 0)
+
+
+@every_encoder
+def test_padding_changes_nothing_in_training_either(name):
+    utterances = make_utterances(21, 30, 5)
+    model = get_model(name, training=True)
+    fetches = [model.encoding.outputs, model.gradients]
+    outputs, gradients = model.run(fetches, utterances)
+    padded_outputs, padded_gradients = model.run(fetches, utterances, num_padding=7)
+    np.testing.assert_allclose(outputs, padded_outputs[:, : outputs.shape[1]], atol=1e-4)
+    for variable, expected, got in zip(model.variables, gradients, padded_gradients):
+        np.testing.assert_allclose(
+            expected, got, atol=1e-3 * (1 + np.abs(expected).max()), err_msg=variable.name
+        )
+
+
+@pytest.mark.parametrize("name", ["conformer", "cnn"])
+def test_padding_feeds_no_batch_norm_average(name):
+    utterances = make_utterances(21, 30, 5)
+    averages = []
+    model = get_model(name, training=True)
+    for num_padding in (0, 9):
+        model.session.run([average.initializer for average in model.averages])
+        averages.append(model.run(model.updates, utterances, num_padding))
+    assert averages[0]
+    for expected, got in zip(*averages):
+        np.testing.assert_allclose(expected, got, atol=1e-5)
+
+
+@every_encoder
+def test_every_variable_is_used(name):
+    model = get_model(name, training=True)
+    gradients = model.run(model.gradients, make_utterances(40, 30))
+    for variable, gradient in zip(model.variables, gradients):
+        assert np.isfinite(gradient).all() and np.any(gradient != 0), variable.name
+
+
+@every_encoder
+def test_different_utterances_get_different_vectors(name):
+    model = get_model(name, training=True)
+    outputs = model.run(model.encoding.outputs, make_utterances(40, 40))
+    assert np.std(outputs - outputs.mean(axis=(0, 1)), axis=(0, 1)).max() > 0.1
+
+
+def test_halve_sees_the_neighbours_of_every_second_frame():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = tf.constant([1.0, 10, 100, 1000, 10000], shape=[1, 5, 1, 1])
+        outputs = encoders.halve(inputs, layers.sequence_mask(tf.constant([4]), 5), 1, "halve")
+        session.run(tf.compat.v1.global_variables_initializer())
+        kernel = tf.compat.v1.trainable_variables("halve/kernel")[0]
+        session.run(kernel.assign(tf.ones(kernel.shape)))
+        assert session.run(outputs)[0, :, 0, 0].tolist() == [11, 1110, 1000]

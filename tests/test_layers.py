@@ -1,0 +1,214 @@
+"""Layers against values worked out by hand or by numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.models import layers
+
+
+@pytest.fixture(autouse=True)
+def session():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        yield session
+
+
+def initialise(session):
+    session.run(tf.compat.v1.global_variables_initializer())
+
+
+def assign(session, name, value):
+    variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
+    session.run(variables[name].assign(value))
+
+
+def test_sequence_mask_is_one_for_real_positions(session):
+    mask = session.run(layers.sequence_mask(tf.constant([0, 2]), 3))
+    np.testing.assert_array_equal(mask, [[0, 0, 0], [1, 1, 0]])
+
+
+def test_dense_multiplies_adds_and_activates(session):
+    inputs = tf.constant([[[1.0, 2.0], [-1.0, 0.0]]])  # [1, 2, 2]
+    outputs = layers.dense(inputs, 1, "layer", tf.nn.relu)
+    initialise(session)
+    assign(session, "layer/kernel", [[10.0], [1.0]])
+    assign(session, "layer/bias", [0.5])
+    np.testing.assert_allclose(session.run(outputs), [[[12.5], [0.0]]])
+
+
+def test_dense_takes_unknown_batch_and_length(session):
+    inputs = tf.compat.v1.placeholder(tf.float32, [None, None, 4])
+    outputs = layers.dense(inputs, 3, "layer")
+    initialise(session)
+    assert outputs.shape[-1] == 3
+    assert session.run(outputs, {inputs: np.zeros([2, 5, 4])}).shape == (2, 5, 3)
+
+
+def test_layer_norm_gives_mean_zero_and_deviation_one(session):
+    outputs = layers.layer_norm(tf.constant([[[1.0, 3.0], [-5.0, 5.0]]]))
+    initialise(session)
+    np.testing.assert_allclose(session.run(outputs), [[[-1, 1], [-1, 1]]], rtol=1e-5)
+
+
+def test_layer_norm_scales_and_shifts(session):
+    outputs = layers.layer_norm(tf.constant([[1.0, 3.0]]), "norm")
+    initialise(session)
+    assign(session, "norm/scale", [2.0, 3.0])
+    assign(session, "norm/shift", [0.5, 0.0])
+    np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
+
+
+def test_masked_moments_leave_padding_out(session):
+    inputs = tf.constant([[[1.0], [3.0], [100.0]], [[5.0], [-100.0], [7.0]]])
+    mean, variance = session.run(layers.masked_moments(inputs, tf.constant([[1.0, 1, 0], [1, 0, 0]])))
+    np.testing.assert_allclose(mean, [3.0])  # of 1, 3, 5
+    np.testing.assert_allclose(variance, [8 / 3], rtol=1e-6)
+
+
+def test_masked_moments_count_the_axes_inside_a_frame(session):
+    inputs = tf.constant([[[[1.0], [3.0]], [[9.0], [9.0]]]])  # [1, 2, 2, 1]
+    mean, variance = session.run(layers.masked_moments(inputs, tf.constant([[1.0, 0.0]])))
+    np.testing.assert_allclose([mean, variance], [[2.0], [1.0]])
+
+
+def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
+    inputs = tf.constant([[[1.0], [3.0], [100.0]]])  # mean 2, deviation 1
+    outputs = layers.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
+    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    initialise(session)
+    assign(session, "batch_norm/moving_mean", [2.0])
+    values, _ = session.run([outputs, updates])
+    np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
+    assign(session, "batch_norm/moving_mean", [0.0])
+    session.run(updates)
+    averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+    np.testing.assert_allclose(averages["batch_norm/moving_mean"], [0.02], rtol=1e-5)  # 0.99 x 0 + 0.01 x 2
+    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [1.0], rtol=1e-5)  # of 1 and 1
+
+
+def test_batch_norm_in_training_agrees_with_inference_near_the_averages(session):
+    inputs, mask = tf.constant([[[1.0], [3.0], [100.0]]]), tf.constant([[1.0, 1, 0]])
+    training = layers.batch_norm(inputs, mask, training=True)
+    with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True):
+        inference = layers.batch_norm(inputs, mask, training=False)
+    initialise(session)
+    assign(session, "batch_norm/moving_mean", [4.0])
+    assign(session, "batch_norm/moving_variance", [2.0])
+    np.testing.assert_allclose(session.run(training), session.run(inference), rtol=1e-4)
+
+
+def test_batch_norm_far_from_the_averages_corrects_within_limits(session):
+    inputs = tf.constant([[[100.0], [102.0]]])  # deviation 1, where the averages say 10 and mean 0
+    outputs = layers.batch_norm(inputs, tf.ones([1, 2]), training=True)
+    initialise(session)
+    assign(session, "batch_norm/moving_variance", [100.0])
+    np.testing.assert_allclose(session.run(outputs)[0, :, 0], [5 - 1 / 3, 5 + 1 / 3], rtol=1e-3)
+
+
+def test_batch_norm_outside_training_uses_the_averages(session):
+    inputs = tf.constant([[[7.0], [3.0]]])
+    outputs = layers.batch_norm(inputs, tf.ones([1, 2]), training=False)
+    initialise(session)
+    assign(session, "batch_norm/moving_mean", [3.0])
+    assign(session, "batch_norm/moving_variance", [4.0])
+    np.testing.assert_allclose(session.run(outputs), [[[2.0], [0.0]]], rtol=1e-3)
+    assert not tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+
+
+def test_batch_norm_averages_are_not_trained(session):
+    layers.batch_norm(tf.ones([1, 2, 3]), tf.ones([1, 2]), training=True)
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    assert trainable == {"batch_norm/scale", "batch_norm/shift"}
+
+
+def test_batch_norm_of_nothing_but_padding_is_finite(session):
+    outputs = layers.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), training=True)
+    initialise(session)
+    assert np.isfinite(session.run(outputs)).all()
+
+
+def test_dropout_zeroes_a_share_of_units_at_all_positions_and_keeps_the_mean(session):
+    values = session.run(layers.dropout(tf.ones([100, 3, 100]), 0.2, training=True))
+    assert np.mean(values == 0) == pytest.approx(0.2, abs=0.02)
+    assert set(np.unique(values)) == {np.float32(0), np.float32(1.25)}
+    assert np.all(values == values[:, :1])
+
+
+def test_dropout_outside_training_does_nothing():
+    inputs = tf.ones([2, 2])
+    assert layers.dropout(inputs, 0.2, training=False) is inputs
+
+
+def test_add_positions(session):
+    values = session.run(layers.add_positions(tf.ones([2, 3, 4])))
+    waves = [[np.sin(p), np.sin(p / 100), np.cos(p), np.cos(p / 100)] for p in range(3)]
+    np.testing.assert_allclose(values, [np.float32(waves) + 1] * 2, rtol=1e-5)
+
+
+def test_attend_gives_the_mean_of_what_the_mask_allows(session):
+    keys = tf.zeros([1, 3, 4])  # equal scores everywhere
+    values = tf.constant([[[1.0] * 4, [3.0] * 4, [100.0] * 4]])
+    outputs = layers.attend(tf.ones([1, 2, 4]), keys, values, tf.constant([[1.0, 1, 0]]), num_heads=2)
+    np.testing.assert_allclose(session.run(outputs), np.full([1, 2, 4], 2.0))
+
+
+def test_attend_weighs_each_head_by_its_own_scores(session):
+    queries = np.float32([[[2.0, 0, 0, 0]]])
+    keys = np.float32([[[1.0, 0, 0, 0], [0, 0, 0, 0]]])
+    values = np.float32([[[1.0, 1, 1, 1], [0, 0, 0, 0]]])
+    outputs = session.run(
+        layers.attend(*map(tf.constant, (queries, keys, values)), tf.ones([1, 2]), num_heads=2)
+    )
+    first = 1 / (1 + np.exp(-2 / np.sqrt(2)))  # softmax of 2 / sqrt(units per head) and 0
+    np.testing.assert_allclose(outputs, [[[first, first, 0.5, 0.5]]], rtol=1e-5)
+
+
+def test_causal_mask(session):
+    np.testing.assert_array_equal(session.run(layers.causal_mask(3)), [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]])
+
+
+def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
+    inputs = tf.compat.v1.placeholder(tf.float32, [1, 3, 4])
+    outputs = layers.self_attention(inputs, layers.causal_mask(3), num_heads=2)
+    initialise(session)
+    values = np.random.default_rng(1).normal(size=[1, 3, 4])
+    before = session.run(outputs, {inputs: values})
+    values[0, 2] += 1
+    after = session.run(outputs, {inputs: values})
+    np.testing.assert_allclose(before[:, :2], after[:, :2], atol=1e-6)
+    assert np.abs(before[:, 2] - after[:, 2]).max() > 1e-3
+
+
+def test_cross_attention_ignores_padded_memory(session):
+    memory = tf.compat.v1.placeholder(tf.float32, [1, 3, 6])
+    outputs = layers.cross_attention(tf.ones([1, 2, 4]), memory, tf.constant([[1.0, 1, 0]]), num_heads=2)
+    initialise(session)
+    values = np.random.default_rng(1).normal(size=[1, 3, 6])
+    before = session.run(outputs, {memory: values})
+    values[0, 2] = 1e3
+    np.testing.assert_allclose(before, session.run(outputs, {memory: values}), atol=1e-6)
+
+
+def test_feed_forward(session):
+    outputs = layers.feed_forward(tf.constant([[[1.0]], [[-1.0]]]), 2, 0.1, training=False)
+    initialise(session)
+    assign(session, "feed_forward/inner/kernel", [[1.0, -2.0]])
+    assign(session, "feed_forward/outer/kernel", [[1.0], [10.0]])
+    np.testing.assert_allclose(session.run(outputs), [[[1.0]], [[20.0]]])
+
+
+def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(session):
+    inputs = tf.constant([[[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]])
+    outputs = layers.depthwise_conv(inputs, 3)
+    initialise(session)
+    assign(session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 1], [100, 1]], [3, 1, 2, 1]))
+    assign(session, "depthwise_conv/bias", [0.5, 0.0])
+    np.testing.assert_allclose(session.run(outputs), [[[210.5, 2], [321.5, 3], [32.5, 2]]])
+
+
+def test_expand_mask_multiplies_images(session):
+    mask = layers.expand_mask(tf.constant([[1.0, 0.0]]), tf.ones([1, 2, 5, 3]))
+    assert session.run(mask).shape == (1, 2, 1, 1)
