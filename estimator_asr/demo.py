@@ -1,0 +1,192 @@
+"""The whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts.
+
+    python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
+
+Each stage is one of the other programs and prints its command line, to be taken for a corpus of your own. A
+finished stage is skipped when the demo is called again, an interrupted one goes on where it stopped.
+Everything lies in the output directory.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import pathlib
+import shlex
+import signal
+import sys
+
+from absl import flags
+
+from estimator_asr import demo_tables, stages
+from tfrecord_builder import errors
+
+_FLAGS_DIR = pathlib.Path(__file__).parent.parent / "flags" / "demo"
+_NUM_TRANSCRIBED = 10
+_EXIT_TERMINATED = 128 + signal.SIGTERM
+
+# What a size adds to command lines. "small" shows in two minutes that all works; its models learn little.
+SIZES: dict[str, dict[str, str]] = {
+    "full": {"synthesise": "", "acoustic": "", "language": ""},
+    "small": {
+        "synthesise": """--num_train=60 --num_dev=4 --num_test=12 --num_train_voices=2
+        --num_text_sentences=200 --min_occurrences=1""",
+        "acoustic": "--train_epochs=0.3 --encoder_layers=1 --encoder_units=32",
+        "language": "--train_epochs=2 --language_layers=1 --language_units=32",
+    },
+}
+
+# Name of the stamp, title, command. Builds may overwrite, so that one that was whole before its stamp can be
+# made again.
+_STAGES = (
+    ("synthesise", "Speak the corpus", "tfrecord_builder.synthesise --output_dir={demo}/corpus {synthesise}"),
+    (
+        "build_speech",
+        "Build the TFRecords of the speech",
+        """tfrecord_builder.build --flagfile={flags}/build.flags --corpus_dir={demo}/corpus
+        --output_dir={demo}/data --overwrite""",
+    ),
+    (
+        "build_text",
+        "Build the TFRecords of the text",
+        """tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/corpus/text
+        --output_dir={demo}/text --overwrite""",
+    ),
+    (
+        "train_acoustic",
+        "Train the acoustic model: speech to pinyin",
+        """estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data
+        --model_dir={demo}/acoustic {acoustic}""",
+    ),
+    (
+        "train_language",
+        "Train the language model: pinyin to hanzi",
+        """estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text
+        --model_dir={demo}/language {language}""",
+    ),
+    (
+        "evaluate_acoustic",
+        "Evaluate the acoustic model",
+        """estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data
+        --output_dir={demo}/report/acoustic""",
+    ),
+    (
+        "evaluate_language",
+        "Evaluate the language model",
+        """estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text
+        --output_dir={demo}/report/language""",
+    ),
+    (
+        "export",
+        "Export both as one SavedModel",
+        """estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
+        --export_dir={demo}/export""",
+    ),
+    (
+        "evaluate_cascade",
+        "Evaluate the SavedModel: speech to hanzi",
+        """estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data
+        --output_dir={demo}/report/cascade""",
+    ),
+)
+
+
+def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
+    """Return the stages up to the evaluated SavedModel."""
+    places = {
+        "demo": shlex.quote(str(directory)),
+        "flags": shlex.quote(os.path.relpath(_FLAGS_DIR)),
+        **SIZES[size],
+    }
+    commands = ((name, title, shlex.split(command.format(**places))) for name, title, command in _STAGES)
+    return [stages.Stage(name, title, words[0], tuple(words[1:])) for name, title, words in commands]
+
+
+def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[demo_tables.Transcribed]]:
+    """Return the last stage and what it transcribes: test recordings of as many voices as there are."""
+    with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
+        rows = [
+            row
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            if row["split"] == "test"
+        ]
+    chosen = [
+        demo_tables.Transcribed(row["id"], str(directory / "corpus" / row["audio"]), row["text"])
+        for row in rows[:_NUM_TRANSCRIBED]
+    ]
+    arguments = (f"--saved_model={directory / 'export'}", *(each.audio for each in chosen))
+    output = directory / "transcripts.tsv"
+    title = f"Transcribe {len(chosen)} test recordings"
+    return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
+
+
+def main(argv: list[str]) -> None:
+    """Runs the stages that are not finished, then shows what came of them."""
+    del argv
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_EXIT_TERMINATED))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
+    directory, size = pathlib.Path(flags.FLAGS.output_dir), flags.FLAGS.size
+    _claim(directory, size)
+    planned = make_stages(directory, size)
+    count = len(planned) + 1
+    seconds = {stage.title: _finish(stage, i, count, directory) for i, stage in enumerate(planned, 1)}
+    last, transcribed = make_transcription(directory)
+    seconds[last.title] = _finish(last, count, count, directory)
+    reports = {name: directory / "report" / name for name in ("acoustic", "language", "cascade")}
+    for lines in (
+        demo_tables.transcripts(transcribed, last.output),
+        demo_tables.error_rates(reports),
+        demo_tables.durations(seconds),
+        demo_tables.next_commands(directory),
+    ):
+        print("\n".join(["", *lines]))
+
+
+def _claim(directory: pathlib.Path, size: str) -> None:
+    """Notes the size in a new directory; refuses one with a demo of another size, or with something else."""
+    if not _FLAGS_DIR.is_dir():
+        raise errors.UserError(
+            f"demo: {_FLAGS_DIR} is not there, expected the demo's flag files; run from a checkout."
+        )
+    path = directory / "size.txt"
+    directory.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        if any(directory.iterdir()):
+            raise errors.UserError(
+                f"--output_dir: {directory} holds files and no {path.name}, expected a demo or a "
+                "new directory; choose another."
+            )
+        path.write_text(size, encoding="utf-8")
+    found = path.read_text(encoding="utf-8")
+    if found != size:
+        raise errors.UserError(
+            f"--size is {size}, expected {found} as in {path}; "
+            f"remove {directory} or choose another --output_dir."
+        )
+
+
+def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Path) -> float:
+    """Runs the stage unless it is finished; returns its seconds."""
+    stamps = directory / "finished"
+    seconds = stages.seconds_of_finished(stage, stamps)
+    head = f"[{number}/{count}] {stage.title}"
+    if seconds is not None:
+        print(f"{head}: done before, in {seconds:.0f} s", flush=True)
+        return seconds
+    print(f"\n{head}\n$ {stage.command}", flush=True)
+    return stages.run(stage, stamps)
+
+
+def define_flags() -> None:
+    """Defines the flags of this program."""
+    flags.DEFINE_string("output_dir", "demo", "where everything goes")
+    flags.DEFINE_enum(
+        "size",
+        "full",
+        sorted(SIZES),
+        "full: at most 8 minutes on two cores; small: two, to see that all works",
+    )
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

@@ -1,0 +1,85 @@
+"""What the demo shows at its end, as lines of text: transcripts, error rates, seconds, what to try next."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from estimator_asr.scoring import edit_distance, report
+
+
+class Transcribed(NamedTuple):
+    """One of the recordings that are shown, and what was said in it."""
+
+    utterance_id: str
+    audio: str
+    reference: str
+
+
+def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> list[str]:
+    """Return reference, hypothesis and errors of each recording.
+
+    Args:
+      transcribed: in the order in which they were transcribed.
+      output: what estimator_asr.transcribe printed: file, transcript, pinyin.
+    """
+    hypotheses = [line.split("\t")[1] for line in output.read_text(encoding="utf-8").splitlines()]
+    rows = [("recording", "reference", "hypothesis", "errors")]
+    for each, hypothesis in zip(transcribed, hypotheses):
+        edits = edit_distance.count_edits(list(each.reference), list(hypothesis.replace(" ", "")))
+        rows.append(
+            (each.utterance_id, each.reference, hypothesis, f"{edits.errors} of {edits.reference_length}")
+        )
+    return align(rows)
+
+
+def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
+    """Return the error rates, with their intervals, of reports by name."""
+    rows = []
+    for name, directory in reports.items():
+        metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
+        measures = [measure for measure in ("token_error_rate", "character_error_rate") if measure in metrics]
+        rows.extend(
+            (name, report.format_name(measure), report.format_rate(metrics[measure])) for measure in measures
+        )
+    return ["Error rates on the test split: sentences and voices that training has not heard", *align(rows)]
+
+
+def durations(seconds: Mapping[str, float]) -> list[str]:
+    """Return the seconds of each stage, by title, and of all."""
+    rows = [(title, f"{taken:.0f}") for title, taken in seconds.items()]
+    return ["Seconds", *align([*rows, ("together", f"{sum(seconds.values()):.0f}")])]
+
+
+def next_commands(directory: pathlib.Path) -> list[str]:
+    """Return what to try on a finished demo."""
+    python = os.path.relpath(sys.executable)
+    rows = [
+        ("the curves", f"{python} -m tensorboard.main --logdir={directory}"),
+        ("every error", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
+        (
+            "your own WAV",
+            f"{python} -m estimator_asr.transcribe --saved_model={directory / 'export'} YOUR.wav",
+        ),
+        ("your own corpus", "BUILD.md, with the commands above and flags/manifest/"),
+    ]
+    return ["What to try next", *align(rows)]
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Pad each column to its widest cell; a hanzi is two columns wide on a terminal."""
+    widths = [max(map(_width, column)) for column in zip(*rows)]
+    return ["  " + "  ".join(map(_pad, row, widths)).rstrip() for row in rows]
+
+
+def _pad(cell: str, width: int) -> str:
+    return cell + " " * (width - _width(cell))
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

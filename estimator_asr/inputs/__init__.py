@@ -1,0 +1,1 @@
+"""TFRecords to padded batches."""

@@ -1,0 +1,61 @@
+"""SpecAugment (Park et al. 2019) without time warping: stripes of time and of frequency are set to the corpus
+mean.
+
+Stateless: the same seed masks the same stripes, whatever thread does the work.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+
+
+def mask_features(
+    fbank: tf.Tensor, num_frames: tf.Tensor, fill: tf.Tensor, config: config_lib.InputConfig, seed: tf.Tensor
+) -> tf.Tensor:
+    """Returns `fbank` with masked stripes.
+
+    Args:
+        fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames are padding and stay as
+            they are.
+        num_frames: int32 [batch].
+        fill: float32 [num_bins], the value of a masked cell.
+        config: number and widest of the masks; all time masks together hide at most time_mask_share of an
+            utterance.
+        seed: int64 [2].
+    """
+    batch, frames, bins = tf.unstack(tf.shape(fbank))
+    share = config.time_mask_share / max(1, config.time_masks)
+    widest_time = tf.minimum(
+        config.time_mask_frames, tf.cast(share * tf.cast(num_frames, tf.float32), tf.int32)
+    )
+    widest_frequency = tf.fill([batch], tf.minimum(config.frequency_mask_bins, bins))
+    in_time = stripes(config.time_masks, widest_time, num_frames, frames, seed)
+    in_frequency = stripes(config.frequency_masks, widest_frequency, tf.fill([batch], bins), bins, seed + 1)
+    masked = in_time[:, :, None] | in_frequency[:, None, :]
+    masked &= tf.sequence_mask(num_frames, frames)[:, :, None]
+    return tf.where(masked, fill, fbank)
+
+
+def stripes(
+    num_masks: int, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor, seed: tf.Tensor
+) -> tf.Tensor:
+    """Returns bool [batch, length]: the union of num_masks stripes, each of 0 .. widest cells within the
+    first `limit`.
+
+    Args:
+        num_masks: stripes a row.
+        widest: int32 [batch].
+        limit: int32 [batch].
+        length: int32 [].
+        seed: int64 [2].
+    """
+    shape = [tf.shape(widest)[0], num_masks]
+    width_draw = tf.random.stateless_uniform(shape, seed)
+    start_draw = tf.random.stateless_uniform(shape, seed + 2)
+    width = tf.cast(width_draw * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
+    start = tf.cast(start_draw * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)
+    cell = tf.range(length)[None, None, :]
+    inside = (cell >= start[:, :, None]) & (cell < (start + width)[:, :, None])  # [batch, num_masks, length]
+    return tf.reduce_any(inside, axis=1)

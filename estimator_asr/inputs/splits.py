@@ -1,0 +1,103 @@
+"""A split over one or several data directories, and the plan that cuts it into batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_asr import config as config_lib
+from estimator_asr.inputs import buckets
+from tfrecord_builder import dataset_info, errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """What to read.
+
+    Attributes:
+        model: "acoustic" (lengths are frames) or "language" (lengths are tokens).
+        paths: shard files.
+        length_counts: {length: number of utterances}.
+        seconds: audio in all; 0 for text.
+        num_bins: features a frame; None reads no audio features.
+        fbank_dtype: how the shards store them.
+    """
+
+    model: str
+    paths: tuple[str, ...]
+    length_counts: dict[int, int]
+    seconds: float
+    num_bins: Optional[int]
+    fbank_dtype: str
+
+    @property
+    def num_utterances(self) -> int:
+        return sum(self.length_counts.values())
+
+    @property
+    def total_length(self) -> int:
+        """Frames or tokens of an epoch, without padding."""
+        return sum(length * count for length, count in self.length_counts.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPlan:
+    """How a split is cut into the batches of one replica: a pure function of its lengths.
+
+    Attributes:
+        bucket_ends: longest length of each bucket, rising.
+        batch_sizes: utterances a batch of each bucket.
+        batches_per_epoch: batches of one epoch, the small last ones included.
+    """
+
+    bucket_ends: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    batches_per_epoch: int
+
+
+def read_split(
+    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, model: str
+) -> Split:
+    """Gathers a split over those of the data directories that have it.
+
+    Raises:
+        errors.UserError: none has it, nothing in it has the length that the model needs, the directories
+        store
+            features in different types, or a shard is missing or truncated (named).
+    """
+    having = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
+    having = having or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists what is there
+    paths = [shard for info, path in having for shard in info.shard_paths(path, split)]
+    counts = Counter()
+    for info, _ in having:
+        counts.update(
+            getattr(info.splits[split], "frame_lengths" if model == "acoustic" else "token_lengths")
+        )
+    where = ",".join(path for _, path in having)
+    if not counts or (model == "acoustic" and any(info.frontend is None for info, _ in having)):
+        raise errors.UserError(
+            f"{where}: split {split!r} has nothing for the {model} model, expected utterances with "
+            f"{'audio features' if model == 'acoustic' else 'tokens'}; give another --data_dir or --model"
+        )
+    seconds = sum(info.splits[split].seconds for info, _ in having)
+    num_bins = having[0][0].frontend.num_bins if model == "acoustic" else None
+    return Split(model, tuple(paths), dict(counts), seconds, num_bins, _fbank_dtype(having, where))
+
+
+def plan_batches(split: Split, config: config_lib.InputConfig, num_replicas: int = 1) -> BatchPlan:
+    """Plans the batches of one replica; the budget in the config is for all replicas together."""
+    budget = config.batch_frames if split.model == "acoustic" else config.batch_tokens
+    ends = buckets.plan(split.length_counts, config.num_buckets)
+    sizes = tuple(buckets.batch_size(end, budget // num_replicas) for end in ends)
+    return BatchPlan(ends, sizes, buckets.batches_per_epoch(split.length_counts, ends, sizes))
+
+
+def _fbank_dtype(having, where):
+    dtypes = sorted({info.fbank_dtype for info, _ in having})
+    if len(dtypes) > 1:
+        raise errors.UserError(
+            f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build them alike"
+        )
+    return dtypes[0]

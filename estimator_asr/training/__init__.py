@@ -1,0 +1,1 @@
+"""The Estimator loop around both models."""

@@ -1,0 +1,67 @@
+"""The language model as the model_fn sees it: its predictions, its loss, and the figures that are shown."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_asr import model_directory
+from estimator_asr.models import candidates, language
+from estimator_asr.training import objectives, ratios
+from tfrecord_builder import syllables
+
+ERROR_RATE = "character-error-rate"
+
+
+def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
+    """Returns character_ids int32 [batch, max_tokens] (-1 at padding), num_characters and score [batch]."""
+    best = candidates.best(_build(model, features, training=False))
+    score = tf.reduce_sum(best.log_probs, axis=1)
+    return {"character_ids": best.characters, "num_characters": features["num_tokens"], "score": score}
+
+
+def forward(
+    model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
+) -> objectives.Forward:
+    """Builds the model with its cross-entropy and its character error rate."""
+    scored = _build(model, features, training)
+    num_tokens = features["num_tokens"]
+    targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
+    smoothing = model.config.language.character_smoothing if training else 0.0
+    loss, weights = candidates.cross_entropy(scored, targets, smoothing)
+    weights *= is_paired  # a character that the model cannot choose has weight 0 already
+    result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
+    error_rate = ratios.edit_ratio(
+        candidates.best(scored).characters, num_tokens, labels["character_ids"], labels["num_characters"]
+    )
+    return objectives.Forward(result, {ERROR_RATE: error_rate}, tf.reduce_sum(num_tokens))
+
+
+def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the character of each token.
+
+    Args:
+        num_tokens: int32 [batch].
+        length: int32 [], of the token axis.
+        labels: character_ids int32 [batch, max_characters], num_characters int32 [batch].
+
+    Returns:
+        int32 [batch, length] characters, and float32 [batch, 1], 0 for an utterance that has not one
+        character a token.
+    """
+    characters = labels["character_ids"]
+    missing = tf.maximum(length - tf.shape(characters)[1], 0)
+    is_paired = tf.equal(num_tokens, labels["num_characters"])
+    return tf.pad(characters, [[0, 0], [0, missing]])[:, :length], tf.cast(is_paired, tf.float32)[:, None]
+
+
+def _build(model, features, training):
+    return language.build(
+        model.config.language,
+        features["token_ids"],
+        features["num_tokens"],
+        token_vocabulary_size=model.tokens.size,
+        character_vocabulary_size=model.characters.size,
+        character_mask=model.readings.mask(model.tokens, model.characters),
+        token_parts=syllables.part_matrix(model.tokens.tokens),
+        training=training,
+    )

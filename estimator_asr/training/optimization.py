@@ -1,0 +1,101 @@
+"""One optimiser path for both models: gradients, exact global-norm clipping, update; with or without a
+strategy.
+
+Under a strategy a v1 optimizer divides gradients by the number of replicas and sums them when it applies
+them. Clipping needs the norm of the whole gradient, so the sum is made first, clipped, and its n-th part
+handed to every replica.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr.training import lazy_adam
+
+
+class Update(NamedTuple):
+    """What a training step does and shows."""
+
+    train_op: tf.Operation
+    gradient_norm: tf.Tensor  # float32 [], global norm over all replicas before clipping
+    num_parameters: int
+
+
+def build_optimizer(
+    config: config_lib.OptimizerConfig, learning_rate: tf.Tensor
+) -> tf.compat.v1.train.Optimizer:
+    """Returns the v1 optimizer of the config."""
+    if config.optimizer == "adam":
+        return lazy_adam.LazyAdamOptimizer(
+            learning_rate, config.adam_beta1, config.adam_beta2, config.adam_epsilon
+        )
+    return tf.compat.v1.train.MomentumOptimizer(learning_rate, config.momentum)
+
+
+def minimize(
+    loss: tf.Tensor, optimizer: tf.compat.v1.train.Optimizer, clip_norm: float, global_step: tf.Variable
+) -> Update:
+    """Builds one update that also runs the update ops of batch norm.
+
+    Args:
+        loss: float32 [], of this replica; the mean over the replicas is minimised.
+        optimizer: a v1 optimizer (under a strategy others sum where these average).
+        clip_norm: largest global norm of the gradient; 0 leaves it as it is.
+        global_step: raised by one.
+    """
+    pairs = [pair for pair in optimizer.compute_gradients(loss) if pair[0] is not None]
+    gradients, variables = zip(*pairs)
+    gradients = [_merge_rows(gradient) for gradient in sum_over_replicas(gradients)]
+    norm = tf.linalg.global_norm(gradients)
+    if clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
+    share = 1.0 / num_replicas()
+    update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    with tf.control_dependencies(update_ops):
+        train_op = optimizer.apply_gradients(
+            [(_scale(gradient, share), variable) for gradient, variable in zip(gradients, variables)],
+            global_step,
+        )
+    return Update(train_op, norm, sum(variable.shape.num_elements() for variable in variables))
+
+
+def num_replicas() -> int:
+    """Returns how many replicas take part in a step; 1 without a strategy."""
+    return tf.distribute.get_replica_context().num_replicas_in_sync
+
+
+def sum_over_replicas(values: list) -> list:
+    """Returns the sums over all replicas of a list of tensors or IndexedSlices; the same values without a
+    strategy.
+
+    Not ReplicaContext.all_reduce: to be differentiable it looks for variables by name, and fails on those of
+    other replicas.
+    """
+    if num_replicas() == 1:
+        return values
+
+    def reduce(strategy, *per_replica):
+        pairs = [(value, value) for value in per_replica]  # the sum goes to where the parts are
+        return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+
+    return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
+
+
+def _merge_rows(gradient):
+    """Adds up the rows of a sparse gradient that have the same index, so that its norm is the dense one's."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    indices, position = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, position, tf.size(indices))
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def _scale(gradient, share):
+    if share == 1.0:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(gradient.values * share, gradient.indices, gradient.dense_shape)
+    return gradient * share

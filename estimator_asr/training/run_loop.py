@@ -1,0 +1,157 @@
+"""The Estimator loop: everything between a model directory and its checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr import config as config_lib
+from estimator_asr import estimator_api, model_directory
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.training import exporters, hooks, model_fn, schedules, strategies
+from tfrecord_builder import dataset_info, errors
+
+TRAIN_SPLIT = "train"
+DEV_SPLIT = "dev"
+
+
+def train(
+    model: model_directory.ModelDirectory,
+    infos: Sequence[dataset_info.DatasetInfo],
+    data_dirs: Sequence[str],
+) -> None:
+    """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
+
+    Args:
+        model: created or continued.
+        infos, data_dirs: the data; checked against the model by model_directory.check_data.
+
+    Raises:
+        errors.UserError: a split or shard is not there, the checkpoint does not fit, or the loss is NaN.
+        hooks.Terminated: SIGTERM came; a checkpoint is saved.
+    """
+    config = model.config
+    strategy = strategies.build_strategy(config.train)
+    num_replicas = strategy.num_replicas_in_sync if strategy else 1
+    plan = _plan(config, splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model), num_replicas)
+    first_step = _first_step(model)
+    if first_step >= plan.max_steps:
+        logging.info("%s: already at step %d of %d, nothing to do", model.path, first_step, plan.max_steps)
+        return
+    estimator = _build_estimator(model, plan, strategy)
+    train_input_fn = input_fn.build_input_fn(
+        infos,
+        data_dirs,
+        TRAIN_SPLIT,
+        config.input,
+        model=config.model,
+        training=True,
+        seed=config.train.seed,
+        first_step=first_step,
+        num_replicas=num_replicas,
+        fill=config.feature_mean or None,
+        fixed_shapes=config.train.xla,
+    )
+    eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
+    receiver_fn = exporters.build_features_receiver_fn(config)
+    try:
+        _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
+    except estimator_api.NanLossDuringTrainingError:
+        raise errors.UserError(
+            f"{model.path}: loss is NaN, expected a number; continue from the last checkpoint with a lower "
+            "--base_learning_rate, more --warmup_epochs or a lower --clip_norm"
+        ) from None
+
+
+def _plan(config, split, num_replicas):
+    """Works out and logs how long an epoch and the training are."""
+    batch_plan = splits.plan_batches(split, config.input, num_replicas)
+    steps_per_epoch = batch_plan.batches_per_epoch / num_replicas
+    batch_size = split.num_utterances / steps_per_epoch
+    epochs = config.train.train_epochs or config_lib.DEFAULT_EPOCHS
+    max_steps = config.train.train_steps or max(1, math.ceil(epochs * steps_per_epoch))
+    logging.info(
+        "%s: %s utterances, %s%s %s; %s batches per epoch in %d buckets, %.1f utterances per step",
+        TRAIN_SPLIT,
+        f"{split.num_utterances:,}",
+        f"{split.seconds / 3600:.2f} hours, " if split.seconds else "",
+        f"{split.total_length:,}",
+        model_fn.UNITS[config.model],
+        f"{batch_plan.batches_per_epoch:,}",
+        len(batch_plan.bucket_ends),
+        batch_size,
+    )
+    logging.info(
+        "training: %s steps (%.1f epochs), %d replica(s), initial learning rate %.3g",
+        f"{max_steps:,}",
+        max_steps / steps_per_epoch,
+        num_replicas,
+        schedules.initial_rate(config.optimizer, batch_size),
+    )
+    return model_fn.TrainingPlan(batch_size, steps_per_epoch, max_steps, hooks.Clock())
+
+
+def _first_step(model):
+    checkpoint = tf.train.latest_checkpoint(model.path)
+    if checkpoint is None:
+        logging.info("%s: new model", model.path)
+        return 0
+    model_directory.check_checkpoint(checkpoint, model)
+    step = int(tf.train.load_variable(checkpoint, "global_step"))
+    logging.info("%s: continues from step %d", model.path, step)
+    return step
+
+
+def _build_estimator(model, plan, strategy):
+    config = model.config.train
+    run_config = estimator_api.RunConfig(
+        model_dir=model.path,
+        tf_random_seed=config.seed,
+        save_summary_steps=config.save_summary_steps,
+        save_checkpoints_steps=config.save_checkpoints_steps,
+        keep_checkpoint_max=config.keep_checkpoint_max,
+        session_config=strategies.session_config(config),
+        # Evaluation stays on one device: replicas would drop a last batch that not all of them get.
+        train_distribute=strategy,
+    )
+    return estimator_api.Estimator(model_fn.build_model_fn(model, plan), config=run_config)
+
+
+def _build_eval_input_fn(config, infos, data_dirs):
+    if not any(DEV_SPLIT in info.splits for info in infos):
+        logging.warning("%s: there is no %s split, so nothing is evaluated", ",".join(data_dirs), DEV_SPLIT)
+        return None
+    return input_fn.build_input_fn(
+        infos,
+        data_dirs,
+        DEV_SPLIT,
+        config.input,
+        model=config.model,
+        training=False,
+        fixed_shapes=config.train.xla,
+    )
+
+
+def _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn):
+    with hooks.Termination() as termination:
+        stop = [hooks.StopTrainingHook(termination)]
+        listeners = [hooks.CheckpointListener(termination, plan.clock)]
+        if eval_input_fn is None:
+            estimator.train(train_input_fn, hooks=stop, max_steps=plan.max_steps, saving_listeners=listeners)
+            path = exporters.final_export_path(estimator.model_dir)
+            exporter = exporters.build_final_exporter(receiver_fn)
+            exporter.export(estimator, path, estimator.latest_checkpoint(), {}, is_the_final_export=True)
+            return
+        train_spec = estimator_api.TrainSpec(train_input_fn, plan.max_steps, stop, listeners)
+        eval_spec = estimator_api.EvalSpec(
+            eval_input_fn,
+            steps=None,
+            hooks=[hooks.StopEvaluationHook(termination)],
+            exporters=exporters.build_exporters(config.model, receiver_fn),
+            start_delay_secs=0,
+            throttle_secs=config.train.eval_throttle_seconds,
+        )
+        estimator_api.train_and_evaluate(estimator, train_spec, eval_spec)

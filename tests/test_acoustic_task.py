@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.training import acoustic_task
+
+
+def run(tensors):
+    with tf.compat.v1.Session() as session:
+        return session.run(tensors)
+
+
+def test_blank_share_counts_frames_without_padding():
+    with tf.Graph().as_default():
+        best = [[2, 0, 2, 2], [1, 2, 2, 2]]  # class 2 is the blank
+        ratio = acoustic_task.blank_share(tf.one_hot(best, 3), tf.constant([3, 1]))
+        assert run(ratio) == (2, 4)
+
+
+def test_decoder_targets_end_with_the_end_symbol():
+    with tf.Graph().as_default():
+        targets, weights = run(
+            acoustic_task.decoder_targets(tf.constant([[4, 5], [6, 0]]), tf.constant([2, 1]), 9)
+        )
+    np.testing.assert_array_equal(targets, [[4, 5, 9], [6, 9, 9]])
+    np.testing.assert_array_equal(weights, [[1, 1, 1], [1, 1, 0]])

@@ -1,0 +1,61 @@
+"""flags/<corpus>/*.flags: each parses, says why, and holds nothing that is the default anyway."""
+
+from __future__ import annotations
+
+import pathlib
+
+import program_flags
+import pytest
+
+FLAGS = program_flags.ROOT / "flags"
+CORPORA = ("aishell1", "demo", "manifest", "thchs30")
+# File -> its program, and what that program needs besides.
+PROGRAMS = {
+    "build.flags": ("tfrecord_builder.build", ["--corpus_dir=CORPUS", "--output_dir=DATA"]),
+    "acoustic.flags": ("estimator_asr.train", ["--data_dir=DATA", "--model_dir=AM"]),
+    "language.flags": ("estimator_asr.train", ["--data_dir=TEXT", "--model_dir=LM"]),
+}
+# Said even where it is the default: which model it is, and the rate that goes with --batch_denominator.
+MAY_BE_DEFAULT = {"model", "base_learning_rate"}
+FILES = sorted(str(path.relative_to(FLAGS)) for path in FLAGS.rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def parsed():
+    commands = {}
+    for file in FILES:
+        program, needed = PROGRAMS[pathlib.Path(file).name]
+        commands.setdefault(program, {})[file] = [*needed, f"--flagfile={FLAGS / file}"]
+    answers = program_flags.ask(commands)
+    return {file: result for answer in answers.values() for file, result in answer["parsed"].items()}
+
+
+def test_every_corpus_has_its_three_files():
+    assert FILES == sorted(f"{corpus}/{name}" for corpus in CORPORA for name in PROGRAMS)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_parses_and_holds_differences_only(parsed, file):
+    result = parsed[file]
+    assert "error" not in result, result
+    assert result["words"] == []  # a line that is no flag would be left over
+    _, needed = PROGRAMS[pathlib.Path(file).name]
+    given = {name: value for name, value in result["given"].items() if f"--{name}" not in " ".join(needed)}
+    assert given
+    assert {name for name in given if given[name] == result["defaults"][name]} <= MAY_BE_DEFAULT
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_model_files_name_their_model(parsed, file):
+    name = pathlib.Path(file).stem
+    if name != "build":
+        assert parsed[file]["given"]["model"] == repr(name)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_comment_stands_above_every_flag(file):
+    above = ""
+    for line in (FLAGS / file).read_text(encoding="utf-8").splitlines():
+        assert line == "" or line.startswith(("#", "--")), line
+        assert not line.startswith("--") or above.startswith("#"), f"{line}: no reason in a comment above"
+        above = line if not line.startswith("--") else above

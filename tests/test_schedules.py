@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.training import schedules
+
+BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
+
+
+def rates(steps, **settings):
+    """The rate at each step of a schedule whose initial rate is 0.5 x 64 / 32 = 1."""
+    optimizer = config.OptimizerConfig(base_learning_rate=0.5, batch_denominator=32, **settings)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.placeholder(tf.int64, [])
+        rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH)(step)
+        assert rate.dtype == tf.float32
+        return [float(session.run(rate, {step: value})) for value in steps]
+
+
+def test_initial_rate_grows_with_the_batch():
+    settings = config.OptimizerConfig(base_learning_rate=0.1, batch_denominator=256)
+    assert schedules.initial_rate(settings, 128) == pytest.approx(0.05)
+
+
+def test_step_schedule_at_start_warmup_end_and_each_boundary():
+    settings = {"decay_boundary_epochs": (3, 5), "decay_factors": (1, 0.1, 0.01), "warmup_epochs": 2}
+    # 20 steps of warm-up; the factor after a boundary holds from the step after it.
+    steps = [0, 10, 19, 20, 30, 31, 50, 51, 1000]
+    want = [0, 0.5, 0.95, 1, 1, 0.1, 0.1, 0.01, 0.01]
+    np.testing.assert_allclose(rates(steps, **settings), want, rtol=1e-6)
+
+
+def test_step_schedule_without_boundaries_is_constant():
+    np.testing.assert_allclose(rates([0, 1, 500], warmup_epochs=0), [1, 1, 1])
+
+
+def test_warmup_of_part_of_an_epoch():
+    np.testing.assert_allclose(rates([0, 1, 4, 5, 6], warmup_epochs=0.5), [0, 0.2, 0.8, 1, 1], rtol=1e-6)
+
+
+def test_exponential_falls_by_decay_rate_every_decay_epochs_after_warmup():
+    settings = {"schedule": "exponential", "decay_rate": 0.5, "decay_epochs": 2, "warmup_epochs": 1}
+    np.testing.assert_allclose(
+        rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 0.5**0.5, 0.5, 0.25], rtol=1e-6
+    )
+
+
+def test_inverse_time_falls_as_one_over_the_age():
+    settings = {"schedule": "inverse_time", "decay_rate": 1.0, "decay_epochs": 1, "warmup_epochs": 1}
+    np.testing.assert_allclose(
+        rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 1 / 2, 1 / 3, 1 / 5], rtol=1e-6
+    )
+
+
+def test_inverse_sqrt_meets_the_initial_rate_where_warmup_ends():
+    settings = {"schedule": "inverse_sqrt", "warmup_epochs": 4}
+    np.testing.assert_allclose(rates([0, 20, 40, 160, 640], **settings), [0, 0.5, 1, 0.5, 0.25], rtol=1e-6)

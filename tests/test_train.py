@@ -1,0 +1,160 @@
+"""The program as a user runs it, each time in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import small_records
+import tensorflow as tf
+
+from tfrecord_builder import vocabulary
+
+ROOT = pathlib.Path(__file__).parent.parent
+TINY = [
+    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
+    *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
+    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
+    *("--decoder_layers=0", "--ngram_rows=31", "--ngram_units=4"),
+]
+TIMEOUT_SECONDS = 240
+
+
+def command(*flags):
+    return [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
+
+
+def train(*flags):
+    return subprocess.run(command(*flags), cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("train")
+    small_records.make_data(str(path / "data"))
+    small_records.make_data(str(path / "text"), splits=[("train", 12)], with_audio=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(directory):
+    """The same model trained plain, then on two CPU replicas, then plain again."""
+    where = [
+        f"--data_dir={directory / 'data'}",
+        f"--model_dir={directory / 'am'}",
+        "--save_checkpoints_steps=100",
+    ]
+    return [
+        train(*where, "--train_steps=4"),
+        train(*where, "--train_steps=6", "--num_cpu_replicas=2"),
+        train(*where, "--train_steps=8"),
+    ]
+
+
+def test_a_run_says_what_it_does(directory, runs):
+    first = runs[0]
+    assert first.returncode == 0, first.stderr
+    assert f"{directory / 'am'}: new model" in first.stderr
+    assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
+    assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr
+    assert "dev at step 4: " in first.stderr and "token_error_rate" in first.stderr
+    assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
+
+
+def test_the_model_directory_holds_config_vocabulary_checkpoints_and_exports(directory, runs):
+    path = directory / "am"
+    assert json.loads((path / "config.json").read_text(encoding="utf-8"))["acoustic"]["encoder_units"] == 16
+    assert (path / "tokens.txt").read_bytes() == (directory / "data" / "tokens.txt").read_bytes()
+    assert tf.train.latest_checkpoint(str(path)).endswith("model.ckpt-8")
+    assert len(os.listdir(path / "export" / "best")) == 1
+    assert len(os.listdir(path / "export" / "final")) == 3  # one a run
+
+
+def test_checkpoints_go_from_one_device_to_replicas_and_back(directory, runs):
+    for run, step in ((runs[1], 4), (runs[2], 6)):
+        assert run.returncode == 0, run.stderr
+        assert f"{directory / 'am'}: continues from step {step}" in run.stderr
+    assert "2 replica(s)" in runs[1].stderr
+    names = {name for name, _ in tf.train.list_variables(str(directory / "am"))}
+    assert not [name for name in names if "replica" in name]
+
+
+def test_the_training_figures_are_in_the_event_files(directory, runs):
+    tags = {"train": set(), "eval": set()}
+    for kind, folder in (("train", directory / "am"), ("eval", directory / "am" / "eval")):
+        for path in folder.glob("events.*"):
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                tags[kind].update(value.tag for value in event.summary.value)
+    assert {
+        "total-loss",
+        "avg-loss",
+        "ctc-loss",
+        "learning-rate",
+        "gradient-norm",
+        "token-error-rate",
+    } <= tags["train"]
+    assert {"avg_loss", "token_error_rate", "blank_share"} <= tags["eval"]
+
+
+def test_sigterm_saves_a_checkpoint_and_the_same_command_continues(directory):
+    flags = ["--model=language", f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}"]
+    endless = command(*flags, "--train_steps=1000000", "--save_checkpoints_steps=1000000")
+    process = subprocess.Popen(endless, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    for line in process.stderr:
+        if "step " in line and " loss " in line:
+            break
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGTERM)
+    rest = process.stderr.read()
+    assert process.wait(TIMEOUT_SECONDS) == 143, rest
+    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in rest
+    step = int(tf.train.load_variable(str(directory / "lm"), "global_step"))
+    assert step > 0
+    continued = train(*flags, f"--train_steps={step + 2}")
+    assert continued.returncode == 0 and f"continues from step {step}" in continued.stderr
+
+
+def test_xla_compiles_a_training_step(directory):
+    data = [f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'xla'}"]
+    run = train("--model=language", *data, "--train_steps=2", "--xla")
+    assert run.returncode == 0, run.stderr
+    assert "Compiled cluster using XLA!" in run.stderr
+
+
+def refuse(*flags):
+    run = train(*flags)
+    assert run.returncode == 1 and "Traceback" not in run.stderr, run.stderr
+    return run.stderr.splitlines()[-1]
+
+
+def test_contradicting_flags_are_both_named(directory):
+    line = refuse("--data_dir=x", "--model_dir=y", "--train_steps=5", "--train_epochs=2")
+    assert line.startswith("error: train: --train_steps=5 and --train_epochs=2 are both given")
+
+
+def test_a_missing_data_directory_is_named(directory):
+    line = refuse(f"--data_dir={directory / 'nowhere'}", f"--model_dir={directory / 'new'}")
+    assert line.startswith(f"error: {directory / 'nowhere'}: there is no such data directory")
+    assert not (directory / "new").exists()
+
+
+def test_an_acoustic_model_cannot_be_made_of_text(directory):
+    line = refuse(f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'new'}")
+    assert "holds text, expected audio features for --model=acoustic" in line
+    assert not (directory / "new").exists()
+
+
+def test_data_of_another_vocabulary_is_refused(directory, runs, tmp_path):
+    tokens = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
+    small_records.make_data(str(tmp_path / "other"), tokens=tokens)
+    both = f"--data_dir={directory / 'data'},{tmp_path / 'other'}"
+    line = refuse(both, f"--model_dir={directory / 'am'}", "--train_steps=9")
+    assert f"{tmp_path / 'other'}: tokens.txt has sha256 {tokens.sha256[:12]}, expected" in line
+    assert str(directory / "am") in line

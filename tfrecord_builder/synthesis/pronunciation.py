@@ -1,0 +1,81 @@
+"""Words to toned pinyin: dictionary readings for the transcript, tone sandhi for what is spoken.
+
+    read("一起")  -> yi1 qi3        spoken(["一起", "走"])     -> yi4qi2 zou3
+    read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
+
+The labels are dictionary readings, as in most Mandarin corpora and as text.to_syllables gives them for
+anyone's transcripts: 一 is yi1, 不 is bu4 and a third tone stays one, whatever follows. What eSpeak NG is
+given has the sandhi of a speaker, so that the acoustic model learns it as it must from real speech.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfrecord_builder import text
+
+# Where pypinyin's reading is not the one of Xiandai Hanyu Cidian, or has the sandhi in it, or a lone hanzi
+# is polyphonic.
+READINGS: dict[str, str] = {
+    "一共": "yi1 gong4",
+    "一点": "yi1 dian3",
+    "一起": "yi1 qi3",
+    "不要": "bu4 yao4",
+    "先生": "xian1 sheng5",
+    "哪里": "na3 li5",
+    "喜欢": "xi3 huan5",
+    "多少": "duo1 shao5",
+    "妈妈": "ma1 ma5",
+    "学生": "xue2 sheng5",
+    "慢慢地": "man4 man4 de5",
+    "早上": "zao3 shang5",
+    "晚上": "wan3 shang5",
+    "有意思": "you3 yi4 si5",
+    "朋友": "peng2 you5",
+    "爸爸": "ba4 ba5",
+    "窗户": "chuang1 hu5",
+    "衣服": "yi1 fu5",
+    "调": "tiao2",
+    "谢谢": "xie4 xie5",
+    "豆腐": "dou4 fu5",
+    "路上": "lu4 shang5",
+    "还书": "huan2 shu1",
+}
+
+# After 百千 and measure words 一 is counted, and changes; in dates, ordinals and digits it is only named, and
+# stays yi1.
+_COUNTED = frozenset("百千个杯碗份张瓶本件年度")
+_NUMERALS = frozenset("零一二三四五六七八九十百千第")
+
+
+def read(word: str) -> list[str]:
+    """Return the dictionary syllables of a word of hanzi, one a hanzi."""
+    return READINGS[word].split() if word in READINGS else text.to_syllables(word)
+
+
+def spoken(words: Sequence[str]) -> list[str]:
+    """Return the words in the pinyin that a speaker says, the syllables of a word written together."""
+    hanzi = "".join(words)
+    syllables = [syllable for word in words for syllable in read(word)]
+    starts = [sum(map(len, words[:i])) for i in range(len(words) + 1)]
+    said = [_said(i, hanzi, syllables, starts) for i in range(len(hanzi))]
+    return ["".join(said[start:end]) for start, end in zip(starts, starts[1:])]
+
+
+def _said(i: int, hanzi: str, syllables: Sequence[str], starts: Sequence[int]) -> str:
+    syllable = syllables[i]
+    following = syllables[i + 1] if i + 1 < len(syllables) else ""
+    if hanzi[i] == "不" and following.endswith("4"):
+        return "bu2"
+    if hanzi[i] == "一" and _is_counted(i, hanzi, starts):
+        return "yi2" if following.endswith("4") else "yi4"
+    if syllable.endswith("3") and following.endswith("3"):
+        return syllable[:-1] + "2"
+    return syllable
+
+
+def _is_counted(i: int, hanzi: str, starts: Sequence[int]) -> bool:
+    if i in starts and i + 1 < len(hanzi) and i + 1 not in starts:  # first in a longer word: 一起
+        return True
+    follows_numeral = i > 0 and hanzi[i - 1] in _NUMERALS
+    return hanzi[i + 1 : i + 2] in _COUNTED and (not follows_numeral or hanzi[i + 1] in "百千")

@@ -1,0 +1,89 @@
+"""The demo's speakers: a variant of eSpeak NG's Mandarin with its own speed, pitch, level and noise."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+# Variants that still sound like a person and keep the tones: no whisper, no robot.
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "train": tuple(
+        (
+            "Alex Alicia Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam "
+            "announcer aunty belinda benjamin boris david edward f1 f3 f4 grandma ian john klatt4 linda "
+            "m1 m3 m4 m6 m7 max michel paul"
+        ).split()
+    ),
+    "dev": ("f5", "m5", "miguel", "rob"),
+    "test": ("f2", "m2", "pablo", "steph", "victor", "Gene2"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Voice:
+    """One speaker.
+
+    Attributes:
+      variant: eSpeak NG's name for the timbre.
+      words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables a second.
+      pitch: 0 to 100, 50 is the variant's own.
+      pitch_range: 0 to 100, 50 is the variant's own.
+      level_db: peak of a recording, in dB below full scale.
+      noise_db: noise below the speech, both as root mean square; None for a quiet room.
+    """
+
+    variant: str
+    words_per_minute: int
+    pitch: int
+    pitch_range: int
+    level_db: float
+    noise_db: float | None
+
+
+def make_voice(variant: str, seed: int) -> Voice:
+    """Return the voice that this seed gives to a variant."""
+    rng = random_state(seed, variant)
+    return Voice(
+        variant=variant,
+        words_per_minute=int(rng.randint(155, 215)),
+        pitch=int(rng.randint(38, 63)),
+        pitch_range=int(rng.randint(42, 65)),
+        level_db=float(rng.uniform(2, 20)),
+        noise_db=float(rng.uniform(18, 35)) if rng.uniform() < 0.5 else None,
+    )
+
+
+def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
+    """Return the speech as this voice's microphone has it: silence around it, its level, its noise.
+
+    Args:
+      speech: float32 [num_samples].
+      sample_rate: in Hz.
+      voice: gives level and noise.
+      rng: decides the length of the silences and the noise.
+
+    Returns:
+      float32 [num_samples + silence], within [-1, 1].
+    """
+    before, after = (rng.uniform(0.05, 0.3, size=2) * sample_rate).astype(int)
+    padded = np.pad(speech, (before, after))
+    if voice.noise_db is not None:
+        noise = _pink_noise(len(padded), rng)
+        padded = padded + noise * np.std(speech) * 10 ** (-voice.noise_db / 20)
+    peak = 10 ** (-voice.level_db / 20)
+    return (padded * peak / np.max(np.abs(padded))).astype(np.float32)
+
+
+def random_state(seed: int, name: str) -> np.random.RandomState:
+    """Return a generator of its own for each name; RandomState is the same in every version of numpy."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return np.random.RandomState(int.from_bytes(digest[:4], "little"))
+
+
+def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
+    """Noise that falls by 3 dB an octave, as rooms have it; root mean square 1."""
+    spectrum = np.fft.rfft(rng.standard_normal(num_samples))
+    noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
+    return noise / np.std(noise)
