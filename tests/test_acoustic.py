@@ -34,8 +34,6 @@ class Model:
                 self.fbank,
                 self.num_frames,
                 num_classes=NUM_CLASSES,
-                feature_mean=np.full(NUM_BINS, 2.0),
-                feature_stddev=np.full(NUM_BINS, 3.0),
                 token_parts=token_parts,
                 token_ids=self.token_ids,
                 num_tokens=self.num_tokens,
@@ -65,8 +63,7 @@ def test_shapes_of_both_heads():
 def test_no_decoder_without_labels_or_layers():
     assert Model(config=dataclasses.replace(CONFIG, decoder_layers=0)).outputs.decoder_logits is None
     with tf.Graph().as_default():
-        statistics = {"feature_mean": [0] * 8, "feature_stddev": [1] * 8}
-        outputs = acoustic.build(CONFIG, tf.zeros([1, 9, 8]), tf.constant([9]), num_classes=6, **statistics)
+        outputs = acoustic.build(CONFIG, tf.zeros([1, 9, 8]), tf.constant([9]), num_classes=6)
         assert outputs.decoder_logits is None
         names = {variable.op.name for variable in tf.compat.v1.global_variables()}
     assert names and not any("decoder" in name for name in names)
@@ -107,11 +104,26 @@ def test_dropout_is_on_in_training_alone():
         assert np.array_equal(first, second) != training
 
 
-def test_normalise_uses_corpus_statistics_and_takes_off_the_mean_of_real_frames():
+def test_normalise_brings_each_bin_of_the_real_frames_to_mean_0_and_deviation_1():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         fbank = tf.constant([[[1.0, 5.0], [3.0, 9.0], [100.0, 100.0]]])
-        values = session.run(acoustic.normalise(fbank, tf.constant([2]), [0.0, 1.0], [1.0, 2.0]))
-    np.testing.assert_allclose(values, [[[-1, -1], [1, 1], [0, 0]]])
+        values = session.run(acoustic.normalise(fbank, tf.constant([2])))
+    np.testing.assert_allclose(values, [[[-1, -1], [1, 1], [0, 0]]], atol=0.01)
+
+
+def test_normalise_hears_digital_silence_as_60_db_below_the_loudest():
+    silent, speech = -15.9, 20.0
+    floor = speech - 6 * np.log(10.0)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        fbanks = [[[value], [speech], [18.0]] for value in (silent, floor)]
+        values = session.run(acoustic.normalise(tf.constant(fbanks), tf.constant([3, 3])))
+    np.testing.assert_allclose(values[0], values[1], atol=1e-6)
+
+
+def test_normalise_of_an_empty_utterance_is_zero():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        values = session.run(acoustic.normalise(tf.ones([1, 3, 2]), tf.constant([0])))
+    np.testing.assert_array_equal(values, np.zeros([1, 3, 2]))
 
 
 def test_level_of_the_recording_changes_nothing():

@@ -79,33 +79,11 @@ def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
     outputs = layers.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
     updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     initialise(session)
-    assign(session, "batch_norm/moving_mean", [2.0])
     values, _ = session.run([outputs, updates])
     np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
-    assign(session, "batch_norm/moving_mean", [0.0])
-    session.run(updates)
     averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
     np.testing.assert_allclose(averages["batch_norm/moving_mean"], [0.02], rtol=1e-5)  # 0.99 x 0 + 0.01 x 2
     np.testing.assert_allclose(averages["batch_norm/moving_variance"], [1.0], rtol=1e-5)  # of 1 and 1
-
-
-def test_batch_norm_in_training_agrees_with_inference_near_the_averages(session):
-    inputs, mask = tf.constant([[[1.0], [3.0], [100.0]]]), tf.constant([[1.0, 1, 0]])
-    training = layers.batch_norm(inputs, mask, training=True)
-    with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=True):
-        inference = layers.batch_norm(inputs, mask, training=False)
-    initialise(session)
-    assign(session, "batch_norm/moving_mean", [4.0])
-    assign(session, "batch_norm/moving_variance", [2.0])
-    np.testing.assert_allclose(session.run(training), session.run(inference), rtol=1e-4)
-
-
-def test_batch_norm_far_from_the_averages_corrects_within_limits(session):
-    inputs = tf.constant([[[100.0], [102.0]]])  # deviation 1, where the averages say 10 and mean 0
-    outputs = layers.batch_norm(inputs, tf.ones([1, 2]), training=True)
-    initialise(session)
-    assign(session, "batch_norm/moving_variance", [100.0])
-    np.testing.assert_allclose(session.run(outputs)[0, :, 0], [5 - 1 / 3, 5 + 1 / 3], rtol=1e-3)
 
 
 def test_batch_norm_outside_training_uses_the_averages(session):

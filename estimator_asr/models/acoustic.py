@@ -13,6 +13,9 @@ import tensorflow as tf
 
 from estimator_asr.models import encoders, layers
 
+DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
+VARIANCE_FLOOR = 1e-2
+
 
 class AcousticOutputs(NamedTuple):
     """Logits of the heads, before the softmax."""
@@ -28,8 +31,6 @@ def build(
     num_frames: tf.Tensor,
     *,
     num_classes: int,
-    feature_mean,
-    feature_stddev,
     token_parts: Optional[np.ndarray] = None,
     token_ids: Optional[tf.Tensor] = None,
     num_tokens: Optional[tf.Tensor] = None,
@@ -42,7 +43,6 @@ def build(
       fbank: float32 [batch, num_frames, num_bins].
       num_frames: int32 [batch]; frames at or beyond it are ignored.
       num_classes: tokens and the blank.
-      feature_mean, feature_stddev: floats [num_bins], statistics of the training data.
       token_parts: float32 [num_classes - 1, num_parts], 1 where a token holds a part (syllables.part_matrix),
       or None.
       token_ids: int32 [batch, max_tokens], the labels; without them there is no decoder.
@@ -53,7 +53,7 @@ def build(
       AcousticOutputs.
     """
     with tf.compat.v1.variable_scope("acoustic"):
-        fbank = normalise(fbank, num_frames, feature_mean, feature_stddev)
+        fbank = normalise(fbank, num_frames)
         with tf.compat.v1.variable_scope("encoder"):
             encoding = encoders.encode(config, fbank, num_frames, training)
         with tf.compat.v1.variable_scope("ctc"):
@@ -67,16 +67,26 @@ def build(
     return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits)
 
 
-def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, feature_mean, feature_stddev) -> tf.Tensor:
-    """Scales each bin by the training data's statistics, then takes off the utterance's mean (its channel).
+def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
+    """Brings each bin of each utterance to mean 0 and deviation 1, which takes off its channel and level.
+
+    Digital silence lies far below any speech in the log domain and would squeeze all else into a corner:
+    what is more than DYNAMIC_RANGE below the utterance's loudest value is raised to there.
+
+    Args:
+      fbank: float32 [batch, num_frames, num_bins].
+      num_frames: int32 [batch].
 
     Returns:
       float32 [batch, num_frames, num_bins], zero at padded frames.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])[:, :, None]
-    scaled = (fbank - np.float32(feature_mean)) / np.maximum(np.float32(feature_stddev), 1e-3) * mask
+    loudest = tf.reduce_max(tf.where(mask > 0, fbank, fbank.dtype.min), axis=[1, 2], keepdims=True)
+    raised = tf.maximum(fbank, loudest - DYNAMIC_RANGE) * mask
     count = tf.maximum(tf.reduce_sum(mask, axis=1, keepdims=True), 1.0)
-    return (scaled - tf.reduce_sum(scaled, axis=1, keepdims=True) / count) * mask
+    centred = (raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count) * mask
+    variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
+    return centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:

@@ -41,7 +41,7 @@ def encode(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> E
 
 
 def conformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
-    """Conformer (Gulati et al., 2020) with absolute positions and one layer norm, at the end."""
+    """Conformer (Gulati et al., 2020), one layer norm at the end; its convolutions stand for positions."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, training)
     return _run_blocks(config, conformer_block, hidden, num_frames, mask, training)
 
@@ -49,11 +49,11 @@ def conformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -
 def transformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
     """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020)."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, training)
-    return _run_blocks(config, transformer_block, hidden, num_frames, mask, training)
+    return _run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, training)
 
 
 def _run_blocks(config, block, hidden, num_frames, mask, training) -> Encoding:
-    hidden = layers.dropout(layers.add_positions(hidden), config.acoustic_dropout, training)
+    hidden = layers.dropout(hidden, config.acoustic_dropout, training)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = block(config, hidden, mask, training)
@@ -68,11 +68,12 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
-        hidden = tf.nn.relu(halve(hidden, mask, config.subsampling_channels, f"halve_{i}"))
+        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+        hidden = tf.nn.relu(layers.batch_norm(hidden, mask, training, f"batch_norm_{i}"))
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
-    return layers.dense(flat, config.encoder_units, "project"), num_frames, mask
+    return layers.layer_norm(layers.dense(flat, config.encoder_units, "project")), num_frames, mask
 
 
 def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:

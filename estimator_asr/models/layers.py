@@ -16,7 +16,6 @@ import tensorflow as tf
 LAYER_NORM_EPSILON = 1e-6
 BATCH_NORM_EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
 BATCH_NORM_MOMENTUM = 0.99
-RENORM_MAX_RATIO, RENORM_MAX_OFFSET = 3.0, 5.0  # Ioffe, 2017, section 4.1
 MASKED_SCORE = -1e9  # exp() of it is exactly zero in float32
 
 
@@ -69,11 +68,10 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
 
 
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "batch_norm") -> tf.Tensor:
-    """Batch norm over real positions (Ioffe and Szegedy, 2015), renormalised (Ioffe, 2017).
+    """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
-    Utterances of one length, hence of one batch, often come from one corpus, and their statistics are not
-    those of the data. So in training the batch's are corrected, within limits, to the moving averages, which
-    alone count outside training. The averages are updated by ops in the collection UPDATE_OPS.
+    Outside training the moving averages stand for the batch's statistics. They are updated by ops in the
+    collection UPDATE_OPS.
 
     Args:
       inputs: float32 [batch, length, ..., units]; between length and units any axes, all of them real.
@@ -89,28 +87,20 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "
         scale, shift = get_scale("scale", [units]), get_bias("shift", [units])
         moving_mean = _get_moving_average("moving_mean", units, tf.compat.v1.zeros_initializer())
         moving_variance = _get_moving_average("moving_variance", units, tf.compat.v1.ones_initializer())
-    mean, variance, offset = tf.identity(moving_mean), tf.identity(moving_variance), 0.0
-    gain = tf.math.rsqrt(variance + BATCH_NORM_EPSILON)
+    mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
     if training:
         batch_mean, batch_variance = masked_moments(inputs, mask)
         _update(moving_mean, mean, batch_mean)
         _update(moving_variance, variance, batch_variance)
-        batch_gain = tf.math.rsqrt(batch_variance + BATCH_NORM_EPSILON)
-        offset = _clip((batch_mean - mean) * gain, -RENORM_MAX_OFFSET, RENORM_MAX_OFFSET)
-        ratio = _clip(gain / batch_gain, 1.0 / RENORM_MAX_RATIO, RENORM_MAX_RATIO)
-        mean, gain = batch_mean, batch_gain * ratio
-    gain *= scale
-    return inputs * gain + (shift + offset * scale - mean * gain)
+        mean, variance = batch_mean, batch_variance
+    gain = tf.math.rsqrt(variance + BATCH_NORM_EPSILON) * scale
+    return inputs * gain + (shift - mean * gain)
 
 
 def _update(average: tf.Variable, old: tf.Tensor, value: tf.Tensor) -> None:
     """Depends on the old value as it was read, so that no read of the same step sees the new one."""
     update = average.assign_add((value - old) * (1.0 - BATCH_NORM_MOMENTUM))
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, update)
-
-
-def _clip(correction: tf.Tensor, lowest: float, highest: float) -> tf.Tensor:
-    return tf.clip_by_value(tf.stop_gradient(correction), lowest, highest)
 
 
 def _get_moving_average(name: str, units: int, initializer) -> tf.Variable:
@@ -251,7 +241,10 @@ def depthwise_conv(inputs: tf.Tensor, kernel_size: int, name: str = "depthwise_c
     Time is the image's height: on a CPU that is three to five times as fast as time as its width.
     """
     with tf.compat.v1.variable_scope(name):
-        kernel = get_kernel("kernel", [kernel_size, 1, inputs.shape[-1], 1])
+        # Glorot's variance is that of a full convolution: far too small for a filter that sees one unit.
+        scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
+        shape = [kernel_size, 1, inputs.shape[-1], 1]
+        kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
         bias = get_bias("bias", [inputs.shape[-1]])
     outputs = tf.nn.depthwise_conv2d(inputs[:, :, None], kernel, strides=[1, 1, 1, 1], padding="SAME")
     return tf.nn.bias_add(outputs[:, :, 0], bias)

@@ -69,8 +69,6 @@ def recognise(model: model_directory.ModelDirectory, fbank: tf.Tensor, num_frame
         _at_least_one_column(fbank),
         num_frames,
         num_classes=model.tokens.num_classes,
-        feature_mean=config.feature_mean,
-        feature_stddev=config.feature_stddev,
         token_parts=syllables.part_matrix(model.tokens.tokens) if config.unit == "syllable" else None,
     )
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)

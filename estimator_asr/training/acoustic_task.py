@@ -72,8 +72,6 @@ def _build(
         features["fbank"],
         features["num_frames"],
         num_classes=model.tokens.num_classes,
-        feature_mean=config.feature_mean,
-        feature_stddev=config.feature_stddev,
         token_parts=syllables.part_matrix(model.tokens.tokens),
         token_ids=labels["token_ids"] if with_decoder else None,
         num_tokens=labels["num_tokens"] if with_decoder else None,

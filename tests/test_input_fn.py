@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.inputs import input_fn, splits
+
+SETTINGS = config.InputConfig(batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100)
+NUM_UTTERANCES = 12
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data") / "data")
+    return small_records.make_data(path), path
+
+
+def read(
+    data, num_batches=None, *, split="train", model="acoustic", training=True, settings=SETTINGS, **options
+):
+    """Returns the first batches, all of them if num_batches is None."""
+    info, path = data
+    build = input_fn.build_input_fn(
+        [info], [path], split, settings, model=model, training=training, **options
+    )
+    batches = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = tf.compat.v1.data.make_one_shot_iterator(build()).get_next()
+        try:
+            while num_batches is None or len(batches) < num_batches:
+                batches.append(session.run(tensors))
+        except tf.errors.OutOfRangeError:
+            pass
+    return batches
+
+
+def steps_per_epoch(data, model="acoustic"):
+    split = splits.read_split([data[0]], [data[1]], "train", model)
+    return splits.plan_batches(split, SETTINGS).batches_per_epoch
+
+
+def identify(batches):
+    """Each utterance by its features, in order."""
+    return [
+        fbank[:frames].tobytes()
+        for features, _ in batches
+        for fbank, frames in zip(features["fbank"], features["num_frames"])
+    ]
+
+
+def assert_equal(left, right):
+    assert len(left) == len(right)
+    for (features, _), (others, _) in zip(left, right):
+        for key, value in features.items():
+            np.testing.assert_array_equal(value, others[key])
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_evaluation_gives_each_utterance_once_in_the_batches_that_were_planned(data, model):
+    batches = read(data, training=False, model=model)
+    names = [name.decode() for features, _ in batches for name in features["utterance_id"]]
+    assert sorted(names) == [f"train{i:03d}" for i in range(NUM_UTTERANCES)]
+    assert len(batches) == steps_per_epoch(data, model)
+
+
+def test_features_and_labels_are_what_the_records_hold(data):
+    records = small_records.make_records("train", 12, small_records.TOKENS, small_records.FRONTEND, True)
+    by_name = {record.utterance_id: record for record in records}
+    for features, labels in read(data, training=False):
+        assert sorted(labels) == ["num_tokens", "token_ids"]
+        for row, name in enumerate(features["utterance_id"]):
+            record = by_name[name.decode()]
+            frames, tokens = features["num_frames"][row], features["num_tokens"][row]
+            assert (frames, tokens) == (len(record.fbank), len(record.token_ids))
+            np.testing.assert_array_equal(features["fbank"][row, :frames], record.fbank)
+            assert labels["token_ids"][row, :tokens].tolist() == record.token_ids
+            assert features["transcript"][row].decode() == record.transcript
+
+
+def test_padding_is_zero(data):
+    padded = 0
+    for features, labels in read(data, training=False):
+        for row, (frames, tokens) in enumerate(zip(features["num_frames"], features["num_tokens"])):
+            assert not features["fbank"][row, frames:].any()
+            assert not labels["token_ids"][row, tokens:].any()
+            padded += features["fbank"].shape[1] - frames
+        assert features["fbank"].shape[1] == features["num_frames"].max()
+    assert padded > 0  # there was something to look at
+
+
+def test_the_frame_budget_holds(data):
+    for features, _ in read(data, training=False):
+        assert features["fbank"].shape[0] * features["fbank"].shape[1] <= SETTINGS.batch_frames
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_every_epoch_of_training_has_every_utterance_once_and_another_order(data, model):
+    steps = steps_per_epoch(data, model)
+    batches = read(data, 2 * steps, model=model, seed=5)
+    key = "num_frames" if model == "acoustic" else "num_tokens"
+    epochs = [batches[:steps], batches[steps:]]
+    lengths = [np.concatenate([features[key] for features, _ in epoch]) for epoch in epochs]
+    assert [len(of_epoch) for of_epoch in lengths] == [NUM_UTTERANCES] * 2
+    assert sorted(lengths[0]) == sorted(lengths[1])
+    if model == "acoustic":
+        first, second = identify(epochs[0]), identify(epochs[1])
+        assert sorted(first) == sorted(second) and len(set(first)) == NUM_UTTERANCES
+        assert first != second
+
+
+def test_the_same_seed_gives_the_same_batches_and_another_seed_others(data):
+    steps = 2 * steps_per_epoch(data)
+    assert_equal(read(data, steps, seed=3, fill=[1.0] * 12), read(data, steps, seed=3, fill=[1.0] * 12))
+    assert identify(read(data, steps, seed=3)) != identify(read(data, steps, seed=4))
+
+
+def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
+    steps = steps_per_epoch(data)
+    assert_equal(read(data, 2 * steps, seed=3)[steps:], read(data, steps, seed=4))
+
+
+@pytest.mark.parametrize("first_step", [1, 7, 20])
+def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
+    fill = [1.0] * 12
+    straight = read(data, first_step + 4, seed=2, fill=fill)
+    assert_equal(straight[first_step:], read(data, 4, seed=2, fill=fill, first_step=first_step))
+
+
+def test_a_step_of_two_replicas_takes_two_smaller_batches(data):
+    straight = read(data, 8, num_replicas=2)
+    assert max(features["fbank"].shape[0] * features["fbank"].shape[1] for features, _ in straight) <= 80
+    assert_equal(straight[6:], read(data, 2, num_replicas=2, first_step=3))
+
+
+def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
+    fill = [77.0] * 12
+    settings = config.InputConfig(
+        time_mask_share=0.9, time_mask_frames=30, frequency_mask_bins=6, batch_frames=160
+    )
+    masked = read(data, 6, fill=fill, settings=settings)
+    assert any((features["fbank"] == 77).any() for features, _ in masked)
+    unmasked = config.InputConfig(spec_augment=False, batch_frames=160)
+    for batches in (read(data, training=False, fill=fill), read(data, 6, fill=fill, settings=unmasked)):
+        assert not any((features["fbank"] == 77).any() for features, _ in batches)
+
+
+def test_training_goes_without_texts(data):
+    ((features, labels),) = read(data, 1, model="language")
+    assert sorted(features) == ["character_ids", "num_characters", "num_tokens", "token_ids"]
+    assert sorted(labels) == ["character_ids", "num_characters"]
+
+
+def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
+    plain, fixed = read(data, training=False), read(data, training=False, fixed_shapes=True)
+    ends = splits.plan_batches(
+        splits.read_split([data[0]], [data[1]], "train", "acoustic"), SETTINGS
+    ).bucket_ends
+    for (features, _), (padded, labels) in zip(plain, fixed):
+        frames = features["fbank"].shape[1]
+        assert padded["fbank"].shape[1] == min(end for end in ends if end >= frames)
+        np.testing.assert_array_equal(padded["fbank"][:, :frames], features["fbank"])
+        assert not padded["fbank"][:, frames:].any()
+        assert labels["token_ids"].shape[1] == 16
+
+
+def test_fixed_shapes_of_text_are_those_of_the_bucket(data):
+    shapes = {
+        features["token_ids"].shape[1]
+        for features, _ in read(data, training=False, model="language", fixed_shapes=True)
+    }
+    ends = splits.plan_batches(
+        splits.read_split([data[0]], [data[1]], "train", "language"), SETTINGS
+    ).bucket_ends
+    assert shapes == set(ends)

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config, model_directory
+from tfrecord_builder import errors, frontend, vocabulary
+
+OTHER_TOKENS = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
+
+
+def make_config(info, model="acoustic", **changes):
+    is_acoustic = model == "acoustic"
+    values = dict(
+        model=model,
+        acoustic=config.AcousticConfig(),
+        language=config.LanguageConfig(),
+        optimizer=config.OptimizerConfig(),
+        input=config.InputConfig(),
+        train=config.TrainConfig(model=model),
+        frontend=info.frontend if is_acoustic else None,
+        unit=info.unit,
+        tokens_sha256=info.tokens_sha256,
+        characters_sha256=info.characters_sha256,
+        readings_sha256=info.readings_sha256,
+        feature_mean=info.feature_mean if is_acoustic else (),
+        feature_stddev=info.feature_stddev if is_acoustic else (),
+    )
+    return config.ExperimentConfig(**{**values, **changes})
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = str(tmp_path / "data")
+    return small_records.make_data(path), path
+
+
+@pytest.fixture
+def model_dir(tmp_path):
+    return str(tmp_path / "model")
+
+
+@pytest.mark.parametrize("model, num_classes", [("acoustic", 6), ("language", 6)])
+def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_classes):
+    info, path = data
+    made = model_directory.create_or_check(model_dir, make_config(info, model), path)
+    os.rename(path, tmp_path / "elsewhere")
+    opened = model_directory.open_model_directory(model_dir)
+    assert opened.config == made.config == make_config(info, model)
+    assert opened.tokens.tokens == small_records.TOKENS.tokens and opened.num_classes == num_classes
+    assert (opened.characters is None) == (opened.readings is None) == (model == "acoustic")
+
+
+def test_an_existing_directory_takes_other_settings_of_the_loop_and_keeps_its_statistics(data, model_dir):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    changed = make_config(info, optimizer=config.OptimizerConfig(clip_norm=1.0), feature_mean=(7.0,) * 12)
+    continued = model_directory.create_or_check(model_dir, changed, path).config
+    assert continued.optimizer.clip_norm == 1.0
+    assert continued.feature_mean == info.feature_mean
+    assert config.ExperimentConfig.load(model_dir) == continued
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            {"acoustic": config.AcousticConfig(encoder_layers=3)},
+            "acoustic is encoder_layers=3 in this run, but the directory was trained with encoder_layers=6",
+        ),
+        (
+            {"frontend": frontend.FrontendConfig(num_mel_bins=40)},
+            "frontend is num_mel_bins=40 in this run, but the directory was trained with num_mel_bins=12",
+        ),
+        ({"tokens_sha256": "abc"}, "tokens_sha256 is abc in this run, but the directory was trained with"),
+        ({"unit": "character"}, "unit is character in this run, but the directory was trained with syllable"),
+        ({"model": "language"}, "model is language in this run, but the directory was trained with acoustic"),
+    ],
+)
+def test_another_model_is_refused_with_both_sides(data, model_dir, changes, said):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    saved = config.ExperimentConfig.load(model_dir)
+    with pytest.raises(errors.UserError, match=said):
+        model_directory.create_or_check(model_dir, make_config(info, **changes), path)
+    assert config.ExperimentConfig.load(model_dir) == saved
+
+
+def test_another_language_architecture_does_not_matter_to_an_acoustic_model(data, model_dir):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    other = make_config(info, language=config.LanguageConfig(language_layers=1))
+    assert model_directory.create_or_check(model_dir, other, path).config.language.language_layers == 1
+
+
+def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, data, model_dir):
+    info, path = data
+    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    model_directory.check_data(model, info, path)
+    other = small_records.make_data(str(tmp_path / "other"), tokens=OTHER_TOKENS)
+    hashes = f"sha256 {OTHER_TOKENS.sha256[:12]}, expected {info.tokens_sha256[:12]}"
+    said = f"other: tokens.txt has {hashes} as in {model_dir}"
+    with pytest.raises(errors.UserError, match=said):
+        model_directory.check_data(model, other, str(tmp_path / "other"))
+
+
+def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, model_dir):
+    info, path = data
+    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    other = dataclasses.replace(info, frontend=frontend.FrontendConfig(num_mel_bins=40))
+    with pytest.raises(
+        errors.UserError, match="other: frontend is .*num_mel_bins=40.*, expected .*num_mel_bins=12"
+    ):
+        model_directory.check_data(model, other, "other")
+
+
+def test_a_language_model_takes_data_with_and_without_audio_but_no_other_characters(
+    tmp_path, data, model_dir
+):
+    info, path = data
+    model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
+    model_directory.check_data(model, info, path)
+    model_directory.check_data(model, dataclasses.replace(info, frontend=None), path)
+    with pytest.raises(errors.UserError, match="characters.txt has sha256 abc, expected"):
+        model_directory.check_data(model, dataclasses.replace(info, characters_sha256="abc"), path)
+
+
+def test_a_changed_vocabulary_file_is_refused(data, model_dir):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    OTHER_TOKENS.save(os.path.join(model_dir, "tokens.txt"))
+    with pytest.raises(
+        errors.UserError, match="tokens.txt: sha256 is .* expected .* as in config.json; restore"
+    ):
+        model_directory.open_model_directory(model_dir)
+
+
+def test_a_directory_that_is_not_there_is_refused(model_dir):
+    with pytest.raises(errors.UserError, match="there is no such model directory; train one with"):
+        model_directory.open_model_directory(model_dir)
+
+
+def save_checkpoint(model_dir, name, shape):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable(name, shape)
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), 3)
+
+
+def test_no_checkpoint_is_refused_and_the_newest_is_found(data, model_dir):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    with pytest.raises(errors.UserError, match="there is no checkpoint; train first with"):
+        model_directory.latest_checkpoint(model_dir)
+    saved = save_checkpoint(model_dir, "x", [1])
+    assert model_directory.latest_checkpoint(model_dir) == saved
+
+
+@pytest.mark.parametrize(
+    "model, variable, right, wrong, said",
+    [
+        (
+            "acoustic",
+            "acoustic/ctc/bias",
+            [1, 6],
+            [1, 9],
+            r"output has 9 classes, expected 6 \(5 tokens in tokens.txt and the blank\), "
+            "because it was trained with another vocabulary",
+        ),
+        (
+            "language",
+            "language/characters",
+            [6, 4],
+            [7, 4],
+            r"output has 7 classes, expected 6 \(6 characters in characters.txt\)",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_vocabulary_size_is_refused(
+    data, model_dir, model, variable, right, wrong, said
+):
+    info, path = data
+    opened = model_directory.create_or_check(model_dir, make_config(info, model), path)
+    model_directory.check_checkpoint(save_checkpoint(model_dir, variable, right), opened)
+    with pytest.raises(errors.UserError, match=said):
+        model_directory.check_checkpoint(save_checkpoint(model_dir, variable, wrong), opened)
+
+
+def test_a_checkpoint_of_another_kind_of_model_is_refused(data, model_dir):
+    info, path = data
+    opened = model_directory.create_or_check(model_dir, make_config(info), path)
+    checkpoint = save_checkpoint(model_dir, "language/characters", [6, 4])
+    with pytest.raises(
+        errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
+    ):
+        model_directory.check_checkpoint(checkpoint, opened)

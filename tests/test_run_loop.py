@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config, model_directory
+from estimator_asr.training import run_loop
+from tfrecord_builder import errors
+
+LANGUAGE = config.LanguageConfig(
+    language_layers=1,
+    language_units=16,
+    language_inner_units=16,
+    language_heads=2,
+    ngram_rows=31,
+    ngram_units=4,
+)
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    said = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(run_loop.logging, level, lambda text, *values: said.append(text % values))
+    return said
+
+
+def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, **train):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=splits, with_audio=False)
+    experiment = config.ExperimentConfig(
+        model="language",
+        acoustic=config.AcousticConfig(),
+        language=LANGUAGE,
+        optimizer=optimizer or config.OptimizerConfig(warmup_epochs=0),
+        input=config.InputConfig(batch_tokens=6, num_buckets=2),
+        train=config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
+        frontend=None,
+        unit=info.unit,
+        tokens_sha256=info.tokens_sha256,
+        characters_sha256=info.characters_sha256,
+        readings_sha256=info.readings_sha256,
+        feature_mean=(),
+        feature_stddev=(),
+    )
+    return model_directory.create_or_check(str(tmp_path / "model"), experiment, path), [info], [path]
+
+
+def latest_step(model):
+    return int(tf.train.load_variable(model_directory.latest_checkpoint(model.path), "global_step"))
+
+
+def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
+    model, infos, dirs = make_model(tmp_path, train_epochs=1.5)
+    run_loop.train(model, infos, dirs)
+    # 4 utterances each of 1, 2 and 3 tokens, 6 tokens a batch: with buckets up to 1 and 3, 1 + 4 batches.
+    assert latest_step(model) == 8
+    assert any(
+        "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line
+        for line in lines
+    )
+    assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in lines)
+    assert any(line.startswith("dev at step 8: ") and "character_error_rate" in line for line in lines)
+    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
+    run_loop.train(model, infos, dirs)
+    assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
+
+
+def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(tmp_path, lines):
+    model, infos, dirs = make_model(tmp_path, splits=[("train", 6)], train_steps=3)
+    run_loop.train(model, infos, dirs)
+    assert f"{dirs[0]}: there is no dev split, so nothing is evaluated" in lines
+    assert latest_step(model) == 3
+    assert os.listdir(os.path.join(model.path, "export")) == ["final"]
+
+
+def test_a_loss_that_is_not_a_number_ends_with_one_sentence(tmp_path):
+    wild = config.OptimizerConfig(base_learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    model, infos, dirs = make_model(tmp_path, optimizer=wild, train_steps=50)
+    with pytest.raises(
+        errors.UserError, match="loss is NaN, expected a number; continue from the last checkpoint"
+    ):
+        run_loop.train(model, infos, dirs)
+
+
+def test_a_missing_train_split_is_refused(tmp_path):
+    model, infos, dirs = make_model(tmp_path, splits=[("dev", 3)], train_steps=1)
+    with pytest.raises(errors.UserError, match="split 'train' is not there, expected one of dev"):
+        run_loop.train(model, infos, dirs)
+
+
+def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_path):
+    model, infos, dirs = make_model(tmp_path, train_steps=1)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("language/characters", [9, 16])
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
+    with pytest.raises(errors.UserError, match="output has 9 classes, expected 6"):
+        run_loop.train(dataclasses.replace(model), infos, dirs)

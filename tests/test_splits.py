@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+import small_records
+
+from estimator_asr import config
+from estimator_asr.inputs import splits
+from tfrecord_builder import errors
+
+
+def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
+    dirs = [str(tmp_path / name) for name in "ab"]
+    infos = [
+        small_records.make_data(dirs[0]),
+        small_records.make_data(dirs[1], splits=[("train", 3)]),
+    ]
+    train = splits.read_split(infos, dirs, "train", "acoustic")
+    assert train.num_utterances == 15 and len(train.paths) == 4 and train.num_bins == 12
+    assert train.total_length == sum(n * c for i in infos for n, c in i.splits["train"].frame_lengths.items())
+    dev = splits.read_split(infos, dirs, "dev", "language")
+    assert dev.length_counts == {1: 1, 2: 1, 3: 1} and dev.num_bins is None
+
+
+def test_a_split_that_is_not_there_is_refused(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path)
+    with pytest.raises(errors.UserError, match="'test' is not there, expected one of dev, train"):
+        splits.read_split([info], [path], "test", "acoustic")
+
+
+def test_a_truncated_shard_is_refused_by_name(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path)
+    shard = os.path.join(path, "train-00001-of-00002.tfrecord")
+    os.truncate(shard, 100)
+    with pytest.raises(
+        errors.UserError, match="train-00001-of-00002.tfrecord: shard has 100 bytes, expected"
+    ):
+        splits.read_split([info], [path], "train", "acoustic")
+
+
+def test_text_is_refused_for_the_acoustic_model(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, with_audio=False)
+    with pytest.raises(
+        errors.UserError, match="nothing for the acoustic model, expected utterances with audio"
+    ):
+        splits.read_split([info], [path], "train", "acoustic")
+
+
+def test_an_empty_split_is_refused(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", 0)])
+    with pytest.raises(
+        errors.UserError, match="nothing for the language model, expected utterances with tokens"
+    ):
+        splits.read_split([info], [path], "train", "language")
+
+
+def test_features_of_two_types_are_refused(tmp_path):
+    dirs = [str(tmp_path / name) for name in "ab"]
+    infos = [small_records.make_data(path) for path in dirs]
+    infos[1] = dataclasses.replace(infos[1], fbank_dtype="float32")
+    with pytest.raises(errors.UserError, match="stored as float16 and float32, expected one type"):
+        splits.read_split(infos, dirs, "train", "acoustic")
+
+
+def test_the_budget_is_for_all_replicas_together(tmp_path):
+    split = splits.Split("acoustic", (), {100: 40}, 1.0, 80, "float16")
+    settings = config.InputConfig(batch_frames=1000)
+    assert splits.plan_batches(split, settings) == splits.BatchPlan((100,), (10,), 4)
+    assert splits.plan_batches(split, settings, num_replicas=2) == splits.BatchPlan((100,), (5,), 8)
+    language = dataclasses.replace(split, model="language")
+    assert splits.plan_batches(language, config.InputConfig(batch_tokens=2000)).batch_sizes == (20,)
