@@ -88,9 +88,6 @@ class LanguageConfig:
     token_noise: float = config_flags.setting(
         0.0, "share of tokens swapped for random ones in training", minimum=0, maximum=0.9
     )
-    character_smoothing: float = config_flags.setting(
-        0.0, "share of the target spread evenly over the characters of a token", minimum=0, maximum=0.9
-    )
 
     def __post_init__(self):
         config_flags.validate(self)

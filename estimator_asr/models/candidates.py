@@ -76,17 +76,12 @@ def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.n
     )
 
 
-def cross_entropy(
-    candidates: Candidates, character_ids: tf.Tensor, label_smoothing: float = 0.0
-) -> tuple[tf.Tensor, tf.Tensor]:
+def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Sparse softmax cross-entropy over the candidates of each position.
-
-    With smoothing s the target is 1 - s on the label plus s spread evenly over the candidates.
 
     Args:
       candidates: of [batch, length] positions.
       character_ids: int32 [batch, length], the labels.
-      label_smoothing: s, from 0 up to 1.
 
     Returns:
       losses: float32 [batch, length], 0 where weights is.
@@ -98,10 +93,6 @@ def cross_entropy(
     )
     weights = _sum(candidates, tf.cast(is_label, tf.float32))
     losses = -_sum(candidates, tf.where(is_label, log_probs, tf.zeros_like(log_probs)))
-    if label_smoothing:
-        counts = tf.maximum(_sum(candidates, tf.ones_like(log_probs)), 1.0)
-        uniform = -_sum(candidates, log_probs) / counts
-        losses = (1.0 - label_smoothing) * losses + label_smoothing * uniform * weights
     return tf.reshape(losses, candidates.shape), tf.reshape(weights, candidates.shape)
 
 

@@ -26,8 +26,7 @@ def forward(
     scored = _build(model, features, training)
     num_tokens = features["num_tokens"]
     targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
-    smoothing = model.config.language.character_smoothing if training else 0.0
-    loss, weights = candidates.cross_entropy(scored, targets, smoothing)
+    loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
     result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
     error_rate = ratios.edit_ratio(
