@@ -23,9 +23,9 @@ _MAX_DRAWS = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SynthesisConfig:
-    """How large the corpus is. The defaults give about 65 minutes of speech by 48 voices."""
+    """How large the corpus is. The defaults give about 2.7 hours of speech by 48 voices."""
 
-    num_train: int = config_flags.setting(1320, "training recordings", minimum=1)
+    num_train: int = config_flags.setting(3600, "training recordings", minimum=1)
     num_dev: int = config_flags.setting(80, "dev recordings", minimum=1)
     num_test: int = config_flags.setting(120, "test recordings", minimum=1)
     num_train_voices: int = config_flags.setting(
