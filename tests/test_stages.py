@@ -59,6 +59,7 @@ RUNNER = """
 import pathlib, signal, sys
 from estimator_asr import stages
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
 stages.run(stages.Stage("sleep", "Sleep", "sleeper", ()), pathlib.Path("stamps"))
 """
 
