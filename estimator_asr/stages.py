@@ -85,12 +85,12 @@ def run(stage: Stage, directory: pathlib.Path) -> float:
 
 
 def _write_stamp(stage: Stage, directory: pathlib.Path, seconds: float) -> float:
+    """Returns the seconds as stamped, so that a later call shows the same."""
+    seconds = round(seconds, 1)
     directory.mkdir(parents=True, exist_ok=True)
     path = _stamp(stage, directory)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(
-        json.dumps({"command": stage.command, "seconds": round(seconds, 1)}), encoding="utf-8"
-    )
+    temporary.write_text(json.dumps({"command": stage.command, "seconds": seconds}), encoding="utf-8")
     os.replace(temporary, path)
     return seconds
 
