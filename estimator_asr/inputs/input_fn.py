@@ -4,8 +4,8 @@
     features, labels
 
 One epoch after the other: epoch e shuffles with seed + e and ends with its small last batches, so it has the
-    same number of
-batches whatever the order. Each utterance comes exactly once an epoch. Padding is zero, and "" for text.
+same number of batches whatever the order. Each utterance comes exactly once an epoch. Padding is zero, and ""
+for text.
 """
 
 from __future__ import annotations
