@@ -1,5 +1,7 @@
+import errno
 import hashlib
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from tfrecord_builder import (
     readings,
     schema,
     shard,
+    shard_statistics,
     vocabulary,
     writer,
 )
+
+FRONTEND = frontend.FrontendConfig()
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +34,10 @@ def work_in_this_process(monkeypatch):
     monkeypatch.setattr(writer, "_run_workers", work_here)
 
 
-def _build(corpus_dir, output_dir, **options):
+def _build(corpus_dir, output_dir, frontend_config=FRONTEND, **options):
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
     config = builder.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
-    return builder.build(config, frontend.FrontendConfig())
+    return builder.build(config, frontend_config)
 
 
 def _rejected(output_dir):
@@ -115,11 +120,19 @@ def test_text_rows_that_do_not_pair_are_rejected(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=1.0)
     assert _rejected(tmp_path / "out") == [
-        ("in-train-3", "train", "hanzi and pinyin differ in number"),
-        ("in-train-4", "train", "hanzi and pinyin differ in number"),
-        ("in-train-5", "train", "hanzi and pinyin differ in number"),
+        ("in-train-3", "train", "hanzi and pinyin do not pair"),
+        ("in-train-4", "train", "hanzi and pinyin do not pair"),
+        ("in-train-5", "train", "hanzi and pinyin do not pair"),
         ("in-train-6", "train", "no transcript"),
     ]
+
+
+def test_text_with_latin_letters_pairs(tmp_path):
+    rows = "hanzi\tpinyin\nA楼\tA lou2\nOK\to k\n你好\tni3\u200b hao3\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    assert _build(tmp_path / "in", tmp_path / "out", corpus="text").num_rejected == 0
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+    assert tokens == ("<unk>", "a", "hao3", "k", "lou2", "ni3", "o")
 
 
 def _make_broken_corpus(directory):
@@ -257,6 +270,25 @@ def test_frozen_vocabularies(tmp_path):
     assert one.splits["train"].unknown_characters == 0
 
 
+@pytest.mark.parametrize(
+    ("file", "content"), [("config.json", '{"unit": "character"}'), ("dataset_info.json", None)]
+)
+def test_a_frozen_vocabulary_of_another_unit(tmp_path, file, content):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    _build(corpus_dir, tmp_path / "old", unit="character")
+    if content is not None:  # a model directory has another file of the same key
+        os.remove(tmp_path / "old" / "dataset_info.json")
+        small_corpora.write_text(tmp_path / "old" / file, content)
+    message = (
+        f"--vocabulary_dir: .*/old/{file}: unit is character, expected syllable, the --unit of this build"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"))
+    assert not (tmp_path / "out").exists()
+    again = _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"), unit="character")
+    assert again.splits["train"].unknown_tokens == 0
+
+
 def test_test_split_alone_needs_a_frozen_vocabulary(tmp_path):
     small_corpora.write_text(tmp_path / "news" / "test.tsv", "hanzi\tpinyin\n你好\tni3 hao3\n")
     with pytest.raises(errors.UserError, match="no usable train split.*--vocabulary_dir"):
@@ -297,6 +329,49 @@ def test_published_corpora(tmp_path, corpus):
     assert record["num_characters"] == 4
 
 
+def test_aishell1_of_which_a_speaker_is_not_unpacked(tmp_path):
+    corpus_dir = small_corpora.make_aishell1_corpus(tmp_path / "in")
+    shutil.rmtree(tmp_path / "in" / "wav" / "dev")
+    message = r"3 of 4 utterances are rejected, .* 50.0%: no such audio file \(2\), no transcript \(1\)"
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", corpus="aishell1", max_rejected=0.5)
+    assert sorted(_rejected(tmp_path / "out")) == [
+        ("BAC009S0724W0121", "dev", "no such audio file"),
+        ("BAC009S0764W0121", "test", "no transcript"),
+        ("BAC009S9999W0001", "test", "no such audio file"),
+    ]
+
+
+def test_an_empty_transcript_of_thchs30_is_rejected_and_counted(tmp_path):
+    corpus_dir = small_corpora.make_thchs30_corpus(tmp_path / "in")
+    small_corpora.write_text(tmp_path / "in" / "data" / "D4_750.wav.trn", "")
+    info = _build(corpus_dir, tmp_path / "out", corpus="thchs30", max_rejected=0.5)
+    assert (info.num_rejected, set(info.splits)) == (1, {"train", "dev"})
+    assert _rejected(tmp_path / "out") == [("D4_750", "test", "no transcript")]
+
+
+@pytest.mark.parametrize(
+    "method", [dataset_info.DatasetInfo, vocabulary.Vocabulary, shard_statistics.ShardStatistics]
+)
+def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path, monkeypatch, method):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(method, "save", fail)
+        with pytest.raises(errors.UserError, match=r"out cannot be written \(No space left on device\), exp"):
+            _build(corpus_dir, tmp_path / "out")
+    assert _build(corpus_dir, tmp_path / "out").splits["train"].num_utterances == 6
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path):
+    corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
+    os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), corpus_dir)
+    info = _build(corpus_dir, tmp_path / "out")
+    assert (info.splits["train"].num_utterances, info.num_rejected) == (2, 0)
+
+
 def test_missing_dev_split_is_said(tmp_path, caplog):
     _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
     assert "there is no dev split" in caplog.text
@@ -307,6 +382,15 @@ def test_empty_manifest(tmp_path):
     with pytest.raises(errors.UserError, match="it lists no utterance"):
         _build(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_flags_of_the_features_do_not_go_with_text(tmp_path):
+    config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
+    message = (
+        "--corpus=text, --frontend=log_spectrogram, --hop_ms=5.0: text has no features, expected no flag"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(tmp_path, tmp_path / "out", config, corpus="text")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import checks
-from tfrecord_builder.labels import Labels
+from tfrecord_builder import checks, labels
 
 RATE = small_corpora.SAMPLE_RATE
 
@@ -57,6 +56,30 @@ def test_truncated(tmp_path, name, options):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     assert _reason(path) == "truncated audio"
+
+
+@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
+def test_a_damaged_flac_is_not_truncated(tmp_path, place):
+    path = tmp_path / "has 0 samples.flac"  # words of a message; the name decides nothing
+    small_corpora.write_audio(path, _noise())
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 0x55
+    path.write_bytes(content)
+    assert _reason(path) == "unreadable audio"
+
+
+def test_the_words_of_a_message_in_a_path_decide_nothing(tmp_path):
+    path = tmp_path / "has 0 samples.wav"
+    small_corpora.write_audio(path, _noise())
+    path.write_bytes(path.read_bytes()[:10000])
+    assert _reason(path) == "truncated audio"
+
+
+def test_features_that_are_not_finite():
+    checks.check_features(np.array([[0.0, 88.0]], np.float16))
+    for value in (np.nan, np.inf, -np.inf):
+        with pytest.raises(checks.Rejected, match="too loud for finite features"):
+            checks.check_features(np.array([[0.0, value]], np.float16))
 
 
 def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
@@ -121,8 +144,8 @@ def test_length(num_frames, tokens, fits):
 
 
 def test_labels():
-    checks.check_labels(Labels("花儿", ("huar1",), ()), is_text=False)
-    with pytest.raises(checks.Rejected, match="hanzi and pinyin differ in number"):
-        checks.check_labels(Labels("花儿", ("huar1",), ()), is_text=True)
+    checks.check_labels(labels.Labels("花儿", ("huar1",), ()), is_text=False)
+    with pytest.raises(checks.Rejected, match="hanzi and pinyin do not pair"):
+        checks.check_labels(labels.Labels("花儿", ("huar1",), ()), is_text=True)
     with pytest.raises(checks.Rejected, match="no transcript"):
-        checks.check_labels(Labels("", (), ()), is_text=False)
+        checks.check_labels(labels.Labels("", (), ()), is_text=False)

@@ -1,4 +1,6 @@
+import errno
 import os
+import shutil
 
 import pytest
 import small_corpora
@@ -43,6 +45,30 @@ def test_text(tmp_path):
     assert (found[1].audio, found[1].text, found[1].pinyin) == (None, "谢谢", "xie4 xie5")
 
 
+def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
+    texts = [small_corpora.make_text_corpus(tmp_path / name / "text") for name in "ab"]
+    found = _list("text", *texts)
+    assert [u.utterance_id for u in found][::4] == ["a/text-train-2", "b/text-train-2"]
+    assert {u.speaker for u in found} == {"a/text", "b/text"}
+    first = small_corpora.make_manifest_corpus(tmp_path / "x" / "corpus", 1, 0, prefix="x")
+    second = small_corpora.make_manifest_corpus(tmp_path / "y" / "corpus", 1, 0, prefix="y")
+    assert [u.speaker for u in _list("manifest", first, second + "/")] == ["x/corpus/a", "y/corpus/a"]
+
+
+def test_a_directory_that_is_given_twice(tmp_path):
+    small_corpora.make_text_corpus(tmp_path)
+    with pytest.raises(
+        errors.UserError, match="--corpus_dir: .* names a directory twice, expected each once"
+    ):
+        _list("text", tmp_path, f"{tmp_path}/")
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path):
+    corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
+    found = _list("text", small_corpora.make_text_corpus(corpus_dir))
+    assert (found[0].utterance_id, found[0].speaker) == (r"\xc4\xe3-train-2", r"\xc4\xe3")
+
+
 def test_text_without_files_or_columns(tmp_path):
     with pytest.raises(errors.UserError, match="holds no text corpus, expected train.tsv"):
         _list("text", tmp_path)
@@ -75,14 +101,52 @@ def test_thchs30_incomplete(tmp_path):
     os.remove(tmp_path / "data" / "D4_750.wav.trn")
     with pytest.raises(errors.UserError, match="D4_750.wav.trn: there is no such file"):
         _list("thchs30", tmp_path)
-    small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", "好\n")
-    with pytest.raises(
-        errors.UserError, match="D4_750.wav.trn: it has 1 lines, expected hanzi, pinyin and phones"
-    ):
-        _list("thchs30", tmp_path)
     with pytest.raises(errors.UserError, match="test is missing, expected data, train, dev and test"):
         os.remove(tmp_path / "test" / "D4_750.wav.trn")
         os.rmdir(tmp_path / "test")
+        _list("thchs30", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", ("", "")),  # rejected and counted by the checks
+        ("\n\n", ("", "")),
+        ("好\n", ("", "")),
+        ("\nhao3\nh ao3\n", ("", "hao3")),  # a blank line keeps its place
+        ("好\n\nh ao3\n", ("好", "")),
+        ("\ufeff好\r\nhao3\r\nh ao3\r\n\r\n", ("好", "hao3")),
+    ],
+)
+def test_thchs30_transcripts_that_are_not_whole(tmp_path, content, expected):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", content)
+    found = {u.utterance_id: u for u in _list("thchs30", tmp_path)}
+    assert (found["D4_750"].text, found["D4_750"].pinyin) == expected
+    assert found["D4_750"].audio == str(tmp_path / "data" / "D4_750.wav")
+    assert found["A11_0"].pinyin == "lv4 shi4 yang2 chun1"
+
+
+def test_transcripts_in_another_encoding(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path / "thchs30")
+    (tmp_path / "thchs30" / "data" / "A11_0.wav.trn").write_bytes("绿\nlv4\n".encode("gbk"))
+    with pytest.raises(errors.UserError, match="A11_0.wav.trn: byte 0 is not UTF-8, expected only that"):
+        _list("thchs30", tmp_path / "thchs30")
+    small_corpora.make_aishell1_corpus(tmp_path / "aishell1")
+    transcript = tmp_path / "aishell1" / "transcript" / "aishell_transcript_v0.8.txt"
+    transcript.write_bytes("BAC009S0002W0122 而\n".encode("gbk"))
+    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: byte 17 is not UTF-8"):
+        _list("aishell1", tmp_path / "aishell1")
+
+
+def test_a_directory_without_permission(tmp_path, monkeypatch):
+    def deny(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    small_corpora.make_thchs30_corpus(tmp_path)
+    monkeypatch.setattr(os, "listdir", deny)
+    message = r"--corpus_dir: .*/train cannot be read \(Permission denied\), expected permission to; change"
+    with pytest.raises(errors.UserError, match=message):
         _list("thchs30", tmp_path)
 
 
@@ -91,9 +155,25 @@ def test_aishell1(tmp_path):
     assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
         ("BAC009S0002W0122", "S0002", "train", "而 对 楼市"),
         ("BAC009S0724W0121", "S0724", "dev", "广州市"),
-        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks
+        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks, as is the next
+        ("BAC009S9999W0001", "S9999", "test", "没有 录音"),
     ]
     assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+
+
+def test_aishell1_whose_speakers_are_not_all_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    for speaker in ("train/S0002", "dev/S0724"):
+        shutil.rmtree(tmp_path / "wav" / speaker)
+    found = _list("aishell1", tmp_path)
+    assert [(u.utterance_id, u.split) for u in found] == [
+        ("BAC009S0764W0121", "test"),
+        ("BAC009S0002W0122", "train"),
+        ("BAC009S0724W0121", "dev"),
+        ("BAC009S9999W0001", "test"),
+    ]
+    assert found[1].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+    assert not os.path.exists(found[1].audio)
 
 
 def test_aishell1_incomplete(tmp_path):

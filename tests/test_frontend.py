@@ -18,13 +18,16 @@ def speech_like(num_samples, seed=0):
     return (0.1 * swell * (noise + np.roll(noise, 1) + np.roll(noise, 2))).astype(np.float32)
 
 
+def mel(hz):
+    return 1127 * np.log(1 + hz / 700)
+
+
 def numpy_log_mel(waveform, config):
     """Kaldi's fbank in double precision, after feature-window.cc and mel-computations.cc."""
     window_samples, hop_samples = round(config.sample_rate * 0.025), round(config.sample_rate * 0.01)
     num_ffts = 1
     while num_ffts < window_samples:
         num_ffts *= 2
-    mel = lambda hz: 1127 * np.log(1 + hz / 700)  # noqa: E731
     low, high = mel(20), mel(config.sample_rate / 2)
     step = (high - low) / (config.num_mel_bins + 1)
     rows = []
@@ -180,6 +183,11 @@ def test_num_bins():
     [
         ({"frontend": "mfcc"}, "flag --frontend=mfcc: expected one of log_mel, log_spectrogram"),
         ({"sample_rate": 16}, "flag --sample_rate=16: expected at least 4000 and at most 96000"),
+        (
+            {"frontend": "log_spectrogram", "num_mel_bins": 40},
+            "--frontend=log_spectrogram, --num_mel_bins=40: a spectrogram has no mel bins, expected "
+            "--frontend=log_mel with that flag; leave one of the two out.",
+        ),
         ({"hop_ms": 0.0}, "flag --hop_ms=0.0: expected at least 1"),
         (
             {"num_mel_bins": 128, "sample_rate": 8000},

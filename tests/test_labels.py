@@ -31,6 +31,12 @@ def test_latin_letters_are_tokens_of_one_character():
     assert "".join(found.characters) == "百盛天山店a楼"
 
 
+def test_latin_letters_in_a_pronunciation_are_no_syllables():
+    assert _label("A楼", "A lou2") == labels.Labels("a楼", ("a", "lou2"), ("a", "楼"))
+    assert _label("OK", "o k") == labels.Labels("ok", ("o", "k"), ("o", "k"))
+    assert _label("啊", "a") == labels.Labels("啊", ("a5",), ("啊",))
+
+
 def test_characters_as_tokens():
     assert _label("听Let It", unit="character") == labels.Labels(
         "听let it", ("听", "l", "e", "t", "<space>", "i", "t"), ()

@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -64,3 +65,37 @@ def test_missing_file_and_other_encoding(tmp_path):
     (tmp_path / "gbk.tsv").write_bytes("id\taudio\ttext\nu1\ta\t你\n".encode("gbk"))
     with pytest.raises(errors.UserError, match="gbk.tsv: byte 19 is not UTF-8"):
         manifest.read_manifest(str(tmp_path / "gbk.tsv"))
+
+
+def test_a_byte_far_from_the_beginning_is_counted_from_there(tmp_path):
+    (tmp_path / "gbk.tsv").write_bytes(b"id\taudio\ttext\n" + b"u\ta\tb\n" * 10000 + b"\xc4\xe3\n")
+    with pytest.raises(errors.UserError, match="gbk.tsv: byte 60014 is not UTF-8"):
+        manifest.read_manifest(str(tmp_path / "gbk.tsv"))
+
+
+def test_a_directory_of_that_name_and_a_file_without_permission(tmp_path, monkeypatch):
+    (tmp_path / "manifest.tsv").mkdir()
+    message = r"manifest.tsv: it cannot be read \(Is a directory\), expected a text file; see BUILD.md"
+    with pytest.raises(errors.UserError, match=message):
+        manifest.read_manifest(str(tmp_path / "manifest.tsv"))
+
+    def deny(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(manifest, "open", deny, raising=False)
+    with pytest.raises(errors.UserError, match=r"a.tsv: it cannot be read \(Permission denied\), expected"):
+        manifest.read_manifest(str(tmp_path / "a.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("\ufeffa\r\n\nb\n", ["a", "", "b"]),
+        ("\n", [""]),
+        ("a\u2028b\n", ["a\u2028b"]),
+    ],
+)
+def test_read_lines(tmp_path, content, lines):
+    assert manifest.read_lines(small_corpora.write_text(tmp_path / "a.txt", content)) == lines

@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -83,6 +84,37 @@ def test_a_file_or_a_place_without_permission(tmp_path):
         _build(tmp_path / "file", "one", "a")
     with pytest.raises(errors.UserError, match="cannot be made"):
         _build(tmp_path / "file" / "below", "one", "a")
+
+
+def test_a_directory_without_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
+    message = f"--output_dir: {tmp_path} cannot be read and written, expected permission for both; change"
+    with pytest.raises(errors.UserError, match=message):
+        output_directory.check_usable(str(tmp_path), overwrite=False)
+
+
+@pytest.mark.parametrize("function", ["makedirs", "replace"])
+def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(errors.UserError) as caught:
+        with output_directory.reserve(str(tmp_path), overwrite=False):
+            monkeypatch.setattr(os, function, fail)
+            output_directory.start(str(tmp_path), "plan", overwrite=False)
+            output_directory.publish(str(tmp_path), _info())
+    assert str(caught.value) == (
+        f"--output_dir: {tmp_path} cannot be written (No space left on device), expected room and "
+        "permission; make room and call the build again: finished shards are kept."
+    )
+    monkeypatch.undo()
+    _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back
+
+
+def test_an_info_that_cannot_be_read_is_not_ours(tmp_path):
+    (tmp_path / "dataset_info.json").mkdir()
+    with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        output_directory.check_usable(str(tmp_path), overwrite=True)
 
 
 def test_two_builds_at_once(tmp_path):

@@ -96,6 +96,16 @@ def test_statistics(tmp_path, tones):
     np.testing.assert_allclose(found.feature_square_sum, np.square(frames).sum(axis=0))
 
 
+def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
+    samples = small_corpora.tone(0.5)
+    samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
+    loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
+    found = _write(tmp_path, [_item("u0", tones[0]), _item("u1", loud)], _settings())
+    assert found.rejected == [["u1", "train", "too loud for finite features"]]
+    assert (found.num_records, found.num_frames) == (1, 48)
+    assert np.isfinite(found.feature_sum).all()
+
+
 def test_a_finished_shard_is_found_again_unless_it_is_cut(tmp_path, tones):
     path = tmp_path / "train-00000-of-00001.tfrecord"
     item = _item("u0", tones[0])

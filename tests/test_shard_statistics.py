@@ -1,12 +1,11 @@
 import numpy as np
 
 from tfrecord_builder import dataset_info, shard_statistics
-from tfrecord_builder.shard_statistics import ShardStatistics
 
 
 def _shard(frames, **fields):
     frames = np.array(frames, np.float64)
-    return ShardStatistics(
+    return shard_statistics.ShardStatistics(
         file=fields.pop("file", "f"),
         split=fields.pop("split", "train"),
         num_frames=len(frames),
@@ -53,4 +52,4 @@ def test_splits_add_up_and_speakers_count_once():
 def test_save_then_load_is_identity(tmp_path):
     shard = _shard([[0.1, 1 / 3]], rejected=[["u", "train", "silent audio"]])
     shard.save(str(tmp_path / "s.json"))
-    assert ShardStatistics.load(str(tmp_path / "s.json")) == shard
+    assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == shard

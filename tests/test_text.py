@@ -41,6 +41,11 @@ def test_to_characters_spells_a_blank_out():
     [
         ("银行行长", "yin2 hang2 hang2 zhang3"),  # a phrase decides how 行 is read
         ("我们的女儿", "wo3 men5 de5 nv3 er2"),
+        ("一个", "yi2 ge4"),  # the phrases of the dictionary have the sandhi of 一 and 不
+        ("不要", "bu2 yao4"),
+        ("一起", "yi4 qi3"),
+        ("一天", "yi1 tian1"),  # those that it does not list have none, nor have third tones
+        ("你好", "ni3 hao3"),
         ("let it淮", "l e t i t huai2"),
         ("3楼", "3 lou2"),
         ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
@@ -61,11 +66,32 @@ def test_to_syllables(transcript, expected):
         ("  yi1\tgu4\r\n", "yi1 gu4"),
         ("huar1 r5", "huar1 r5"),
         ("HH AH0 L OW1", "HH AH0 L OW1"),  # phones of English are not ours to mend
+        ("M N R NG ER0", "M N R NG ER0"),
+        ("A Ma MA0 o k", "A Ma MA0 o k"),  # letters or syllables: only a transcript could tell
+        ("er ng a0", "er5 ng5 a5"),
+        ("ni3\u200b hao3 \ufeff", "ni3 hao3"),
         ("", ""),
     ],
 )
 def test_normalise_pinyin(pinyin, expected):
     assert text.normalise_pinyin(pinyin) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "pinyin", "expected"),
+    [
+        ("a楼", "A lou2", "a lou2"),
+        ("ok", "o k", "o k"),
+        ("啊你好", "a NI3 HAO", "a5 ni3 hao5"),
+        ("花儿", "hua1 r", "hua1 r5"),
+        ("let it", "L e t i t", "l e t i t"),
+        ("3楼", "3 lou2", "3 lou2"),
+        ("3楼", "san1 lou2", "san1 lou2"),
+        ("a楼上", "A lou2", "A lou2"),  # of another number: no token has a place
+    ],
+)
+def test_normalise_pinyin_beside_a_transcript(transcript, pinyin, expected):
+    assert text.normalise_pinyin(pinyin, transcript) == expected.split()
 
 
 @pytest.mark.parametrize(

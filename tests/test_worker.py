@@ -1,10 +1,11 @@
+import errno
 import multiprocessing
 import signal
 import threading
 
 import pytest
 
-from tfrecord_builder import errors, labels, manifest, plan, vocabularies, worker
+from tfrecord_builder import errors, labels, manifest, plan, shard_statistics, vocabularies, worker
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 ITEM = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
@@ -17,11 +18,12 @@ def keep_ctrl_c(monkeypatch):
 
 
 def _talk(directory):
-    """Gives what a worker says when it is sent one shard, until its answer."""
+    """Gives what a worker says when it is sent the settings and one shard, until its answer."""
     ours, theirs = multiprocessing.Pipe()
     messages = []
 
     def listen():
+        ours.send(plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0))
         ours.send(SHARD)
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
@@ -30,7 +32,7 @@ def _talk(directory):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    worker.run(theirs, plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0), str(directory))
+    worker.run(theirs, str(directory))
     listener.join()
     return messages
 
@@ -46,3 +48,26 @@ def test_a_directory_that_cannot_be_written(tmp_path):
     (error,) = _talk(tmp_path / "none")
     assert isinstance(error, errors.UserError)
     assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shard_statistics.ShardStatistics, "save", fail)
+    error = _talk(tmp_path)[-1]
+    assert isinstance(error, errors.UserError)
+    assert str(error) == (
+        f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device), "
+        "expected room and permission; make room and call the build again: finished shards are kept."
+    )
+
+
+def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
+    ours, theirs = multiprocessing.Pipe()
+    ours.send(plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0))
+    ours.send(SHARD)
+    ours.close()
+    worker.run(theirs, str(tmp_path))  # its first report meets a broken pipe
+    assert not (tmp_path / SHARD.file).exists()

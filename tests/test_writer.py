@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import small_corpora
 
@@ -55,3 +57,55 @@ def test_a_worker_that_dies_is_noticed(tmp_path, capfd):
             _shards(tmp_path, 1, 1), settings, _make_directory(tmp_path / "out"), num_workers=1
         )
     assert "has no attribute" in capfd.readouterr().err
+
+
+def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer.worker, "run", os.getpid)  # a TypeError in the other process: it takes nothing
+    long = labels.Labels("你" * 1_000_000, ("ni3",), ())  # more than a pipe holds
+    item = plan.Item(manifest.Utterance("u", None, "s", "", "", "train"), long)
+    with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
+        writer.write_shards(plan.make_shards([item], 1), _settings(), str(tmp_path), num_workers=1)
+
+
+def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypatch):
+    events = []
+
+    class Ended(Exception):
+        pass
+
+    class Connection:
+        def send(self, message):
+            events.append(type(message).__name__)
+
+    class Process:
+        def terminate(self):
+            events.append("terminate")
+
+    def start(directory):
+        events.append("start")
+        return Connection(), Process()
+
+    def end(connections):
+        raise Ended
+
+    monkeypatch.setattr(writer, "_start_worker", start)
+    monkeypatch.setattr(writer.multiprocessing.connection, "wait", end)
+    with pytest.raises(Ended):
+        writer.write_shards(_shards(tmp_path), _settings(), str(tmp_path), num_workers=2)
+    sent = ["Settings", "Shard"]
+    assert events == ["start", "start", *sent, *sent, "terminate", "terminate"]
+
+
+def test_a_pipe_that_breaks_is_a_worker_that_died():
+    class Connection:
+        def recv(self):
+            raise ConnectionResetError
+
+    class Process:
+        exitcode = -9
+
+        def join(self):
+            pass
+
+    with pytest.raises(errors.UserError, match="a worker process ended with code -9 before its shard"):
+        writer._receive(Connection(), Process())

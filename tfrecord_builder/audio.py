@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -11,57 +12,134 @@ import soxr
 
 from tfrecord_builder import errors
 
+# Why a recording cannot be used, in the words by which the builder counts.
+MISSING = "no such audio file"
+UNREADABLE = "unreadable audio"
+EMPTY = "empty audio"
+TRUNCATED = "truncated audio"
+TOO_LONG = "longer than --max_seconds"
+
 # libsndfile's log of a WAV whose header promises more than the file holds: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
-_UNKNOWN_LENGTH = 0x7FFFFFFF  # programs that write WAV into a pipe put this or more where the length belongs
+# Programs that write WAV into a pipe put this or more where the length belongs: SoX 0x7ffff000, rounded down
+# to whole samples (wav.c), others 0x7fffffff or 0xffffffff.
+_UNKNOWN_LENGTH = 0x7FFF0000
+_UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC whose header, written into a pipe, has none
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: its header counts may include the encoder's own padding
+_BLOCK_SAMPLES = 4096  # one FLAC frame, so that the log still says which frame was the one that failed
+_SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders write; beyond, a header is damaged
 
 
-def read_audio(path: str, sample_rate: int) -> np.ndarray:
+class AudioError(errors.UserError):
+    """A recording cannot be used; `reason` is one of the words above."""
+
+    def __init__(self, message: str, reason: str = UNREADABLE):
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_audio(path: str, sample_rate: int, max_seconds: float = math.inf) -> np.ndarray:
     """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels.
 
     Args:
-      path: the file.
+      path: the file; its name decides nothing.
       sample_rate: samples a second to give; audio of another rate is resampled.
+      max_seconds: longest recording to accept; of a longer one no more than that is read.
 
     Returns:
       float32 [num_samples] in [-1, 1] (resampling and float files may go beyond), the mean of the channels.
+        There is at least one sample.
 
     Raises:
-      errors.UserError: the file is missing, empty, truncated or no audio, or holds no samples.
+      AudioError: the file is missing, empty, truncated, too long or no audio, or holds no samples.
     """
     _check_file(path)
-    try:
-        with soundfile.SoundFile(path) as file:
-            samples = file.read(dtype="float32", always_2d=True)  # [num_samples, num_channels]
-            problem, file_rate = _truncation(file, len(samples)), file.samplerate
-    except soundfile.LibsndfileError as error:
-        reason = error.error_string.removeprefix("Error : ").rstrip(".")
-        raise errors.UserError(f"{path}: is no WAV, FLAC, Ogg or MP3 that can be read ({reason})") from error
-    if problem:
-        raise errors.UserError(f"{path}: audio is truncated, {problem}; copy the file again or remove it")
-    if not len(samples):
-        raise errors.UserError(f"{path}: audio has 0 samples; remove the file from the corpus")
+    samples, file_rate = _decode(path, max_seconds)
     waveform = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1)
-    return waveform if file_rate == sample_rate else soxr.resample(waveform, file_rate, sample_rate)
+    if file_rate != sample_rate and len(waveform):
+        waveform = soxr.resample(waveform, file_rate, sample_rate)
+    if not len(waveform):
+        raise AudioError(
+            f"{path}: audio has 0 samples at {sample_rate} Hz, expected some; "
+            "remove the file from the corpus",
+            EMPTY,
+        )
+    return waveform
+
+
+class _Stream(soundfile.SoundFile):
+    """A file that is read from front to back.
+
+    soundfile moves to where it is after every block, which fails at the end of a FLAC from a pipe: its header
+    does not know the length.
+    """
+
+    def seekable(self) -> bool:
+        return False
 
 
 def _check_file(path: str) -> None:
     if os.path.isdir(path):
-        raise errors.UserError(f"{path}: is a directory, expected an audio file")
+        raise AudioError(f"{path}: is a directory, expected an audio file", MISSING)
     if not os.path.exists(path):
-        raise errors.UserError(f"{path}: there is no such file")
+        raise AudioError(f"{path}: there is no such file", MISSING)
     if not os.path.getsize(path):
-        raise errors.UserError(f"{path}: file is empty, expected audio")
+        raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
 
 
-def _truncation(file: soundfile.SoundFile, num_samples: int) -> str:
-    """Says how an open file that was read falls short of its own header, or nothing."""
-    short_wav = _SHORT_WAV.search(file.extra_info)
+def _decode(path: str, max_seconds: float) -> tuple[np.ndarray, int]:
+    """Gives float32 [num_samples, num_channels] and the rate in Hz of a whole recording."""
+    try:  # by descriptor: soundfile takes the headers of a file named *.raw and names in UTF-8 for granted
+        with open(path, "rb") as file, _Stream(file.fileno(), closefd=False) as stream:
+            rate = stream.samplerate
+            samples, problem = _read_blocks(stream, max_seconds * rate)
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
+    except soundfile.LibsndfileError as error:
+        reason = error.error_string.removeprefix("Error : ").rstrip(".")
+        raise AudioError(f"{path}: is no WAV, FLAC, Ogg or MP3 that can be read ({reason})") from error
+    if rate not in _SAMPLE_RATES_HZ:
+        wanted = f"{_SAMPLE_RATES_HZ[0]} to {_SAMPLE_RATES_HZ[-1]}"
+        raise AudioError(f"{path}: sample rate is {rate} Hz, expected {wanted}; copy the file again")
+    if len(samples) > max_seconds * rate:
+        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    if problem:
+        raise AudioError(
+            f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED
+        )
+    return samples, rate
+
+
+def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
+    """Reads to the end, or past max_samples; what the header says of the length sizes no memory.
+
+    Returns:
+      float32 [num_samples, num_channels], and how they fall short of the file's own header, or nothing.
+    """
+    blocks, num_samples = [np.empty([0, stream.channels], np.float32)], 0
+    try:
+        while num_samples <= max_samples:
+            # No more than there is: libsndfile reports an Ogg that is read beyond its end as cut.
+            wanted = min(_BLOCK_SAMPLES, stream.frames - num_samples)
+            block = stream.read(wanted, dtype="float32", always_2d=True)
+            if not len(block):
+                break
+            blocks.append(block)
+            num_samples += len(block)
+    except soundfile.LibsndfileError:
+        if "STREAM_DECODER_END_OF_STREAM" not in stream.extra_info:  # else libFLAC met the end within a frame
+            raise
+        return blocks[0], "the FLAC stream has no end"
+    return np.concatenate(blocks), _truncation(stream, num_samples)
+
+
+def _truncation(stream: soundfile.SoundFile, num_samples: int) -> str:
+    """Says how a stream that was read falls short of its own header, or nothing."""
+    short_wav = _SHORT_WAV.search(stream.extra_info)
     if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
         return f"it has {short_wav[2]} bytes of samples, expected {short_wav[1]}"
-    if "without an End-Of-Stream flag" in file.extra_info:
+    if "without an End-Of-Stream flag" in stream.extra_info:
         return "the Ogg stream has no end"
-    if file.frames - num_samples > _MP3_SLACK_SAMPLES:
-        return f"it has {num_samples} samples, expected {file.frames}"
+    if stream.frames != _UNKNOWN_SAMPLES and stream.frames - num_samples > _MP3_SLACK_SAMPLES:
+        return f"it has {num_samples} samples, expected {stream.frames}"
     return ""

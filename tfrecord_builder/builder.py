@@ -83,8 +83,12 @@ def build(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> data
       What dataset_info.json there says.
 
     Raises:
-      UserError: the corpus, the output directory or the share of rejected utterances is not as it should be.
+      UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
+        is not as it should be, or a flag does not fit another.
     """
+    _check_frontend(config, frontend_config)
+    if config.vocabulary_dir:
+        vocabularies.check_unit(config.vocabulary_dir, config.unit)
     output_directory.check_usable(config.output_dir, config.overwrite)
     items, rejected = _label_corpus(config)
     num_listed = len(items) + len(rejected)
@@ -109,6 +113,17 @@ def build(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> data
     if rejected:
         logging.warning("%d of %d utterances rejected: %s", len(rejected), num_listed, _describe(rejected))
     return info
+
+
+def _check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> None:
+    """Raises UserError for a flag of the features where there are none to make."""
+    usual, given = (dataclasses.asdict(each) for each in (frontend.FrontendConfig(), frontend_config))
+    changed = [f"--{name}={value}" for name, value in given.items() if value != usual[name]]
+    if config.corpus == "text" and changed:
+        raise errors.UserError(
+            f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
+            f"leave {changed[0]} out."
+        )
 
 
 def _label_corpus(config: BuildConfig) -> tuple[list[plan.Item], Rejections]:

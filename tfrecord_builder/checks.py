@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 
 import numpy as np
-import soundfile
 
-from tfrecord_builder import audio, errors, frontend
-from tfrecord_builder.labels import Labels
+from tfrecord_builder import audio, frontend, labels
 
+# What is wrong with a file as such stands in audio.
 NO_TRANSCRIPT = "no transcript"
-COUNT_MISMATCH = "hanzi and pinyin differ in number"
-MISSING = "no such audio file"
-UNREADABLE = "unreadable audio"
-EMPTY = "empty audio"
-TRUNCATED = "truncated audio"
+NOT_PAIRED = "hanzi and pinyin do not pair"
 NOT_FINITE = "NaN or infinite samples"
 SILENT = "silent audio"
-TOO_LONG = "longer than --max_seconds"
 TOO_SHORT = "too short for its labels"
+TOO_LOUD = "too loud for finite features"
 
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio
 
 
 class Rejected(Exception):
-    """An utterance cannot be used; str() is the reason in the words above."""
+    """An utterance cannot be used; str() is the reason in the words above, or in those of audio."""
 
 
-def check_labels(labels: Labels, is_text: bool) -> None:
+def check_labels(found: labels.Labels, is_text: bool) -> None:
     """Raises Rejected for an empty transcript, or text whose hanzi and pinyin do not stand one to one."""
-    if not labels.tokens:
+    if not found.tokens:
         raise Rejected(NO_TRANSCRIPT)
-    if is_text and not labels.characters:
-        raise Rejected(COUNT_MISMATCH)
+    if is_text and not found.characters:
+        raise Rejected(NOT_PAIRED)
 
 
 def read_waveform(path: str, sample_rate: int, max_seconds: float) -> np.ndarray:
@@ -52,13 +46,10 @@ def read_waveform(path: str, sample_rate: int, max_seconds: float) -> np.ndarray
     Raises:
       Rejected: the recording is unusable.
     """
-    header = _read_header(path)
-    if header.frames > max_seconds * header.samplerate:
-        raise Rejected(TOO_LONG)
     try:
-        waveform = audio.read_audio(path, sample_rate)
-    except errors.UserError as error:  # the header is sound: either it promises nothing, or what is not there
-        raise Rejected(EMPTY if "has 0 samples" in str(error) else TRUNCATED) from None
+        waveform = audio.read_audio(path, sample_rate, max_seconds)
+    except audio.AudioError as error:
+        raise Rejected(error.reason) from None
     _check_samples(waveform)
     return waveform
 
@@ -73,15 +64,13 @@ def check_length(num_frames: int, tokens: Sequence[str]) -> None:
         raise Rejected(TOO_SHORT)
 
 
-def _read_header(path: str):
-    if not os.path.isfile(path):
-        raise Rejected(MISSING)
-    if os.path.getsize(path) == 0:
-        raise Rejected(EMPTY)
-    try:
-        return soundfile.info(path)
-    except soundfile.SoundFileError:
-        raise Rejected(UNREADABLE) from None
+def check_features(fbank: np.ndarray) -> None:
+    """Raises Rejected for features, float [num_frames, num_bins], that are NaN or infinite.
+
+    Samples can be finite and their power not; a single such frame would spoil mean and deviation of all.
+    """
+    if not np.isfinite(fbank).all():
+        raise Rejected(TOO_LOUD)
 
 
 def _check_samples(waveform: np.ndarray) -> None:

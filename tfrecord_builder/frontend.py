@@ -40,6 +40,11 @@ class FrontendConfig:
 
     def __post_init__(self):
         config_flags.validate(self)
+        if self.frontend != "log_mel" and self.num_mel_bins != FrontendConfig.num_mel_bins:
+            raise errors.UserError(
+                f"--frontend={self.frontend}, --num_mel_bins={self.num_mel_bins}: a spectrogram has no mel "
+                "bins, expected --frontend=log_mel with that flag; leave one of the two out."
+            )
         if self.frontend == "log_mel" and not mel_weights(self).any(axis=0).all():
             raise errors.UserError(
                 f"--num_mel_bins={self.num_mel_bins} with --sample_rate={self.sample_rate} and "

@@ -30,5 +30,5 @@ def make_labels(utterance: manifest.Utterance, unit: str) -> Labels:
     transcript = text.normalise(utterance.text)
     if unit == "character":
         return Labels(transcript, tuple(text.to_characters(transcript)), ())
-    tokens = text.normalise_pinyin(utterance.pinyin) or text.to_syllables(transcript)
+    tokens = text.normalise_pinyin(utterance.pinyin, transcript) or text.to_syllables(transcript)
     return Labels(transcript, tuple(tokens), tuple(text.one_to_one(transcript, tokens)))

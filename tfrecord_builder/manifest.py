@@ -38,6 +38,35 @@ class Utterance:
     split: str
 
 
+def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> list[str]:
+    """Reads a text file of a corpus.
+
+    Args:
+      path: the file, UTF-8; a byte order mark is ignored.
+      remedy: what a message tells the user to do where the file cannot be read.
+
+    Returns:
+      The lines without their ends, which may be those of any system.
+
+    Raises:
+      UserError: there is no such file, it is none that can be read, or it is not UTF-8.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().split("\n")  # at once, so that an error counts its bytes from the beginning
+    except FileNotFoundError:
+        raise errors.UserError(f"{path}: there is no such file, expected one; {remedy}.") from None
+    except OSError as error:
+        raise errors.UserError(
+            f"{path}: it cannot be read ({error.strerror}), expected a text file; {remedy}."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"{path}: byte {error.start} is not UTF-8, expected only that; save the file as UTF-8."
+        ) from None
+    return lines if lines[-1] else lines[:-1]
+
+
 def read_table(path: str, required: Sequence[str]) -> list[dict[str, str]]:
     """Reads a tab separated file with a header line.
 
@@ -50,9 +79,9 @@ def read_table(path: str, required: Sequence[str]) -> list[dict[str, str]]:
         empty.
 
     Raises:
-      UserError: no such file, not UTF-8, a column is missing, or a line has more columns than the header.
+      UserError: the file cannot be read, a column is missing, or a line has more columns than the header.
     """
-    lines = _read_lines(path)
+    lines = read_lines(path)
     columns = lines[0].split("\t") if lines else []
     missing = [column for column in required if column not in columns]
     if missing:
@@ -101,18 +130,6 @@ def check_unique(where: str, utterances: Iterable[Utterance]) -> None:
                 "give every utterance, in all the directories together, an id of its own."
             )
         seen.add(utterance.utterance_id)
-
-
-def _read_lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return [line.rstrip("\n") for line in file]
-    except FileNotFoundError:
-        raise errors.UserError(
-            f"{path}: there is no such file, expected one; see BUILD.md for the layout."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise errors.UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8.") from None
 
 
 def _split_line(path: str, number: int, line: str, columns: list[str]) -> dict[str, str]:

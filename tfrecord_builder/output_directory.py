@@ -32,10 +32,18 @@ def is_complete(output_dir: str) -> bool:
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError if there is a file, a finished build (without overwrite) or what is no build."""
+    """Raises UserError if there is a file, a finished build (without overwrite) or what is no build.
+
+    Nor may it be a directory that cannot be read and written.
+    """
     if os.path.exists(output_dir) and not os.path.isdir(output_dir):
         raise errors.UserError(
             f"--output_dir: {output_dir} is a file, expected a directory; choose another name."
+        )
+    if os.path.isdir(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
+        raise errors.UserError(
+            f"--output_dir: {output_dir} cannot be read and written, expected permission for both; "
+            "change its permissions or choose another directory."
         )
     if is_complete(output_dir):
         _check_ours(output_dir)
@@ -58,7 +66,8 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[None]:
     """Makes the directory if need be and holds it against other builds.
 
     Raises:
-      UserError: it is not usable, or another build is running in it.
+      UserError: it is not usable, another build is running in it, or what is done in the meantime cannot be
+        written, as on a full disk.
     """
     check_usable(output_dir, overwrite)
     descriptor = _open(output_dir)
@@ -66,6 +75,11 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[None]:
         _lock(descriptor, output_dir)
         check_usable(output_dir, overwrite)  # another build may have finished in between
         yield
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir: {output_dir} cannot be written ({error.strerror or error}), expected room and "
+            "permission; make room and call the build again: finished shards are kept."
+        ) from error
     finally:
         os.close(descriptor)  # gives the lock back; so does any death of the process
 
@@ -122,7 +136,7 @@ def failure_path(output_dir: str, name: str) -> str:
 def _check_ours(output_dir: str) -> None:
     try:
         dataset_info.DatasetInfo.load(output_dir)
-    except errors.UserError as error:
+    except (errors.UserError, OSError) as error:
         raise errors.UserError(
             f"--output_dir: {output_dir} holds a {dataset_info.INFO_FILE} of another program or version, "
             f"expected none or a build; choose another directory, nothing was touched ({error})."

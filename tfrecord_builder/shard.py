@@ -11,13 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tfrecord_builder import checks, frontend, plan, schema
-from tfrecord_builder.shard_statistics import ShardStatistics
+from tfrecord_builder import checks, frontend, plan, schema, shard_statistics
 
 
 def write_shard(
     shard: plan.Shard, settings: plan.Settings, directory: str, report: Callable[[int, int], None]
-) -> ShardStatistics:
+) -> shard_statistics.ShardStatistics:
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
     Args:
@@ -39,12 +38,12 @@ def write_shard(
     return statistics
 
 
-def load_finished(shard: plan.Shard, directory: str) -> ShardStatistics | None:
+def load_finished(shard: plan.Shard, directory: str) -> shard_statistics.ShardStatistics | None:
     """Gives the statistics of a shard that is written already; None if it is not there, or not whole."""
     path = os.path.join(directory, shard.file)
     if not os.path.exists(path) or not os.path.exists(f"{path}.json"):
         return None
-    statistics = ShardStatistics.load(f"{path}.json")
+    statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
     return statistics if os.path.getsize(path) == statistics.num_bytes else None
 
 
@@ -70,8 +69,8 @@ def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
 
 def _write_records(
     shard: plan.Shard, settings: plan.Settings, path: str, report: Callable[[int, int], None]
-) -> ShardStatistics:
-    statistics = ShardStatistics(file=shard.file, split=shard.split)
+) -> shard_statistics.ShardStatistics:
+    statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
     with tf.io.TFRecordWriter(path) as writer:
         for done, item in enumerate(shard.items, 1):
@@ -93,6 +92,7 @@ def _add_features(record: schema.Record, item: plan.Item, settings: plan.Setting
     waveform = checks.read_waveform(item.utterance.audio, sample_rate, settings.max_seconds)
     checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
     fbank = _build_extractor(settings.frontend)(waveform).astype(settings.fbank_dtype)
+    checks.check_features(fbank)
     return dataclasses.replace(record, fbank=fbank, duration_ms=round(1000 * len(waveform) / sample_rate))
 
 

@@ -8,7 +8,8 @@ In: a transcript as a corpus has it. Out: a canonical transcript, its characters
     normalise_pinyin("LÜ4 nu:3 de")        ->  lv4 nv3 de5
 
 The rule: a blank survives only between two characters that are not hanzi; a hanzi is read by pypinyin's
-dictionary (no tone sandhi), every other character (Latin letter, digit) is its own token.
+dictionary, every other character (Latin letter, digit) is its own token. The only tone sandhi is that of 一
+and 不 in the phrases which the dictionary spells with it: 一个 is yi2 ge4, but 一天 yi1 tian1, 你好 ni3 hao3.
 """
 
 from __future__ import annotations
@@ -58,12 +59,23 @@ def to_syllables(transcript: str) -> list[str]:
     return tokens
 
 
-def normalise_pinyin(pinyin: str) -> list[str]:
+def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
     """Gives the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
 
-    A token that is no Mandarin syllable (a phone of another language) stays as it is written.
+    A syllable without a tone, or with tone 0, is neutral where a hanzi stands at its place in the transcript;
+    elsewhere only if it is in lower case and is not a single letter (o k). A token at the place of the same
+    Latin letter or digit is that character. All other tokens that are no toned Mandarin syllable (phones of
+    another language: HH, NG, ER0) stay as they are written.
+
+    Args:
+      pinyin: tokens parted by blanks; invisible characters are dropped.
+      transcript: normalised; it tells nothing if it has not as many characters as there are tokens.
     """
-    return [_normalise_syllable(token) for token in unicodedata.normalize("NFKC", pinyin).split()]
+    visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
+    tokens, characters = visible.split(), transcript.replace(" ", "")
+    if len(characters) != len(tokens):
+        return [_normalise_token(token, "") for token in tokens]
+    return [_normalise_token(token, character) for token, character in zip(tokens, characters)]
 
 
 def one_to_one(transcript: str, tokens: list[str]) -> list[str]:
@@ -108,10 +120,14 @@ def _pypinyin(function, hanzi, **options):
 
 
 @functools.cache
-def _normalise_syllable(token: str) -> str:
+def _normalise_token(token: str, character: str) -> str:
+    """Normalises the token beside a character, or "" where that is not known."""
+    if character and not is_hanzi(character) and token.lower() == character:
+        return character
     spelled = token.lower().replace("u:", "v").replace("ü", "v")
     spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue is written for lüe; no other syllable is spelled so
     spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # after j q x y the dots are left out
-    spelled = spelled[:-1] if spelled.endswith("0") else spelled
-    spelled = spelled if spelled[-1:].isdigit() else spelled + "5"
+    if spelled[-1:] not in syllables.TONES:
+        is_pinyin = is_hanzi(character) or (token == token.lower() and len(token) > 1)
+        spelled = spelled.removesuffix("0") + "5" if is_pinyin else ""
     return spelled if syllables.split_syllable(spelled) else token

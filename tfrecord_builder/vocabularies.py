@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
 import os
 from collections.abc import Iterable, Sequence
 
-from tfrecord_builder import dataset_info, errors, readings, text, vocabulary
-from tfrecord_builder.labels import Labels
+from tfrecord_builder import dataset_info, errors, labels, readings, text, vocabulary
+
+_UNIT_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,20 @@ class Vocabularies:
         self.readings.save(os.path.join(directory, dataset_info.READINGS_FILE))
 
 
-def make(training_labels: Sequence[Labels], tokens_file: str = "", directory: str = "") -> Vocabularies:
+def check_unit(directory: str, unit: str) -> None:
+    """Raises UserError if a data or model directory says that its tokens are of another unit."""
+    for path in (os.path.join(directory, name) for name in _UNIT_FILES):
+        saved = _read_unit(path) if os.path.exists(path) else unit
+        if saved != unit:
+            raise errors.UserError(
+                f"--vocabulary_dir: {path}: unit is {saved}, expected {unit}, the --unit of this build; "
+                f"pass --unit={saved}, or another directory."
+            )
+
+
+def make(
+    training_labels: Sequence[labels.Labels], tokens_file: str = "", directory: str = ""
+) -> Vocabularies:
     """Gives the vocabularies of a build.
 
     Args:
@@ -50,24 +65,37 @@ def make(training_labels: Sequence[Labels], tokens_file: str = "", directory: st
         )
     characters_file = _existing(directory, dataset_info.CHARACTERS_FILE)
     readings_file = _existing(directory, dataset_info.READINGS_FILE)
-    tokens = _make_vocabulary(tokens_file, (labels.tokens for labels in training_labels))
-    characters = _make_vocabulary(characters_file, (labels.characters for labels in training_labels))
+    tokens = _make_vocabulary(tokens_file, (found.tokens for found in training_labels))
+    characters = _make_vocabulary(characters_file, (found.characters for found in training_labels))
     pairs = (
         readings.Readings.load(readings_file) if readings_file else make_readings(training_labels, characters)
     )
     return Vocabularies(tokens, characters, pairs)
 
 
-def make_readings(training_labels: Iterable[Labels], characters: vocabulary.Vocabulary) -> readings.Readings:
+def make_readings(
+    training_labels: Iterable[labels.Labels], characters: vocabulary.Vocabulary
+) -> readings.Readings:
     """Gives which characters a token may stand for: the pairs seen in training, and the dictionary's."""
     pairs: dict[str, set[str]] = collections.defaultdict(set)
-    for labels in training_labels:
-        for token, character in zip(labels.tokens, labels.characters):
+    for found in training_labels:
+        for token, character in zip(found.tokens, found.characters):
             pairs[token].add(character)
     for character in characters.tokens:
         for token in text.dictionary_readings(character) if len(character) == 1 else ():
             pairs[token].add(character)
-    return readings.Readings({token: "".join(sorted(found)) for token, found in pairs.items()})
+    return readings.Readings({token: "".join(sorted(written)) for token, written in pairs.items()})
+
+
+def _read_unit(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)["unit"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise errors.UserError(
+            f"--vocabulary_dir: {path}: it cannot be read ({error!r}), expected JSON with the key unit; "
+            "pass a data or model directory, or --vocabulary=FILE."
+        ) from error
 
 
 def _make_vocabulary(path: str, token_sequences: Iterable[Sequence[str]]) -> vocabulary.Vocabulary:

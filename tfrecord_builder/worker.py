@@ -8,14 +8,15 @@ from multiprocessing.connection import Connection
 
 import tensorflow as tf
 
-from tfrecord_builder import errors, plan, shard
-from tfrecord_builder.shard_statistics import ShardStatistics
+from tfrecord_builder import errors, plan, shard, shard_statistics
 
 REPORT_SECONDS = 0.2
 
 
-def run(connection: Connection, settings: plan.Settings, directory: str) -> None:
-    """Writes every shard that comes, until the pipe ends (which it also does when the parent dies).
+def run(connection: Connection, directory: str) -> None:
+    """Takes the settings, then writes every shard that comes, until the pipe ends.
+
+    It also ends when the parent dies.
 
     Sends (file, done, rejected) on the way, then the ShardStatistics, or the UserError that ended it.
     """
@@ -23,20 +24,23 @@ def run(connection: Connection, settings: plan.Settings, directory: str) -> None
         signal.SIGINT, signal.SIG_DFL
     )  # Ctrl-C reaches the whole group; the parent says so in one line
     try:
+        settings = connection.recv()
         while True:
             connection.send(_write(connection.recv(), settings, directory, connection))
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):
         return
 
 
 def _write(
     waiting: plan.Shard, settings, directory: str, connection: Connection
-) -> ShardStatistics | errors.UserError:
+) -> shard_statistics.ShardStatistics | errors.UserError:
     try:
         return shard.write_shard(waiting, settings, directory, _Reporter(waiting.file, connection))
-    except tf.errors.OpError as error:
+    except (OSError, tf.errors.OpError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message
         return errors.UserError(
-            f"{directory}: {waiting.file} cannot be written ({error.message}); make room and go on."
+            f"{directory}: {waiting.file} cannot be written ({reason}), expected room and permission; "
+            "make room and call the build again: finished shards are kept."
         )
 
 

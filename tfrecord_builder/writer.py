@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import tqdm
 
-from tfrecord_builder import errors, plan, shard, worker
-from tfrecord_builder.shard_statistics import ShardStatistics
+from tfrecord_builder import errors, plan, shard, shard_statistics, worker
 
 
 def write_shards(
     shards: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
-) -> list[ShardStatistics]:
+) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards that are not finished yet.
 
     Args:
@@ -36,7 +35,7 @@ def write_shards(
         for statistics in filter(None, finished.values()):
             progress.note_finished(statistics)
         for message in _run_workers(waiting, settings, directory, min(num_workers, len(waiting))):
-            if isinstance(message, ShardStatistics):
+            if isinstance(message, shard_statistics.ShardStatistics):
                 finished[message.file] = message
                 progress.note_finished(message)
             else:
@@ -64,54 +63,74 @@ class _Progress:
         self._by_file[file] = (done, rejected)
         self._bar.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
 
-    def note_finished(self, statistics: ShardStatistics) -> None:
+    def note_finished(self, statistics: shard_statistics.ShardStatistics) -> None:
         rejected = len(statistics.rejected)
         self.note(statistics.file, statistics.num_records + rejected, rejected)
 
 
 def _run_workers(
     waiting: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
-) -> Iterator[tuple | ShardStatistics]:
+) -> Iterator[tuple | shard_statistics.ShardStatistics]:
     """Yields what the workers send; hands out the next shard to whoever finished one."""
-    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     queue = list(reversed(waiting))
     processes = {}
     try:
         for _ in range(num_workers):
-            connection, theirs = context.Pipe()
-            process = context.Process(target=worker.run, args=(theirs, settings, directory), daemon=True)
-            process.start()
-            theirs.close()  # so that the pipe ends when the worker does
+            connection, process = _start_worker(directory)
             processes[connection] = process
-            connection.send(queue.pop())
+        for connection in list(processes):  # when all have started: a pipe that is full waits for its reader
+            _send(connection, processes[connection], settings)
+            _hand_out(connection, queue, processes)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
                 message = _receive(connection, processes[connection])
                 yield message
-                if isinstance(message, ShardStatistics):
+                if isinstance(message, shard_statistics.ShardStatistics):
                     _hand_out(connection, queue, processes)
     finally:
         for process in processes.values():
             process.terminate()
 
 
+def _start_worker(directory: str) -> tuple:
+    """Gives our end of the pipe to a new worker, and its process; neither waits for it to be ready."""
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    ours, theirs = context.Pipe()
+    process = context.Process(target=worker.run, args=(theirs, directory), daemon=True)
+    process.start()
+    theirs.close()  # so that the pipe ends when the worker does
+    return ours, process
+
+
 def _hand_out(connection, queue: list[plan.Shard], processes: dict) -> None:
     if queue:
-        connection.send(queue.pop())
+        _send(connection, processes[connection], queue.pop())
     else:
         connection.close()
         processes.pop(connection).join()
 
 
-def _receive(connection, process) -> tuple | ShardStatistics:
+def _send(connection, process, message: plan.Settings | plan.Shard) -> None:
+    try:
+        connection.send(message)
+    except OSError:
+        raise _death(process) from None
+
+
+def _receive(connection, process) -> tuple | shard_statistics.ShardStatistics:
     try:
         message = connection.recv()
-    except EOFError:
-        process.join()
-        raise errors.UserError(
-            f"--num_workers: a worker process ended with code {process.exitcode} before its shard was whole, "
-            "expected it to last; pass fewer workers if memory ran out, else see above; finished shards stay."
-        ) from None
+    except (EOFError, OSError):  # a pipe that was not read to its end breaks, another ends
+        raise _death(process) from None
     if isinstance(message, errors.UserError):
         raise message
     return message
+
+
+def _death(process) -> errors.UserError:
+    """Says that a worker ended before its time; it has let go of the pipe."""
+    process.join()
+    return errors.UserError(
+        f"--num_workers: a worker process ended with code {process.exitcode} before its shard was whole, "
+        "expected it to last; pass fewer workers if memory ran out, else see above; finished shards stay."
+    )

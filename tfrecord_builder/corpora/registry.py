@@ -22,27 +22,51 @@ CORPORA = {
 def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> list[manifest.Utterance]:
     """Lists the utterances of one or several directories of a corpus.
 
-    Utterance ids stay as they are, so they must differ between the directories. Speakers of several
-    directories with recordings become <directory>/<speaker>: two corpora never share one, and scores can be
-    told apart by corpus.
+    Utterance ids of recordings stay as they are, so they must differ between the directories. Their speakers,
+    if there are several directories, become <directory>/<speaker>: two corpora never share one, and scores
+    can be told apart by corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory.
 
     Raises:
-      UserError: a directory is missing or not laid out as the corpus is, or two utterances share an id.
+      UserError: a directory is missing, given twice, not readable or not laid out as the corpus is, or two
+        utterances share an id.
     """
     utterances = []
-    for corpus_dir in corpus_dirs:
-        if not os.path.isdir(corpus_dir):
-            raise errors.UserError(
-                f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
-            )
-        found = CORPORA[corpus](corpus_dir)
-        utterances.extend(_name_speakers(corpus_dir, found) if len(corpus_dirs) > 1 else found)
+    for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs)):
+        found = _list_directory(corpus, corpus_dir)
+        utterances.extend(_name_utterance(u, name, len(corpus_dirs) > 1) for u in found)
     manifest.check_unique("--corpus_dir", utterances)
     return utterances
 
 
-def _name_speakers(corpus_dir: str, utterances: list[manifest.Utterance]) -> list[manifest.Utterance]:
-    name = os.path.basename(os.path.abspath(corpus_dir))
-    return [
-        u if u.audio is None else dataclasses.replace(u, speaker=f"{name}/{u.speaker}") for u in utterances
-    ]
+def _list_directory(corpus: str, corpus_dir: str) -> list[manifest.Utterance]:
+    if not os.path.isdir(corpus_dir):
+        raise errors.UserError(
+            f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
+        )
+    try:
+        return CORPORA[corpus](corpus_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--corpus_dir: {error.filename} cannot be read ({error.strerror}), expected permission to; "
+            "change its permissions."
+        ) from error
+
+
+def _name_directories(corpus_dirs: Sequence[str]) -> list[str]:
+    """Names each by its last part, or by as many of its last parts as tell all of them apart."""
+    parts = [os.path.abspath(corpus_dir).split(os.sep) for corpus_dir in corpus_dirs]
+    for count in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names]
+    raise errors.UserError(
+        f"--corpus_dir: {','.join(corpus_dirs)} names a directory twice, expected each once; leave one out."
+    )
+
+
+def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several: bool) -> manifest.Utterance:
+    if utterance.audio is None:
+        return dataclasses.replace(utterance, utterance_id=f"{name}-{utterance.utterance_id}", speaker=name)
+    if is_one_of_several:
+        return dataclasses.replace(utterance, speaker=f"{name}/{utterance.speaker}")
+    return utterance

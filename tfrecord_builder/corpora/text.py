@@ -3,8 +3,8 @@
     hanzi       pinyin
     我们试试看  wo3 men5 shi4 shi4 kan4
 
-A sentence is named <directory>-<split>-<line>, and its speaker is the directory, so that scores can be told
-apart by corpus.
+A sentence is named <split>-<line> here. The registry puts the directory's name before it and makes it the
+speaker, so that scores can be told apart by corpus.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ def list_utterances(corpus_dir: str) -> list[manifest.Utterance]:
             f"{corpus_dir}: it holds no text corpus, expected train.tsv (and dev.tsv, test.tsv) with "
             "the columns hanzi and pinyin; pass the directory that holds them."
         )
-    return [utterance for split, path in found for utterance in _read_split(corpus_dir, split, path)]
+    return [utterance for split, path in found for utterance in _read_split(split, path)]
 
 
-def _read_split(corpus_dir: str, split: str, path: str) -> list[manifest.Utterance]:
-    name = os.path.basename(os.path.abspath(corpus_dir))
+def _read_split(split: str, path: str) -> list[manifest.Utterance]:
     return [
-        manifest.Utterance(f"{name}-{split}-{row['line']}", None, name, row["hanzi"], row["pinyin"], split)
+        manifest.Utterance(f"{split}-{row['line']}", None, "", row["hanzi"], row["pinyin"], split)
         for row in manifest.read_table(path, ("hanzi", "pinyin"))
     ]
