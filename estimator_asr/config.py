@@ -1,17 +1,12 @@
-"""Every hyperparameter once: frozen dataclasses whose fields are the flags of train.py and in config.json."""
+"""Every hyperparameter once: frozen dataclasses whose fields are the flags of train.py."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 from typing import Optional
 
 from tfrecord_builder import config_flags, errors
-from tfrecord_builder import frontend as frontend_lib
 
-CONFIG_FILE = "config.json"
-FORMAT_VERSION = 1
 DEFAULT_EPOCHS = 30
 
 
@@ -45,7 +40,10 @@ class AcousticConfig:
         1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0
     )
     ctc_weight: float = config_flags.setting(
-        0.7, "share of the CTC loss in the total; the rest is the decoder's", minimum=0, maximum=1
+        0.7,
+        "share of the CTC loss in the total, more than 0; the rest is the decoder's",
+        positive=True,
+        maximum=1,
     )
     label_smoothing: float = config_flags.setting(
         0.1, "share of the decoder's target spread evenly over all tokens", minimum=0, maximum=0.9
@@ -77,11 +75,14 @@ class LanguageConfig:
     language_heads: int = config_flags.setting(
         4, "heads of the language model's attention; divides --language_units", positive=True
     )
-    # A prime number spreads the n-grams best; this one is 2^17 - 1.
+    # A prime number spreads the n-grams best; this one is 2^19 - 1.
     ngram_rows: int = config_flags.setting(
-        131071, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
+        524287, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
     )
     ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
+    ngram_dropout: float = config_flags.setting(
+        0.2, "share of n-grams left out in training, as unseen text has others", minimum=0, maximum=0.9
+    )
     language_dropout: float = config_flags.setting(
         0.1, "share of values zeroed in the language model in training", minimum=0, maximum=0.9
     )
@@ -132,14 +133,14 @@ class OptimizerConfig:
         positive=True,
     )
     momentum: float = config_flags.setting(
-        0.9, "optimizer momentum: share of the last update kept", minimum=0, maximum=1
+        0.9, "optimizer momentum: share of the last update kept", minimum=0, maximum=0.9999
     )
     # Vaswani et al. 2017, section 5.3.
     adam_beta1: float = config_flags.setting(
-        0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=1
+        0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999
     )
     adam_beta2: float = config_flags.setting(
-        0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=1
+        0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999
     )
     adam_epsilon: float = config_flags.setting(1e-9, "optimizer adam: added to the root", positive=True)
     clip_norm: float = config_flags.setting(
@@ -237,69 +238,10 @@ class TrainConfig:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class ExperimentConfig:
-    """What config.json in a model directory holds: enough to evaluate, export and continue without flags."""
-
-    model: str
-    acoustic: AcousticConfig
-    language: LanguageConfig
-    optimizer: OptimizerConfig
-    input: InputConfig
-    train: TrainConfig
-    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
-    unit: str
-    tokens_sha256: str
-    characters_sha256: str
-    readings_sha256: str
-    feature_mean: tuple[float, ...]
-    feature_stddev: tuple[float, ...]
-    format_version: int = FORMAT_VERSION
-
-    def save(self, model_dir: str) -> None:
-        """Writes config.json into `model_dir`, whole or not at all."""
-        path = os.path.join(model_dir, CONFIG_FILE)
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            file.write(self.to_json() + "\n")
-        os.replace(f"{path}.tmp", path)
-
-    def to_json(self) -> str:
-        """Returns the text of config.json, keys sorted."""
-        return json.dumps(config_flags.to_json_dict(self), indent=2, sort_keys=True, ensure_ascii=False)
-
-    def settings_to_json(self) -> str:
-        """Returns one line of JSON, keys sorted, without the statistics of the features."""
-        settings = dataclasses.replace(self, feature_mean=(), feature_stddev=())
-        return json.dumps(config_flags.to_json_dict(settings), sort_keys=True, ensure_ascii=False)
-
-    @classmethod
-    def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json of `model_dir`.
-
-        Raises:
-            errors.UserError: the file is missing, is not JSON, or was written by another version.
-        """
-        path = os.path.join(model_dir, CONFIG_FILE)
-        values = _read_json(path)
-        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
-            raise errors.UserError(
-                f"{path}: is not of format version {FORMAT_VERSION}; "
-                "train a new model directory with this program"
-            )
-        try:
-            return config_flags.from_json_dict(cls, values)
-        except errors.UserError as error:
-            raise errors.UserError(f"{path}: {error}") from error
-
-
-def _read_json(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        raise errors.UserError(
-            f"{os.path.dirname(path)}: {CONFIG_FILE} is missing, expected a model directory; "
-            "make one with python -m estimator_asr.train --model_dir=DIR"
-        ) from None
-    except ValueError as error:
-        raise errors.UserError(f"{path}: is not whole JSON ({error}); restore it from a copy") from error
+SECTIONS = {
+    "acoustic": AcousticConfig,
+    "language": LanguageConfig,
+    "optimizer": OptimizerConfig,
+    "input": InputConfig,
+    "train": TrainConfig,
+}

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-BestExporter = tf.estimator.BestExporter
 CheckpointSaverListener = tf.estimator.CheckpointSaverListener
 Estimator = tf.estimator.Estimator
 EstimatorSpec = tf.estimator.EstimatorSpec
 EvalSpec = tf.estimator.EvalSpec
 Exporter = tf.estimator.Exporter
-FinalExporter = tf.estimator.FinalExporter
 ModeKeys = tf.estimator.ModeKeys
 NanLossDuringTrainingError = tf.estimator.NanLossDuringTrainingError
 PredictOutput = tf.estimator.export.PredictOutput

@@ -24,10 +24,10 @@ import tqdm
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import damage, input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import recogniser, trained_model
-from tfrecord_builder import config_flags, dataset_info, errors
+from tfrecord_builder import config_flags, config_json, dataset_info, errors
 
 # Measure -> (feature of the record, output of the recogniser) that are compared.
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
@@ -107,7 +107,7 @@ def evaluate(config: EvaluateConfig) -> dict:
 def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
     trained = trained_model.open_trained_model(config.model_dir)
     for info, path in zip(infos, config.data_dir):
-        model_directory.check_data(trained.model, info, path)
+        model_directory.check_data(config.model_dir, trained.model.config, info, path)
     measures = _measures(trained.kind == "acoustic", trained.kind == "language", trained.model.config.unit)
     facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
     return Subject(trained_model.build_recogniser(trained), trained.kind, measures, facts)
@@ -131,7 +131,7 @@ def _check_exported(
     exported: Mapping, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
     """Raise errors.UserError if the data has another frontend or token vocabulary than the export."""
-    frontend = info.frontend and config_flags.to_json_dict(info.frontend)
+    frontend = info.frontend and config_json.to_json_dict(info.frontend)
     pairs = {
         "frontend": (frontend, exported["frontend"]),
         dataset_info.TOKENS_FILE: (info.tokens_sha256, exported["acoustic"]["tokens_sha256"]),
@@ -173,14 +173,10 @@ def _read_batches(
         features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
         while True:
             try:
-                yield session.run(features)
+                with damage.explain(config.data_dir, config.split):
+                    yield session.run(features)
             except tf.errors.OutOfRangeError:
                 return
-            except tf.errors.DataLossError as error:
-                raise errors.UserError(
-                    f"{','.join(config.data_dir)}: a shard of split {config.split} is damaged "
-                    f"({error.message.splitlines()[0]}); copy or build the data again"
-                ) from error
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:

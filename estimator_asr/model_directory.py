@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import shutil
 from typing import Optional
 
+import numpy as np
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from tfrecord_builder import config_flags, dataset_info, errors, vocabulary
+from estimator_asr import experiment
+from tfrecord_builder import config_json, dataset_info, errors, syllables, vocabulary
 from tfrecord_builder import readings as readings_lib
 
 # The variable and the axis that has one place per class.
@@ -30,7 +32,7 @@ class ModelDirectory:
     """An opened model directory; characters and readings are None for an acoustic model."""
 
     path: str
-    config: config_lib.ExperimentConfig
+    config: experiment.ExperimentConfig
     tokens: vocabulary.Vocabulary
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
@@ -39,6 +41,16 @@ class ModelDirectory:
     def num_classes(self) -> int:
         """Classes of the output: tokens and the blank, or characters."""
         return self.characters.size if self.characters else self.tokens.num_classes
+
+    @property
+    def token_parts(self) -> Optional[np.ndarray]:
+        """Which sounds each token has (syllables.part_matrix); None where tokens are no syllables."""
+        return syllables.part_matrix(self.tokens.tokens) if self.config.unit == "syllable" else None
+
+    @property
+    def character_mask(self) -> np.ndarray:
+        """Bool [tokens, characters], of a language model: which characters may be written for a token."""
+        return self.readings.mask(self.tokens, self.characters)
 
 
 def open_model_directory(path: str) -> ModelDirectory:
@@ -53,21 +65,13 @@ def open_model_directory(path: str) -> ModelDirectory:
             f"{path}: there is no such model directory; "
             f"train one with python -m estimator_asr.train --model_dir={path}"
         )
-    config = config_lib.ExperimentConfig.load(path)
-    is_language = config.model == "language"
-    tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
-    characters, readings = None, None
-    if is_language:
-        characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
-        readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
-    model = ModelDirectory(path, config, tokens, characters, readings)
-    _check_files(model)
-    return model
+    return _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
 
 
-def create_or_check(path: str, config: config_lib.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Makes the model directory, or checks that an existing one can go on with `config`, and writes
-    config.json.
+def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Makes the model directory, or checks that one with a checkpoint can go on with `config`.
+
+    config.json is written at the end.
 
     Args:
         path: the model directory.
@@ -75,17 +79,13 @@ def create_or_check(path: str, config: config_lib.ExperimentConfig, data_dir: st
         data_dir: where a new directory's vocabularies are copied from.
 
     Raises:
-        errors.UserError: the existing one has another vocabulary, frontend or architecture; both sides are
-        named.
+        errors.UserError: the existing one has another vocabulary, frontend or architecture (both sides are
+            named), or a vocabulary of the data is damaged.
     """
-    if os.path.exists(os.path.join(path, config_lib.CONFIG_FILE)):
-        saved = open_model_directory(path).config
-        _check_same_model(path, saved, config)
-        # The statistics are part of the model: what the weights were trained on stays.
-        config = dataclasses.replace(
-            config, feature_mean=saved.feature_mean, feature_stddev=saved.feature_stddev
-        )
+    if glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")):
+        _check_same_model(path, open_model_directory(path).config, config)
     else:
+        _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
         os.makedirs(path, exist_ok=True)
         for file in _VOCABULARY_HASHES[config.model].values():
             shutil.copyfile(os.path.join(data_dir, file), os.path.join(path, file))
@@ -93,23 +93,30 @@ def create_or_check(path: str, config: config_lib.ExperimentConfig, data_dir: st
     return open_model_directory(path)
 
 
-def check_data(model: ModelDirectory, info: dataset_info.DatasetInfo, data_dir: str) -> None:
-    """Checks that the data is what the model reads.
+def check_data(
+    path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
+) -> None:
+    """Checks that the data in `data_dir` is what the model in `path` reads.
 
     Raises:
         errors.UserError: another vocabulary or frontend; names both directories and both values.
     """
-    for key, file in _VOCABULARY_HASHES[model.config.model].items():
-        got, want = getattr(info, key), getattr(model.config, key)
+    for key, file in _VOCABULARY_HASHES[config.model].items():
+        got, want = getattr(info, key), getattr(config, key)
         if got != want:
             raise errors.UserError(
-                f"{data_dir}: {file} has sha256 {got[:12]}, expected {want[:12]} as in {model.path}; "
-                f"build the data with --vocabulary_dir={model.path}, or train a new --model_dir"
+                f"{data_dir}: {file} has sha256 {got[:12]}, expected {want[:12]} as in {path}; "
+                f"build the data with --vocabulary_dir={path}, or train a new --model_dir"
             )
-    if model.config.model == "acoustic" and info.frontend != model.config.frontend:
+    if info.unit != config.unit:
         raise errors.UserError(
-            f"{data_dir}: frontend is {_to_text(info.frontend)}, expected {_to_text(model.config.frontend)} "
-            f"as in {model.path}; build the data with that frontend, or train a new --model_dir"
+            f"{data_dir}: unit is {info.unit}, expected {config.unit} as in {path}; "
+            f"build the data with --unit={config.unit}, or train a new --model_dir"
+        )
+    if config.model == "acoustic" and info.frontend != config.frontend:
+        raise errors.UserError(
+            f"{data_dir}: frontend is {_to_text(info.frontend)}, expected {_to_text(config.frontend)} "
+            f"as in {path}; build the data with that frontend, or train a new --model_dir"
         )
 
 
@@ -132,9 +139,9 @@ def check_checkpoint(checkpoint: str, model: ModelDirectory) -> None:
     """Checks that the checkpoint's output has the classes of the model's vocabulary.
 
     Raises:
-        errors.UserError: it has not; names both sizes and why.
+        errors.UserError: it has not; names both sizes and why. Or its files are damaged.
     """
-    shapes = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+    shapes = _read_shapes(checkpoint)
     name, axis = _CLASSES[model.config.model]
     if name not in shapes:
         raise errors.UserError(
@@ -149,13 +156,37 @@ def check_checkpoint(checkpoint: str, model: ModelDirectory) -> None:
         )
 
 
+def _read_shapes(checkpoint):
+    """Reads all values of a checkpoint, so that one cut short is known before the work starts."""
+    try:
+        reader = tf.train.load_checkpoint(checkpoint)
+        return {name: list(reader.get_tensor(name).shape) for name in reader.get_variable_to_shape_map()}
+    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
+        raise errors.UserError(
+            f"{checkpoint}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected a whole one; "
+            "delete its files and name the one before in the file checkpoint beside it"
+        ) from error
+
+
 def _describe_classes(model):
     if model.characters:
         return f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
     return f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
 
 
-def _check_files(model):
+def _open(path, config, source):
+    """Reads the vocabularies that a model of `config` has; `source` is the file that told their hashes."""
+    tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
+    characters, readings = None, None
+    if config.model == "language":
+        characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
+        readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
+    model = ModelDirectory(path, config, tokens, characters, readings)
+    _check_files(model, source)
+    return model
+
+
+def _check_files(model, source):
     loaded = {
         "tokens_sha256": model.tokens,
         "characters_sha256": model.characters,
@@ -166,7 +197,7 @@ def _check_files(model):
         if got != want:
             raise errors.UserError(
                 f"{os.path.join(model.path, file)}: sha256 is {got[:12]}, expected {want[:12]} as in "
-                f"{config_lib.CONFIG_FILE}; restore the file that the model was trained with"
+                f"{source}; restore the file that belongs to it"
             )
 
 
@@ -198,5 +229,5 @@ def _differing_text(got, want):
 
 def _to_text(value):
     if dataclasses.is_dataclass(value):
-        return ", ".join(f"{key}={item}" for key, item in config_flags.to_json_dict(value).items())
+        return ", ".join(f"{key}={item}" for key, item in config_json.to_json_dict(value).items())
     return str(value)

@@ -22,17 +22,10 @@ import tensorflow as tf
 from absl import flags, logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory
-from estimator_asr.training import corpus_statistics, hooks, run_loop
+from estimator_asr import experiment, model_directory
+from estimator_asr.training import hooks, run_loop
 from tfrecord_builder import config_flags, dataset_info, errors
 
-_SECTIONS = {
-    "acoustic": config_lib.AcousticConfig,
-    "language": config_lib.LanguageConfig,
-    "optimizer": config_lib.OptimizerConfig,
-    "input": config_lib.InputConfig,
-    "train": config_lib.TrainConfig,
-}
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
 
 
@@ -40,21 +33,22 @@ def define_flags() -> None:
     """Defines --data_dir, --model_dir and one flag per config field."""
     flags.DEFINE_list("data_dir", None, "data directories made by tfrecord_builder.build", required=True)
     flags.DEFINE_string("model_dir", None, "where the model is made or continued", required=True)
-    for section in _SECTIONS.values():
+    for section in config_lib.SECTIONS.values():
         config_flags.define(section)
 
 
 def main(argv: list[str]) -> int:
     """Trains with the settings of the flags; returns the exit code."""
     _set_up_logging()
-    sections = {name: config_flags.from_flags(section) for name, section in _SECTIONS.items()}
+    sections = {name: config_flags.from_flags(section) for name, section in config_lib.SECTIONS.items()}
     data_dirs, model_dir = flags.FLAGS.data_dir, flags.FLAGS.model_dir
     infos = [dataset_info.DatasetInfo.load(data_dir) for data_dir in data_dirs]
     config = build_config(sections, infos, data_dirs)
-    model = model_directory.create_or_check(model_dir, config, data_dirs[0])
+    known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
-        model_directory.check_data(model, info, data_dir)
-    logging.info("config: %s", model.config.settings_to_json())
+        model_directory.check_data(known, config, info, data_dir)
+    model = model_directory.create_or_check(model_dir, config, data_dirs[0])
+    logging.info("config: %s", model.config.to_json())
     tf.compat.v1.disable_eager_execution()
     try:
         run_loop.train(model, infos, data_dirs)
@@ -66,32 +60,31 @@ def main(argv: list[str]) -> int:
 
 def build_config(
     sections: dict, infos: list[dataset_info.DatasetInfo], data_dirs: list[str]
-) -> config_lib.ExperimentConfig:
+) -> experiment.ExperimentConfig:
     """Joins the settings of the flags with what the data says of itself.
 
     Raises:
-        errors.UserError: an acoustic model cannot be trained on text.
+        errors.UserError: an acoustic model cannot be trained on text, nor a language model without
+            characters.
     """
     if not data_dirs:
         raise errors.UserError("train: --data_dir is empty, expected a data directory; give one")
-    first, is_acoustic = infos[0], sections["train"].model == "acoustic"
-    if is_acoustic and first.frontend is None:
+    if sections["train"].model == "acoustic" and infos[0].frontend is None:
         raise errors.UserError(
             f"{data_dirs[0]}: holds text, expected audio features for --model=acoustic; "
             "give another --data_dir, or --model=language"
         )
-    mean, stddev = corpus_statistics.combine(infos, run_loop.TRAIN_SPLIT) if is_acoustic else ((), ())
-    return config_lib.ExperimentConfig(
-        model=sections["train"].model,
-        frontend=first.frontend if is_acoustic else None,
-        unit=first.unit,
-        tokens_sha256=first.tokens_sha256,
-        characters_sha256=first.characters_sha256,
-        readings_sha256=first.readings_sha256,
-        feature_mean=mean,
-        feature_stddev=stddev,
-        **sections,
-    )
+    if sections["train"].model == "language" and not any(_num_characters(info) for info in infos):
+        raise errors.UserError(
+            f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
+            "--model=language; build with --unit=syllable, and with transcripts"
+        )
+    return experiment.ExperimentConfig.for_data(infos[0], **sections)
+
+
+def _num_characters(info):
+    split = info.splits.get(run_loop.TRAIN_SPLIT)
+    return split.num_characters if split else 0
 
 
 def _set_up_logging():

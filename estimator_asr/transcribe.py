@@ -3,8 +3,8 @@
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
 
 Prints file<TAB>transcript<TAB>pinyin, a line a file, or a JSON object with the scores too. Reads WAV, FLAC,
-Ogg and MP3 of any rate. A file that cannot be read is named on standard error, the others go on, and the exit
-code is 1.
+Ogg and MP3 of any rate, up to three minutes. A file that cannot be read is named on standard error, the
+others go on, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ import tqdm
 from estimator_asr.serving import recogniser
 from tfrecord_builder import audio, config_flags, errors
 
+# Attention over n frames takes n x n numbers a head: 3 minutes need about a gigabyte.
+MAX_SECONDS = 180
+
 
 @dataclasses.dataclass(frozen=True)
 class TranscribeConfig:
@@ -42,9 +45,11 @@ def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -
     """Give file, transcript, pinyin, acoustic_score and language_score of one recording.
 
     Raises:
-      errors.UserError: the file cannot be read.
+      errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or holds what is no number.
     """
-    waveform = audio.read_audio(path, sample_rate)
+    waveform = audio.read_audio(path, sample_rate, MAX_SECONDS)
+    if not np.isfinite(waveform).all():
+        raise errors.UserError(f"{path}: has NaN or infinite samples, expected numbers; save it anew")
     batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([waveform.size], np.int32)}
     return {"file": path, **{name: value for name, (value,) in model.run(batch).items()}}
 
@@ -64,6 +69,8 @@ def main(argv: list[str]) -> int:
     if not files:
         raise errors.UserError("transcribe: no FILE is given, expected audio files behind the flags")
     tf.get_logger().setLevel("ERROR")
+    # A file name may be no UTF-8; its bytes come out as in the errors, which in JSON is how they are escaped.
+    sys.stdout.reconfigure(errors="backslashreplace")
     version_dir = recogniser.find_version(config.saved_model)
     sample_rate = recogniser.read_info(version_dir)["frontend"]["sample_rate"]
     model = recogniser.load(version_dir, "waveform")

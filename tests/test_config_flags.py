@@ -27,22 +27,6 @@ class TrainConfig:
             raise errors.UserError("--xla with --optimizer=momentum: cannot be compiled; pass --noxla")
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    file: str
-    num_bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Info:
-    train: Optional[TrainConfig]
-    lengths: dict[int, int]
-    splits: dict[str, Shard]
-    shards: tuple[Shard, ...]
-    mean: tuple[float, ...]
-    note: str = ""
-
-
 def parse(*arguments, config_class=TrainConfig):
     flag_values = flags.FlagValues()
     config_flags.define(config_class, flag_values)
@@ -168,48 +152,3 @@ def test_help_of_the_program_lists_the_flags_with_choices_and_defaults():
     assert "--optimizer: update rule; one of: adam, momentum (default: 'adam')" in shown
     assert "--[no]xla: compile with XLA (default: 'True')" in shown
     assert "--boundary_epochs: where the rate drops (default: '5,10')" in shown
-
-
-def test_json_round_trip_keeps_types_of_keys_and_nested_configs():
-    info = Info(
-        TrainConfig(dropout=0.2), {7: 1, 12: 3}, {"dev": Shard("a", 1)}, (Shard("b", 2),), (0.5, -1.0)
-    )
-    values = config_flags.to_json_dict(info)
-    assert values["lengths"] == {"7": 1, "12": 3}
-    assert values["shards"] == [{"file": "b", "num_bytes": 2}]
-    assert config_flags.from_json_dict(Info, values) == info
-
-
-def test_json_may_leave_out_what_has_a_default_and_write_whole_floats():
-    values = {"train": None, "lengths": {}, "splits": {}, "shards": [], "mean": [1]}
-    info = config_flags.from_json_dict(Info, values)
-    assert info == Info(None, {}, {}, (), (1.0,)) and isinstance(info.mean[0], float)
-    assert config_flags.from_json_dict(TrainConfig, {"dropout": 0}) == TrainConfig(dropout=0.0)
-
-
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"dropuot": 0.5}, "TrainConfig: unknown key dropuot, expected only optimizer, dropout"),
-        ({"dropout": "0.5"}, "TrainConfig.dropout: is '0.5', expected a number"),
-        ({"train_steps": True}, "TrainConfig.train_steps: is True, expected a whole number"),
-        ({"boundary_epochs": 3}, "TrainConfig.boundary_epochs: is 3, expected a list"),
-        ({"dropout": 5}, "flag --dropout=5.0: expected at least 0 and at most 0.9"),
-    ],
-)
-def test_json_that_does_not_fit_is_refused_by_name(values, message):
-    with pytest.raises(errors.UserError) as caught:
-        config_flags.from_json_dict(TrainConfig, values)
-    assert message in str(caught.value)
-
-
-def test_json_names_the_place_of_what_is_wrong_inside():
-    values = {"train": None, "lengths": {}, "splits": {}, "shards": [{"file": "b"}], "mean": []}
-    with pytest.raises(errors.UserError, match="Info.shards: key num_bytes is missing"):
-        config_flags.from_json_dict(Info, values)
-    with pytest.raises(errors.UserError, match="Info.splits: is 3, expected named values"):
-        config_flags.from_json_dict(Info, {**values, "splits": 3})
-    with pytest.raises(errors.UserError, match="Info.lengths: key 'x' is not a whole number"):
-        config_flags.from_json_dict(Info, {**values, "lengths": {"x": 3}})
-    with pytest.raises(errors.UserError, match=r"Info: is \[\], expected named values"):
-        config_flags.from_json_dict(Info, [])

@@ -20,6 +20,11 @@ PROGRAM = """
             raise KeyboardInterrupt
         if flags.FLAGS.depth == 4:
             raise ZeroDivisionError("a bug")
+        if flags.FLAGS.depth == 5:
+            open("/nowhere/x")
+        if flags.FLAGS.depth == 6:
+            with open("/dev/full", "w") as file:
+                file.write("x")
         print("words", argv[1:])
         return 7 if flags.FLAGS.depth == 7 else None
 
@@ -46,6 +51,13 @@ def test_user_error_is_one_sentence_and_exit_1():
 
 def test_interrupt_is_one_line_and_exit_130():
     assert run("--depth=3") == (130, "", "interrupted\n")
+
+
+def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
+    no_place = "error: /nowhere/x: No such file or directory; give a path that can be read and written\n"
+    assert run("--depth=5") == (1, "", no_place)
+    code, _, stderr = run("--depth=6")
+    assert code == 1 and "No space left on device; make room; what was finished is kept" in stderr
 
 
 def test_bug_keeps_its_traceback():

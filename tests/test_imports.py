@@ -15,12 +15,12 @@ CONTRACT = {
     f"tfrecord_builder.{name}"
     for name in (
         *("vocabulary", "syllables", "readings", "audio", "frontend", "schema"),
-        *("dataset_info", "config_flags", "errors"),
+        *("dataset_info", "config_flags", "config_json", "errors"),
     )
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground
 # floor.
-GROUND = {"estimator_asr.config", "estimator_asr.model_directory", "estimator_asr.estimator_api"}
+GROUND = {f"estimator_asr.{name}" for name in ("config", "experiment", "model_directory", "estimator_api")}
 FOLDERS = {
     "models": {"estimator_asr.models", "estimator_asr.config"},
     "inputs": {"estimator_asr.inputs", "estimator_asr.config"},

@@ -75,7 +75,7 @@ def test_masked_moments_count_the_axes_inside_a_frame(session):
 
 
 def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
-    inputs = tf.constant([[[1.0], [3.0], [100.0]]])  # mean 2, deviation 1
+    inputs = tf.constant([[[0.0], [4.0], [100.0]]])  # mean 2, variance 4
     outputs = layers.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
     updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     initialise(session)
@@ -83,7 +83,7 @@ def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
     np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
     averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
     np.testing.assert_allclose(averages["batch_norm/moving_mean"], [0.02], rtol=1e-5)  # 0.99 x 0 + 0.01 x 2
-    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [1.0], rtol=1e-5)  # of 1 and 1
+    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [1.03], rtol=1e-5)  # 0.99 + 0.01 x 4
 
 
 def test_batch_norm_outside_training_uses_the_averages(session):
@@ -108,11 +108,22 @@ def test_batch_norm_of_nothing_but_padding_is_finite(session):
     assert np.isfinite(session.run(outputs)).all()
 
 
-def test_dropout_zeroes_a_share_of_units_at_all_positions_and_keeps_the_mean(session):
-    values = session.run(layers.dropout(tf.ones([100, 3, 100]), 0.2, training=True))
-    assert np.mean(values == 0) == pytest.approx(0.2, abs=0.02)
-    assert set(np.unique(values)) == {np.float32(0), np.float32(1.25)}
-    assert np.all(values == values[:, :1])
+def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
+    values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, training=True))
+    assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # 5 deviations of the mean are 0.004
+    assert set(np.unique(values)) == {np.float32(0), np.float32(4 / 3)}
+    for axis in range(3):  # each value on its own: no row, position or unit is all dropped, or all kept
+        shares = np.mean(values == 0, axis=axis)
+        assert 0 < shares.mean() < 1 and np.var(shares) == pytest.approx(
+            0.25 * 0.75 / values.shape[axis], rel=0.15
+        )
+
+
+def test_random_bytes_are_uniform(session):
+    values = session.run(layers.random_bytes(tf.constant([123, 457])))
+    assert values.shape == (123, 457) and values.dtype == np.uint8
+    counts = np.bincount(values.ravel(), minlength=256)  # mean 219.6, deviation 14.8
+    assert 219.6 - 6 * 14.8 < counts.min() and counts.max() < 219.6 + 6 * 14.8
 
 
 def test_dropout_outside_training_does_nothing():

@@ -2,35 +2,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 
 import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, model_directory
+from estimator_asr import config, experiment, model_directory
 from tfrecord_builder import errors, frontend, vocabulary
 
 OTHER_TOKENS = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
 
 
 def make_config(info, model="acoustic", **changes):
-    is_acoustic = model == "acoustic"
-    values = dict(
-        model=model,
-        acoustic=config.AcousticConfig(),
-        language=config.LanguageConfig(),
-        optimizer=config.OptimizerConfig(),
-        input=config.InputConfig(),
-        train=config.TrainConfig(model=model),
-        frontend=info.frontend if is_acoustic else None,
-        unit=info.unit,
-        tokens_sha256=info.tokens_sha256,
-        characters_sha256=info.characters_sha256,
-        readings_sha256=info.readings_sha256,
-        feature_mean=info.feature_mean if is_acoustic else (),
-        feature_stddev=info.feature_stddev if is_acoustic else (),
-    )
-    return config.ExperimentConfig(**{**values, **changes})
+    made = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
+    return dataclasses.replace(made, **changes)
 
 
 @pytest.fixture
@@ -55,14 +41,13 @@ def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_clas
     assert (opened.characters is None) == (opened.readings is None) == (model == "acoustic")
 
 
-def test_an_existing_directory_takes_other_settings_of_the_loop_and_keeps_its_statistics(data, model_dir):
+def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
-    changed = make_config(info, optimizer=config.OptimizerConfig(clip_norm=1.0), feature_mean=(7.0,) * 12)
+    changed = make_config(info, optimizer=config.OptimizerConfig(clip_norm=1.0))
     continued = model_directory.create_or_check(model_dir, changed, path).config
     assert continued.optimizer.clip_norm == 1.0
-    assert continued.feature_mean == info.feature_mean
-    assert config.ExperimentConfig.load(model_dir) == continued
+    assert experiment.ExperimentConfig.load(model_dir) == continued
 
 
 @pytest.mark.parametrize(
@@ -84,10 +69,27 @@ def test_an_existing_directory_takes_other_settings_of_the_loop_and_keeps_its_st
 def test_another_model_is_refused_with_both_sides(data, model_dir, changes, said):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
-    saved = config.ExperimentConfig.load(model_dir)
+    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
+    saved = experiment.ExperimentConfig.load(model_dir)
     with pytest.raises(errors.UserError, match=said):
         model_directory.create_or_check(model_dir, make_config(info, **changes), path)
-    assert config.ExperimentConfig.load(model_dir) == saved
+    assert experiment.ExperimentConfig.load(model_dir) == saved
+
+
+def test_a_directory_that_never_came_to_a_checkpoint_is_made_anew(data, model_dir):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    other = make_config(info, acoustic=config.AcousticConfig(encoder_layers=3))
+    assert model_directory.create_or_check(model_dir, other, path).config.acoustic.encoder_layers == 3
+
+
+def test_a_vocabulary_that_is_damaged_in_the_data_does_not_become_the_models(data, model_dir):
+    info, path = data
+    OTHER_TOKENS.save(os.path.join(path, "tokens.txt"))
+    said = "data/tokens.txt: sha256 is .* expected .* as in dataset_info.json; restore the file"
+    with pytest.raises(errors.UserError, match=said):
+        model_directory.create_or_check(model_dir, make_config(info), path)
+    assert not os.path.exists(model_dir)
 
 
 def test_another_language_architecture_does_not_matter_to_an_acoustic_model(data, model_dir):
@@ -100,12 +102,12 @@ def test_another_language_architecture_does_not_matter_to_an_acoustic_model(data
 def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, data, model_dir):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
-    model_directory.check_data(model, info, path)
+    model_directory.check_data(model_dir, model.config, info, path)
     other = small_records.make_data(str(tmp_path / "other"), tokens=OTHER_TOKENS)
     hashes = f"sha256 {OTHER_TOKENS.sha256[:12]}, expected {info.tokens_sha256[:12]}"
     said = f"other: tokens.txt has {hashes} as in {model_dir}"
     with pytest.raises(errors.UserError, match=said):
-        model_directory.check_data(model, other, str(tmp_path / "other"))
+        model_directory.check_data(model_dir, model.config, other, str(tmp_path / "other"))
 
 
 def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, model_dir):
@@ -115,7 +117,17 @@ def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, mod
     with pytest.raises(
         errors.UserError, match="other: frontend is .*num_mel_bins=40.*, expected .*num_mel_bins=12"
     ):
-        model_directory.check_data(model, other, "other")
+        model_directory.check_data(model_dir, model.config, other, "other")
+
+
+def test_data_of_another_unit_and_text_for_an_acoustic_model_are_refused(data, model_dir):
+    info, path = data
+    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    said = "data: unit is character, expected syllable as in .*model; build the data with --unit=syllable"
+    with pytest.raises(errors.UserError, match=said):
+        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, unit="character"), path)
+    with pytest.raises(errors.UserError, match="data: frontend is None, expected frontend=log_mel"):
+        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
 
 
 def test_a_language_model_takes_data_with_and_without_audio_but_no_other_characters(
@@ -123,10 +135,12 @@ def test_a_language_model_takes_data_with_and_without_audio_but_no_other_charact
 ):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
-    model_directory.check_data(model, info, path)
-    model_directory.check_data(model, dataclasses.replace(info, frontend=None), path)
+    model_directory.check_data(model_dir, model.config, info, path)
+    model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
     with pytest.raises(errors.UserError, match="characters.txt has sha256 abc, expected"):
-        model_directory.check_data(model, dataclasses.replace(info, characters_sha256="abc"), path)
+        model_directory.check_data(
+            model_dir, model.config, dataclasses.replace(info, characters_sha256="abc"), path
+        )
 
 
 def test_a_changed_vocabulary_file_is_refused(data, model_dir):

@@ -35,9 +35,13 @@ def sgd():
 def test_both_optimizers_reach_a_known_answer(name):
     settings = config.OptimizerConfig(optimizer=name, adam_beta2=0.999)
     target = np.float32([0.4, 0.2, -0.5])
-    loss = lambda w: tf.reduce_mean(tf.square(w - target))  # noqa: E731
-    optimizer = lambda: optimization.build_optimizer(settings, tf.constant(0.1))  # noqa: E731
-    values, _ = optimise(loss, optimizer, clip_norm=5.0, steps=150)
+
+    def build_optimizer():
+        return optimization.build_optimizer(settings, tf.constant(0.1))
+
+    values, _ = optimise(
+        lambda w: tf.reduce_mean(tf.square(w - target)), build_optimizer, clip_norm=5.0, steps=150
+    )
     np.testing.assert_allclose(values, target, atol=0.02)
 
 
@@ -55,8 +59,9 @@ def test_a_gradient_within_the_norm_and_one_without_clipping_stay():
 
 def test_rows_gathered_twice_count_with_their_sum():
     # Row 1 has the gradient 3 + 4 in its only column, row 0 none: the norm is 7, not 5.
-    loss = lambda w: tf.reduce_sum(tf.gather(w, [1, 1]) * [3.0, 4.0])  # noqa: E731
-    values, norm = optimise(loss, sgd, clip_norm=1.0, start=[0, 0])
+    values, norm = optimise(
+        lambda w: tf.reduce_sum(tf.gather(w, [1, 1]) * [3.0, 4.0]), sgd, clip_norm=1.0, start=[0, 0]
+    )
     assert norm == pytest.approx(7)
     np.testing.assert_allclose(values, [0, -1], rtol=1e-6)
 
@@ -102,3 +107,10 @@ def test_two_replicas_add_up_the_rows_of_sparse_gradients(two_replicas):
     # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
     gradient = np.array([2, 8, 0]) / 8
     np.testing.assert_allclose(two_replicas["sparse"]["weights"], -gradient, rtol=1e-6)
+
+
+def test_two_replicas_clip_sparse_gradients_by_the_norm_of_their_sum(two_replicas):
+    gradient = np.array([2, 8, 0]) / 8
+    clipped = two_replicas["clipped sparse"]
+    assert clipped["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+    np.testing.assert_allclose(clipped["weights"], -gradient / np.linalg.norm(gradient) * 0.5, rtol=1e-5)

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
+import shutil
 
 import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, model_directory
+from estimator_asr import config, experiment, model_directory
 from estimator_asr.training import run_loop
 from tfrecord_builder import errors
 
@@ -32,22 +34,14 @@ def lines(monkeypatch):
 def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, **train):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=splits, with_audio=False)
-    experiment = config.ExperimentConfig(
-        model="language",
-        acoustic=config.AcousticConfig(),
+    settings = experiment.ExperimentConfig.for_data(
+        info,
         language=LANGUAGE,
         optimizer=optimizer or config.OptimizerConfig(warmup_epochs=0),
         input=config.InputConfig(batch_tokens=6, num_buckets=2),
         train=config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
-        frontend=None,
-        unit=info.unit,
-        tokens_sha256=info.tokens_sha256,
-        characters_sha256=info.characters_sha256,
-        readings_sha256=info.readings_sha256,
-        feature_mean=(),
-        feature_stddev=(),
     )
-    return model_directory.create_or_check(str(tmp_path / "model"), experiment, path), [info], [path]
+    return model_directory.create_or_check(str(tmp_path / "model"), settings, path), [info], [path]
 
 
 def latest_step(model):
@@ -64,10 +58,42 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, li
         for line in lines
     )
     assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in lines)
-    assert any(line.startswith("dev at step 8: ") and "character_error_rate" in line for line in lines)
+    assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
     assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
     run_loop.train(model, infos, dirs)
     assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
+
+
+def test_what_an_end_before_the_last_evaluation_left_undone_is_done_by_the_next_run(tmp_path, lines):
+    model, infos, dirs = make_model(tmp_path, train_steps=3)
+    run_loop.train(model, infos, dirs)
+    shutil.rmtree(os.path.join(model.path, "export"))
+    del lines[:]
+    run_loop.train(model, infos, dirs)
+    assert any(line.startswith("dev at step 3: ") for line in lines) and latest_step(model) == 3
+    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
+
+
+def test_a_damaged_record_ends_with_one_sentence(tmp_path):
+    model, infos, dirs = make_model(tmp_path, train_steps=50)
+    shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
+    damaged = bytearray(shard.read_bytes())
+    damaged[40] ^= 1
+    shard.write_bytes(damaged)
+    said = "data: a shard of split train or dev is damaged .*; copy or build the data again"
+    with pytest.raises(errors.UserError, match=said):
+        run_loop.train(model, infos, dirs)
+
+
+def test_a_checkpoint_cut_short_is_refused_before_training(tmp_path):
+    model, infos, dirs = make_model(tmp_path, train_steps=3)
+    run_loop.train(model, infos, dirs)
+    (data,) = pathlib.Path(model.path).glob("model.ckpt-3.data-*")
+    os.truncate(data, 100)
+    with pytest.raises(
+        errors.UserError, match="model.ckpt-3: checkpoint cannot be read .*, expected a whole"
+    ):
+        run_loop.train(model, infos, dirs)
 
 
 def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(tmp_path, lines):

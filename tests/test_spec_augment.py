@@ -6,23 +6,25 @@ import tensorflow as tf
 from estimator_asr import config
 from estimator_asr.inputs import spec_augment
 
-FILL = 9.0
+
+def alternate(batch, num_frames, num_bins):
+    """1 and -1 in turn: over an even number of frames the mean, and so what is masked, is 0."""
+    signs = np.where(np.arange(num_frames) % 2, -1, 1).astype(np.float32)
+    return np.tile(signs[None, :, None], [batch, 1, num_bins])
 
 
 def mask(fbank, num_frames, settings, seed=(1, 2)):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        fill = tf.fill([fbank.shape[-1]], FILL)
         seed = tf.constant(seed, tf.int64)
-        masked = spec_augment.mask_features(tf.constant(fbank), tf.constant(num_frames), fill, settings, seed)
+        masked = spec_augment.mask_features(tf.constant(fbank), tf.constant(num_frames), settings, seed)
         return session.run(masked)
 
 
 def draw(num_masks, widest, limit, length, count=200):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        rows = lambda value: tf.fill([count], value)  # noqa: E731
-        return session.run(
-            spec_augment.stripes(num_masks, rows(widest), rows(limit), length, tf.constant([1, 2], tf.int64))
-        )
+        widest, limit = tf.fill([count], widest), tf.fill([count], limit)
+        seed = tf.constant([1, 2], tf.int64)
+        return session.run(spec_augment.stripes(num_masks, widest, limit, length, seed))
 
 
 def test_one_stripe_is_connected_within_the_limit_and_of_every_width():
@@ -42,42 +44,47 @@ def test_a_stripe_can_cover_everything_and_none_covers_nothing():
 def test_time_masks_hide_at_most_their_share_of_an_utterance():
     settings = config.InputConfig(time_masks=2, time_mask_share=0.2, time_mask_frames=100, frequency_masks=0)
     num_frames = np.array([50, 20, 4] * 100, np.int32)
-    masked = mask(np.zeros([300, 60, 3], np.float32), num_frames, settings)
-    hidden = (masked == FILL).all(axis=2).sum(axis=1)
+    masked = mask(alternate(300, 60, 3), num_frames, settings)
+    hidden = (masked == 0).all(axis=2).sum(axis=1)
     assert (hidden <= 0.2 * num_frames).all()
     assert hidden[0::3].max() == 10 and hidden[2::3].max() == 0
 
 
 def test_a_time_mask_has_at_most_its_frames():
     settings = config.InputConfig(time_masks=1, time_mask_share=1.0, time_mask_frames=7, frequency_masks=0)
-    masked = mask(np.zeros([200, 60, 3], np.float32), np.full(200, 60, np.int32), settings)
-    assert (masked == FILL).all(axis=2).sum(axis=1).max() == 7
+    masked = mask(alternate(200, 60, 3), np.full(200, 60, np.int32), settings)
+    assert (masked == 0).all(axis=2).sum(axis=1).max() == 7
 
 
 def test_frequency_masks_hold_for_all_frames_but_not_for_padding():
     settings = config.InputConfig(time_masks=0, frequency_masks=1, frequency_mask_bins=5)
-    masked = mask(np.zeros([100, 8, 10], np.float32), np.full(100, 6, np.int32), settings)
-    hidden = masked[:, :6] == FILL
+    masked = mask(alternate(100, 8, 10), np.full(100, 6, np.int32), settings)
+    hidden = masked[:, :6] == 0
     assert (hidden.all(axis=1) == hidden.any(axis=1)).all()
     assert hidden[:, 0].sum(axis=1).max() == 5
-    assert not masked[:, 6:].any()
+    assert masked[:, 6:].all()
 
 
-def test_what_is_not_masked_stays_and_the_fill_is_per_bin():
+def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_stays():
     settings = config.InputConfig(time_masks=1, time_mask_share=1.0, frequency_masks=0)
-    fbank = np.random.default_rng(0).normal(size=[20, 30, 3]).astype(np.float32)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        fill, seed = tf.constant([10.0, 20.0, 30.0]), tf.constant([0, 0], tf.int64)
-        masked = session.run(spec_augment.mask_features(fbank, tf.fill([20], 30), fill, settings, seed))
-    is_hidden = masked[:, :, 0] == 10
+    fbank = np.random.default_rng(0).normal([10, 20, 30], size=[20, 30, 3]).astype(np.float32)
+    fbank[:, 25:] = 1e6  # padding does not count
+    masked = mask(fbank, np.full(20, 25, np.int32), settings)
+    is_hidden = (masked != fbank).all(axis=2)
     assert is_hidden.any() and not is_hidden.all()
-    np.testing.assert_array_equal(masked[is_hidden], np.tile([10, 20, 30], [is_hidden.sum(), 1]))
+    means = np.broadcast_to(fbank[:, :25].mean(axis=1, keepdims=True), fbank.shape)
+    np.testing.assert_allclose(masked[is_hidden], means[is_hidden], rtol=1e-5)
     np.testing.assert_array_equal(masked[~is_hidden], fbank[~is_hidden])
+
+
+def test_an_utterance_without_frames_stays():
+    masked = mask(alternate(1, 4, 3), np.zeros(1, np.int32), config.InputConfig())
+    np.testing.assert_array_equal(masked, alternate(1, 4, 3))
 
 
 def test_the_seed_alone_decides():
     settings = config.InputConfig(time_mask_share=1.0)
-    fbank, frames = np.zeros([5, 40, 20], np.float32), np.full(5, 40, np.int32)
+    fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
     first = mask(fbank, frames, settings)
     np.testing.assert_array_equal(first, mask(fbank, frames, settings))
     assert (first != mask(fbank, frames, settings, seed=(1, 3))).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from tfrecord_builder import vocabulary
+from tfrecord_builder import frontend, vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
 TINY = [
@@ -63,7 +64,7 @@ def test_a_run_says_what_it_does(directory, runs):
     assert f"{directory / 'am'}: new model" in first.stderr
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
     assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr
-    assert "dev at step 4: " in first.stderr and "token_error_rate" in first.stderr
+    assert "dev at step 4: " in first.stderr and "token-error-rate" in first.stderr
     assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
 
 
@@ -99,7 +100,7 @@ def test_the_training_figures_are_in_the_event_files(directory, runs):
         "gradient-norm",
         "token-error-rate",
     } <= tags["train"]
-    assert {"avg_loss", "token_error_rate", "blank_share"} <= tags["eval"]
+    assert {"avg-loss", "token-error-rate", "blank-share"} <= tags["eval"]  # the same, so in one chart
 
 
 def test_sigterm_saves_a_checkpoint_and_the_same_command_continues(directory):
@@ -158,3 +159,42 @@ def test_data_of_another_vocabulary_is_refused(directory, runs, tmp_path):
     line = refuse(both, f"--model_dir={directory / 'am'}", "--train_steps=9")
     assert f"{tmp_path / 'other'}: tokens.txt has sha256 {tokens.sha256[:12]}, expected" in line
     assert str(directory / "am") in line
+
+
+def test_data_of_two_frontends_or_of_speech_and_text_is_refused(directory, tmp_path):
+    wide = frontend.FrontendConfig(num_mel_bins=20)
+    small_records.make_data(str(tmp_path / "wide"), frontend_config=wide)
+    for other, said in ((tmp_path / "wide", "num_mel_bins=20"), (directory / "text", "frontend is None")):
+        line = refuse(f"--data_dir={directory / 'data'},{other}", f"--model_dir={tmp_path / 'new'}")
+        assert f"{other}: frontend is " in line and said in line and "expected frontend=log_mel" in line
+        assert f"as in {directory / 'data'}" in line
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_language_model_needs_characters(tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"), with_audio=False)
+    train_split = dataclasses.replace(info.splits["train"], num_characters=0)
+    dataclasses.replace(info, splits={**info.splits, "train": train_split}).save(str(tmp_path / "data"))
+    line = refuse("--model=language", f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / 'lm'}")
+    assert "has 0 characters that pair with tokens, expected some for --model=language" in line
+
+
+def test_no_data_directory_is_refused(tmp_path):
+    assert refuse("--data_dir=", f"--model_dir={tmp_path / 'am'}").startswith(
+        "error: train: --data_dir is empty"
+    )
+
+
+def test_a_run_that_was_refused_leaves_nothing_that_stands_in_the_way(directory, tmp_path):
+    flags = ["--model=language", f"--data_dir={directory / 'text'}", f"--model_dir={tmp_path / 'lm'}"]
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "config.json").write_text("{}", encoding="utf-8")  # no checkpoint beside it
+    run = train(*flags, "--train_steps=1")
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_model_dir_that_is_a_file_is_one_sentence(directory, tmp_path):
+    (tmp_path / "am").write_text("", encoding="utf-8")
+    assert str(tmp_path / "am") in refuse(
+        f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path / 'am'}"
+    )

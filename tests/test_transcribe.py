@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import soundfile
 import tiny_models
@@ -52,6 +55,20 @@ def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, rec
     assert completed.returncode == 1
 
 
+@pytest.mark.parametrize("format", ["tsv", "json"])
+def test_a_file_name_that_is_not_utf_8(tiny_export, recordings, tmp_path, format):
+    good, bad = (os.path.join(tmp_path, os.fsdecode(f"{name}.wav".encode("gbk"))) for name in "好坏")
+    shutil.copy(recordings / "a.wav", good)
+    shutil.copy(recordings / "text.wav", bad)
+    completed = run(f"--saved_model={tiny_export.version_dir}", f"--format={format}", good, bad)
+    if format == "tsv":
+        assert completed.stdout.startswith(rf"{tmp_path}/\udcba\udcc3.wav" + "\t")
+    else:
+        assert json.loads(completed.stdout)["file"] == good
+    assert completed.stderr.startswith(rf"error: {tmp_path}/\udcbb\udcb5.wav: is no WAV, FLAC, Ogg or MP3")
+    assert completed.returncode == 1
+
+
 def test_json_has_the_scores(tiny_export, recordings):
     completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", recordings / "a.wav")
     assert completed.returncode == 0
@@ -66,6 +83,18 @@ def test_too_short_audio_has_an_empty_transcript(tiny_export, tmp_path):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     result = transcribe.transcribe_file(model, str(tmp_path / "click.wav"), 16000)
     assert transcribe.format_line(result, "tsv") == f"{tmp_path / 'click.wav'}\t\t"
+
+
+def test_samples_that_are_no_numbers_are_refused(tiny_export, tmp_path):
+    soundfile.write(tmp_path / "nan.wav", np.float32([0.1, np.nan] * 8000), 16000, subtype="FLOAT")
+    with pytest.raises(errors.UserError, match="nan.wav: has NaN or infinite samples, expected numbers"):
+        transcribe.transcribe_file(None, str(tmp_path / "nan.wav"), 16000)
+
+
+def test_a_recording_longer_than_fits_the_memory_is_refused(tiny_export, tmp_path):
+    soundfile.write(tmp_path / "long.wav", np.zeros(1000 * 181, np.int16), 1000)
+    with pytest.raises(errors.UserError, match="long.wav: audio is longer than 180 s; cut or remove it"):
+        transcribe.transcribe_file(None, str(tmp_path / "long.wav"), 16000)
 
 
 def test_missing_flag_is_named():

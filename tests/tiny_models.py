@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory
+from estimator_asr import experiment, model_directory
 from estimator_asr.serving import cascade
 from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
 
@@ -83,9 +83,9 @@ def make_data(path: str, with_audio: bool = True, tokens: vocabulary.Vocabulary 
 
 def _make_config(
     model: str, tokens: vocabulary.Vocabulary, unit: str = "syllable", encoder: str = "conformer"
-) -> config_lib.ExperimentConfig:
+) -> experiment.ExperimentConfig:
     is_acoustic = model == "acoustic"
-    return config_lib.ExperimentConfig(
+    return experiment.ExperimentConfig(
         model=model,
         acoustic=config_lib.AcousticConfig(
             encoder=encoder,
@@ -111,12 +111,10 @@ def _make_config(
         tokens_sha256=tokens.sha256,
         characters_sha256=CHARACTERS.sha256,
         readings_sha256=READINGS.sha256,
-        feature_mean=(8.0,) * FRONTEND.num_bins if is_acoustic else (),
-        feature_stddev=(2.0,) * FRONTEND.num_bins if is_acoustic else (),
     )
 
 
-def _save_model(path: str, config: config_lib.ExperimentConfig, files: dict, seed: int):
+def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, seed: int):
     """Write config, vocabularies and a checkpoint of random weights, none of them left at zero or one."""
     os.makedirs(path)
     config.save(path)

@@ -73,7 +73,8 @@ def run(get_loss, clip_norm):
 
 def main():
     tf.compat.v1.disable_eager_execution()
-    print(json.dumps({"dense": run(dense_loss, 0.5), "sparse": run(sparse_loss, 0.0)}))
+    runs = {"dense": (dense_loss, 0.5), "sparse": (sparse_loss, 0.0), "clipped sparse": (sparse_loss, 0.5)}
+    print(json.dumps({name: run(*settings) for name, settings in runs.items()}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A frozen dataclass is the one list of settings: its fields become flags and keys of a JSON file.
+"""A frozen dataclass is the one list of settings: its fields become flags (and JSON, see config_json).
 
     @dataclasses.dataclass(frozen=True)
     class OptimizerConfig:
@@ -17,12 +17,12 @@ import dataclasses
 import math
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional, TypeVar
 
 from absl import flags
 
-from tfrecord_builder import errors
+from tfrecord_builder import config_json, errors
 
 Config = TypeVar("Config")
 
@@ -100,20 +100,6 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
     config = config_class(**{name: flag_values[name].value for name in names})
     validate(config)
     return config
-
-
-def to_json_dict(config: Any) -> dict[str, Any]:
-    """Gives what json.dumps takes: nested dataclasses are dicts, tuples are lists, keys are strings."""
-    return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
-
-
-def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a config of what `to_json_dict` gave; a key that is missing takes its default.
-
-    Raises:
-      errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
-    """
-    return _from_json(config_class, values, config_class.__name__)
 
 
 def _settings(config_class: type) -> list[tuple[dataclasses.Field, _Rules, Any]]:
@@ -195,88 +181,16 @@ def _to_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-_EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    list: "a list",
-    dict: "named values",
-}
 _BOOLEANS = {"true": True, "false": False}
 
 
 def _parse_text(text: str, field_type: Any) -> Any:
-    if _is_optional(field_type):
-        return None if text == "" else _parse_text(text, _without_none(field_type))
+    if config_json.is_optional(field_type):
+        return None if text == "" else _parse_text(text, config_json.without_none(field_type))
     if typing.get_origin(field_type) is tuple:
         item_type = typing.get_args(field_type)[0]
         return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())
     try:
         return _BOOLEANS[text.lower()] if field_type is bool else field_type(text)
     except (KeyError, ValueError):
-        raise ValueError(f"expected {_EXPECTED[field_type]}") from None
-
-
-def _is_optional(field_type: Any) -> bool:
-    return typing.get_origin(field_type) is typing.Union and type(None) in typing.get_args(field_type)
-
-
-def _without_none(field_type: Any) -> Any:
-    return next(option for option in typing.get_args(field_type) if option is not type(None))
-
-
-def _to_json(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return to_json_dict(value)
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_to_json(item) for item in value]
-    return value
-
-
-def _from_json(wanted: Any, value: Any, where: str) -> Any:
-    if _is_optional(wanted):
-        return None if value is None else _from_json(_without_none(wanted), value, where)
-    if dataclasses.is_dataclass(wanted):
-        return _dataclass_from_json(wanted, value, where)
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
-    if origin is tuple:
-        return tuple(_from_json(arguments[0], item, where) for item in _require(value, list, where))
-    if origin is dict:
-        return {
-            _key_from_json(arguments[0], key, where): _from_json(arguments[1], item, f"{where}.{key}")
-            for key, item in _require(value, dict, where).items()
-        }
-    if wanted is float and type(value) is int:
-        return float(value)
-    return _require(value, wanted, where) if wanted in _EXPECTED else value
-
-
-def _require(value: Any, wanted: type, where: str) -> Any:
-    if type(value) is not wanted:
-        raise errors.UserError(f"{where}: is {value!r}, expected {_EXPECTED[wanted]}")
-    return value
-
-
-def _key_from_json(wanted: type, key: str, where: str) -> Any:
-    try:
-        return wanted(key)
-    except ValueError:
-        raise errors.UserError(f"{where}: key {key!r} is not {_EXPECTED[wanted]}") from None
-
-
-def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
-    _require(values, dict, where)
-    fields = {field.name: field for field in dataclasses.fields(config_class)}
-    unknown = sorted(set(values) - set(fields))
-    if unknown:
-        expected = ", ".join(fields)
-        raise errors.UserError(f"{where}: unknown key {', '.join(unknown)}, expected only {expected}")
-    missing = sorted(set(fields) - set(values))
-    missing = [name for name in missing if fields[name].default is dataclasses.MISSING]
-    if missing:
-        raise errors.UserError(f"{where}: key {', '.join(missing)} is missing; was another version used?")
-    hints = typing.get_type_hints(config_class)
-    return config_class(**{name: _from_json(hints[name], values[name], f"{where}.{name}") for name in values})
+        raise ValueError(f"expected {config_json.EXPECTED[field_type]}") from None

@@ -10,7 +10,7 @@ import json
 import os
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors, frontend
+from tfrecord_builder import config_json, errors, frontend
 
 INFO_FILE = "dataset_info.json"
 TOKENS_FILE = "tokens.txt"
@@ -78,7 +78,7 @@ class DatasetInfo:
         """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""
         path = os.path.join(data_dir, INFO_FILE)
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            json.dump(config_flags.to_json_dict(self), file, ensure_ascii=False, indent=1)
+            json.dump(config_json.to_json_dict(self), file, ensure_ascii=False, indent=1)
             file.write("\n")
         os.replace(f"{path}.tmp", path)
 
@@ -102,7 +102,7 @@ class DatasetInfo:
         except ValueError as error:
             raise errors.UserError(f"{path}: is not whole JSON ({error}); build the data again") from error
         try:
-            return config_flags.from_json_dict(cls, values)
+            return config_json.from_json_dict(cls, values)
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
 from absl import app, flags
+
+_LOOK = "give a path that can be read and written"
+_ADVICE = {
+    errno.ENOSPC: "make room; what was finished is kept",
+    errno.EDQUOT: "make room; what was finished is kept",
+}
 
 
 class UserError(ValueError):
@@ -20,8 +28,9 @@ def run_program(
 ) -> None:
     """Defines the flags, parses the command line, runs main(argv) and exits.
 
-    A UserError, a wrong flag or a leftover word is one line on standard error and exit code 1; Ctrl-C is one
-    line and 130. Everything else is a bug and keeps its traceback.
+    A UserError, what the file system refuses (full, read-only, not permitted), a wrong flag or a leftover
+    word is one line on standard error and exit code 1; Ctrl-C is one line and 130. Everything else is a bug
+    and keeps its traceback.
 
     Args:
       main: takes argv (program name first); an int that it returns is the exit code.
@@ -43,6 +52,11 @@ def run_program(
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
             return _complain("interrupted", 130)
+        except OSError as error:
+            if error.errno is None:
+                raise
+            where = error.filename or os.path.basename(sys.argv[0])
+            return _complain(f"error: {where}: {error.strerror}; {_ADVICE.get(error.errno, _LOOK)}", 1)
 
     app.run(guarded, flags_parser=_parse_flags)
 

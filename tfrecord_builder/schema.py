@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
+DAMAGED = "fbank has"  # what the error of reading a record begins with whose features have another size
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 
@@ -125,7 +126,7 @@ def _decode_fbank(example: dict[str, tf.Tensor], num_bins: int, fbank_dtype: str
         [
             "utterance ",
             example["utterance_id"],
-            ": fbank has ",
+            f": {DAMAGED} ",
             tf.strings.as_string(num_bytes),
             " bytes, expected ",
             tf.strings.as_string(expected),

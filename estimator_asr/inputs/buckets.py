@@ -1,8 +1,7 @@
 """Length buckets: which utterances share a batch, and how many batches an epoch has.
 
 In: a histogram {length: number of utterances}. Out: the longest length of each bucket. Everything is a pure
-    function of the
-histogram, so an epoch has the same number of batches in any order and on any machine, and
+function of the histogram, so an epoch has the same number of batches in any order and on any machine, and
 `epoch, position = divmod(global_step, batches_per_epoch)`.
 """
 

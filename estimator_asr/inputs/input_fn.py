@@ -11,9 +11,7 @@ for text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Optional
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
@@ -40,7 +38,6 @@ def build_input_fn(
     seed: int = 0,
     first_step: int = 0,
     num_replicas: int = 1,
-    fill: Optional[Sequence[float]] = None,
     fixed_shapes: bool = False,
 ) -> Callable[[], tf.data.Dataset]:
     """Returns the input_fn of an Estimator.
@@ -55,7 +52,6 @@ def build_input_fn(
         seed: epoch e uses seed + e.
         first_step: steps to leave out at the start, for a run that continues.
         num_replicas: a step takes a batch for each of them; the budget is divided by it.
-        fill: float [num_bins], the value of a cell masked by SpecAugment; None masks nothing.
         fixed_shapes: pad frames to the longest of the bucket and labels to a multiple of 16, so that there
             are few shapes (for XLA).
 
@@ -72,21 +68,15 @@ def build_input_fn(
     plan = splits.plan_batches(source, config, num_replicas)
     first_epoch, position = divmod(first_step * num_replicas, plan.batches_per_epoch)
 
+    is_masked = training and config.spec_augment and model == "acoustic"
+
     def read_epoch(epoch):
         examples = _read_examples(source, config, seed + epoch if training else None)
         return _batch(examples, model, plan).enumerate().map(lambda index, batch: (epoch, index, batch))
 
     def finish(epoch, index, batch):
-        if training and config.spec_augment and fill is not None:
-            mask_seed = tf.stack([seed + epoch, index])
-            batch["fbank"] = spec_augment.mask_features(
-                batch["fbank"], batch["num_frames"], np.float32(fill), config, mask_seed
-            )
-        if fixed_shapes:
-            with tf.xla.experimental.jit_scope(
-                compile_ops=False
-            ):  # XLA would not know the widths when it compiles
-                batch = _pad_to_fixed_shapes(batch, model, plan)
+        batch = _mask(batch, config, tf.stack([seed + epoch, index])) if is_masked else batch
+        batch = _pad_to_fixed_shapes(batch, model, plan) if fixed_shapes else batch
         return batch, {key: batch[key] for key in _LABELS[model]}
 
     def input_fn():
@@ -125,6 +115,11 @@ def _batch(examples, model, plan):
     )
 
 
+def _mask(batch, config, seed):
+    return {**batch, "fbank": spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, seed)}
+
+
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would not know the widths when it compiles
 def _pad_to_fixed_shapes(batch, model, plan):
     """Rounds the lengths of a batch up; the additional cells are zero."""
     ends = tf.constant(plan.bucket_ends)

@@ -1,5 +1,4 @@
-"""SpecAugment (Park et al. 2019) without time warping: stripes of time and of frequency are set to the corpus
-mean.
+"""SpecAugment (Park et al. 2019) without time warping: stripes of time and of frequency are set to the mean.
 
 Stateless: the same seed masks the same stripes, whatever thread does the work.
 """
@@ -12,15 +11,14 @@ from estimator_asr import config as config_lib
 
 
 def mask_features(
-    fbank: tf.Tensor, num_frames: tf.Tensor, fill: tf.Tensor, config: config_lib.InputConfig, seed: tf.Tensor
+    fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, seed: tf.Tensor
 ) -> tf.Tensor:
-    """Returns `fbank` with masked stripes.
+    """Returns `fbank` with masked stripes; a masked cell has the mean of its bin in its utterance.
 
     Args:
         fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames are padding and stay as
             they are.
         num_frames: int32 [batch].
-        fill: float32 [num_bins], the value of a masked cell.
         config: number and widest of the masks; all time masks together hide at most time_mask_share of an
             utterance.
         seed: int64 [2].
@@ -34,8 +32,8 @@ def mask_features(
     in_time = stripes(config.time_masks, widest_time, num_frames, frames, seed)
     in_frequency = stripes(config.frequency_masks, widest_frequency, tf.fill([batch], bins), bins, seed + 1)
     masked = in_time[:, :, None] | in_frequency[:, None, :]
-    masked &= tf.sequence_mask(num_frames, frames)[:, :, None]
-    return tf.where(masked, fill, fbank)
+    is_frame = tf.sequence_mask(num_frames, frames)[:, :, None]
+    return tf.where(masked & is_frame, _mean(fbank, is_frame), fbank)
 
 
 def stripes(
@@ -59,3 +57,11 @@ def stripes(
     cell = tf.range(length)[None, None, :]
     inside = (cell >= start[:, :, None]) & (cell < (start + width)[:, :, None])  # [batch, num_masks, length]
     return tf.reduce_any(inside, axis=1)
+
+
+def _mean(fbank, is_frame):
+    """Returns float32 [batch, 1, num_bins]."""
+    weights = tf.cast(is_frame, tf.float32)
+    return tf.math.divide_no_nan(
+        tf.reduce_sum(fbank * weights, axis=1, keepdims=True), tf.reduce_sum(weights, axis=1, keepdims=True)
+    )

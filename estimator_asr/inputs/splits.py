@@ -64,8 +64,7 @@ def read_split(
 
     Raises:
         errors.UserError: none has it, nothing in it has the length that the model needs, the directories
-        store
-            features in different types, or a shard is missing or truncated (named).
+            store features in different types, or a shard is missing or truncated (named).
     """
     having = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
     having = having or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists what is there

@@ -95,19 +95,16 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
-    parts = np.pad(
-        np.float32(token_parts), [[0, num_classes - len(token_parts)], [0, 0]]
-    )  # the blank has none
-    return own + tf.matmul(
-        parts, tf.compat.v1.get_variable("part_vectors", [parts.shape[1], units], initializer=scale)
-    )
+    # The blank has no parts.
+    parts = np.pad(np.float32(token_parts), [[0, num_classes - len(token_parts)], [0, 0]])
+    shape = [parts.shape[1], units]
+    return own + tf.matmul(parts, tf.compat.v1.get_variable("part_vectors", shape, initializer=scale))
 
 
 def classify(hidden: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
     """Returns the logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
-    bias = layers.get_bias(
-        "bias", [1, vectors.shape[0]]
-    )  # two axes, so that a warm start can map its columns
+    # Two axes, so that a warm start can map its columns.
+    bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return layers.linear(hidden, tf.transpose(vectors)) + bias
 
 

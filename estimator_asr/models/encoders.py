@@ -153,9 +153,8 @@ def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Enco
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, training, f"convolution_{i}_{j}")
         time_stride = 2 if i < 2 else 1
-        hidden = tf.nn.max_pool2d(
-            hidden, [time_stride, 2], [time_stride, 2], "SAME"
-        )  # values are >= 0, as is padding
+        # Values are >= 0, as is padding.
+        hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])

@@ -72,16 +72,17 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, training):
         table = table + tf.matmul(tf.constant(token_parts), parts)
     embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
-        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size)
+        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, training)
     return layers.dropout(layers.add_positions(embedded), config.language_dropout, training)
 
 
-def _embed_ngrams(config, token_ids, mask, vocabulary_size):
+def _embed_ngrams(config, token_ids, mask, vocabulary_size, training):
     """Returns float32 [batch, length, units]: the sum of the n-grams' rows, brought to the model's width."""
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
     # Zero: an n-gram says nothing at first.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
-    embedded = tf.reduce_sum(tf.gather(table, rows), axis=2)  # [batch, length, ngram_units]
+    weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, training)
+    embedded = tf.reduce_sum(tf.gather(table, rows) * weights[..., None], axis=2)  # one n-gram, one weight
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 

@@ -132,15 +132,23 @@ def expand_mask(mask: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
 
 
 def dropout(inputs: tf.Tensor, rate: float, training: bool) -> tf.Tensor:
-    """Zeroes units of [batch, length, units] with probability `rate` and scales up the rest, in training.
+    """Zeroes values with probability `rate`, to a 256th, and scales up the rest, in training.
 
-    A sequence loses the same units at every position (Gal and Ghahramani, 2016, for recurrent networks): a
-    mask for each value costs a sixth of the whole training step on a CPU, for random numbers.
+    A random byte decides for each value: on a CPU that takes a quarter of tf.nn.dropout's time, which draws a
+    float and was a sixth of a training step.
     """
     if not training or rate == 0:
         return inputs
-    is_kept = tf.random.uniform([tf.shape(inputs)[0], 1, inputs.shape[-1]]) >= rate
-    return inputs * (tf.cast(is_kept, tf.float32) / (1.0 - rate))
+    dropped_of_256 = round(256 * rate)
+    is_kept = random_bytes(tf.shape(inputs)) >= dropped_of_256
+    return inputs * (tf.cast(is_kept, tf.float32) * (256 / (256 - dropped_of_256)))
+
+
+def random_bytes(shape: tf.Tensor) -> tf.Tensor:
+    """Returns uint8 of the shape, uniform over 0 to 255: four of each random number."""
+    count = tf.reduce_prod(shape)
+    words = tf.random.uniform([(count + 3) // 4], tf.int32.min, tf.int32.max, tf.int32)
+    return tf.reshape(tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:count], shape)
 
 
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
@@ -212,9 +220,8 @@ def attend(
     queries *= (queries.shape[-1] // num_heads) ** -0.5
     queries, keys, values = (_split_heads(x, num_heads) for x in (queries, keys, values))
     mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
-    scores = (
-        tf.matmul(queries, keys, transpose_b=True) + (1.0 - mask) * MASKED_SCORE
-    )  # [batch, heads, query, key]
+    # [batch, heads, query, key]
+    scores = tf.matmul(queries, keys, transpose_b=True) + (1.0 - mask) * MASKED_SCORE
     return _join_heads(tf.matmul(tf.nn.softmax(scores), values))
 
 

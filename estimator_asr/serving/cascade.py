@@ -16,7 +16,7 @@ from estimator_asr import model_directory
 from estimator_asr.models import acoustic as acoustic_model
 from estimator_asr.models import candidates, decoding
 from estimator_asr.models import language as language_model
-from tfrecord_builder import dataset_info, syllables, vocabulary
+from tfrecord_builder import dataset_info, vocabulary
 
 
 class Sequences(NamedTuple):
@@ -33,9 +33,8 @@ class Transcripts(NamedTuple):
     transcript: tf.Tensor  # string [batch], hanzi, or the joined tokens without a language model
     pinyin: tf.Tensor  # string [batch], tokens with blanks between them
     acoustic_score: tf.Tensor  # float32 [batch], log probability of the best CTC path
-    language_score: (
-        tf.Tensor
-    )  # float32 [batch], log probability of the characters; 0 without a language model
+    # Log probability of the characters, float32 [batch]; 0 without a language model.
+    language_score: tf.Tensor
 
 
 def transcribe(
@@ -69,7 +68,7 @@ def recognise(model: model_directory.ModelDirectory, fbank: tf.Tensor, num_frame
         _at_least_one_column(fbank),
         num_frames,
         num_classes=model.tokens.num_classes,
-        token_parts=syllables.part_matrix(model.tokens.tokens) if config.unit == "syllable" else None,
+        token_parts=model.token_parts,
     )
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
     strings = _strings_of_ids(model, dataset_info.TOKENS_FILE, hypotheses.ids)
@@ -91,8 +90,8 @@ def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens
         num_tokens,
         token_vocabulary_size=model.tokens.size,
         character_vocabulary_size=model.characters.size,
-        character_mask=model.readings.mask(model.tokens, model.characters),
-        token_parts=syllables.part_matrix(model.tokens.tokens),
+        character_mask=model.character_mask,
+        token_parts=model.token_parts,
     )
     best = candidates.best(outputs)
     strings = _strings_of_ids(model, dataset_info.CHARACTERS_FILE, best.characters)

@@ -18,7 +18,7 @@ import time
 import tensorflow as tf
 
 from estimator_asr.serving import cascade, recogniser, signatures, trained_model
-from tfrecord_builder import config_flags
+from tfrecord_builder import config_json
 
 
 def write(
@@ -83,7 +83,7 @@ def _write_info(
 ) -> None:
     config = acoustic.model.config
     info = {
-        "frontend": config_flags.to_json_dict(config.frontend),
+        "frontend": config_json.to_json_dict(config.frontend),
         "unit": config.unit,
         "acoustic": _describe(acoustic, "tokens_sha256"),
         "language": language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),

@@ -9,7 +9,6 @@ import tensorflow as tf
 from estimator_asr import model_directory
 from estimator_asr.models import acoustic, decoding, losses
 from estimator_asr.training import objectives, ratios
-from tfrecord_builder import syllables
 
 ERROR_RATE = "token-error-rate"
 
@@ -72,7 +71,7 @@ def _build(
         features["fbank"],
         features["num_frames"],
         num_classes=model.tokens.num_classes,
-        token_parts=syllables.part_matrix(model.tokens.tokens),
+        token_parts=model.token_parts,
         token_ids=labels["token_ids"] if with_decoder else None,
         num_tokens=labels["num_tokens"] if with_decoder else None,
         training=training,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import config as config_lib
-from estimator_asr import estimator_api
+from estimator_asr import estimator_api, experiment
+from estimator_asr.training import acoustic_task, language_task
 
-ERROR_RATES = {"acoustic": "token_error_rate", "language": "character_error_rate"}
+ERROR_RATES = {"acoustic": acoustic_task.ERROR_RATE, "language": language_task.ERROR_RATE}
+_EVALUATION_FILE = "evaluation.json"
 
 
 def build_exporters(model: str, receiver_fn: Callable) -> list[estimator_api.Exporter]:
@@ -21,32 +26,77 @@ def build_exporters(model: str, receiver_fn: Callable) -> list[estimator_api.Exp
         model: "acoustic" or "language".
         receiver_fn: serving_input_receiver_fn.
     """
-    best = estimator_api.BestExporter(
-        "best", receiver_fn, compare_fn=build_compare_fn(ERROR_RATES[model]), exports_to_keep=1
-    )
-    return [Report(), best, build_final_exporter(receiver_fn)]
+    return [Report(), BestExporter(receiver_fn, ERROR_RATES[model]), FinalExporter(receiver_fn)]
 
 
-def build_final_exporter(receiver_fn: Callable) -> estimator_api.Exporter:
-    """Returns the exporter that writes once, at the end of training."""
-    return estimator_api.FinalExporter("final", receiver_fn)
+def read_evaluation(export_path: str) -> dict[str, float]:
+    """Returns the figures of the newest SavedModel in MODEL_DIR/export/NAME, global_step among them.
+
+    Empty if there is none, or if it was written without.
+    """
+    for version in _list_versions(export_path)[-1:]:
+        path = os.path.join(export_path, version, "assets.extra", _EVALUATION_FILE)
+        if os.path.exists(path):
+            with open(path) as file:
+                return json.load(file)
+    return {}
 
 
-def build_compare_fn(key: str) -> Callable[[dict, dict], bool]:
-    """Returns whether an evaluation is better than the best: by decoded error rate, not by loss."""
+class FinalExporter(estimator_api.Exporter):
+    """Writes a SavedModel, with the figures of its evaluation, when training has ended."""
 
-    def is_better(best_eval_result, current_eval_result):
-        return current_eval_result[key] < best_eval_result[key]
+    name = "final"
 
-    return is_better
+    def __init__(self, receiver_fn: Callable):
+        self._receiver_fn = receiver_fn
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if is_the_final_export:
+            self.write(estimator, export_path, checkpoint_path, eval_result)
+
+    def write(self, estimator, export_path, checkpoint_path, eval_result):
+        """Writes all of the SavedModel or nothing."""
+        figures = {name: float(value) for name, value in eval_result.items()}
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, _EVALUATION_FILE)
+            with open(path, "w") as file:
+                json.dump(figures, file)
+            extra = {_EVALUATION_FILE: path}
+            estimator.export_saved_model(
+                export_path, self._receiver_fn, assets_extra=extra, checkpoint_path=checkpoint_path
+            )
+
+
+class BestExporter(FinalExporter):
+    """Keeps the SavedModel with the lowest decoded error rate, over all runs of a model directory.
+
+    TensorFlow's own replaces it after every start, whatever the figures.
+    """
+
+    name = "best"
+
+    def __init__(self, receiver_fn: Callable, error_rate: str):
+        super().__init__(receiver_fn)
+        self._error_rate = error_rate
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        best = read_evaluation(export_path).get(self._error_rate, math.inf)
+        if eval_result.get(self._error_rate, math.inf) < best:
+            self.write(estimator, export_path, checkpoint_path, eval_result)
+            for version in _list_versions(export_path)[:-1]:
+                shutil.rmtree(os.path.join(export_path, version))
+
+
+def _list_versions(export_path):
+    """Names of the whole SavedModels, oldest first; one that is being written has another kind of name."""
+    names = os.listdir(export_path) if os.path.isdir(export_path) else []
+    return sorted((name for name in names if name.isdigit()), key=int)
 
 
 class Report(estimator_api.Exporter):
     """Logs the figures of every evaluation and exports nothing."""
 
-    @property
-    def name(self):
-        return "report"
+    name = "report"
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         shown = {key: value for key, value in eval_result.items() if key not in ("loss", "global_step")}
@@ -54,7 +104,7 @@ class Report(estimator_api.Exporter):
         logging.info("dev at step %d: %s", eval_result["global_step"], figures)
 
 
-def build_features_receiver_fn(config: config_lib.ExperimentConfig) -> Callable:
+def build_features_receiver_fn(config: experiment.ExperimentConfig) -> Callable:
     """Returns a serving_input_receiver_fn that takes what the model takes: features, or token ids."""
 
     def receiver_fn():
@@ -70,6 +120,6 @@ def build_features_receiver_fn(config: config_lib.ExperimentConfig) -> Callable:
     return receiver_fn
 
 
-def final_export_path(model_dir: str) -> str:
-    """Returns where train_and_evaluate puts the final export."""
-    return os.path.join(model_dir, "export", "final")
+def export_path(model_dir: str, name: str) -> str:
+    """Returns where train_and_evaluate lets the exporter of that name write."""
+    return os.path.join(model_dir, "export", name)

@@ -7,7 +7,6 @@ import tensorflow as tf
 from estimator_asr import model_directory
 from estimator_asr.models import candidates, language
 from estimator_asr.training import objectives, ratios
-from tfrecord_builder import syllables
 
 ERROR_RATE = "character-error-rate"
 
@@ -29,8 +28,9 @@ def forward(
     loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
     result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
+    num_written = tf.where(is_paired[:, 0] > 0, num_tokens, 0)
     error_rate = ratios.edit_ratio(
-        candidates.best(scored).characters, num_tokens, labels["character_ids"], labels["num_characters"]
+        candidates.best(scored).characters, num_written, labels["character_ids"], num_written
     )
     return objectives.Forward(result, {ERROR_RATE: error_rate}, tf.reduce_sum(num_tokens))
 
@@ -60,7 +60,7 @@ def _build(model, features, training):
         features["num_tokens"],
         token_vocabulary_size=model.tokens.size,
         character_vocabulary_size=model.characters.size,
-        character_mask=model.readings.mask(model.tokens, model.characters),
-        token_parts=syllables.part_matrix(model.tokens.tokens),
+        character_mask=model.character_mask,
+        token_parts=model.token_parts,
         training=training,
     )

@@ -37,7 +37,7 @@ def build_model_fn(
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:
-            return _predict_spec(task.predict(model, features), features)
+            return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
         forward = task.forward(model, features, labels, training)
         figures = {**forward.losses.ratios(), **forward.ratios}
@@ -50,17 +50,15 @@ def build_model_fn(
     return model_fn
 
 
-def _predict_spec(predictions, features):
-    outputs = {_SERVING_KEY: estimator_api.PredictOutput(dict(predictions))}
-    if "utterance_id" in features:
-        predictions = {"utterance_id": features["utterance_id"], **predictions}
+def _predict_spec(predictions):
+    outputs = {_SERVING_KEY: estimator_api.PredictOutput(predictions)}
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.PREDICT, predictions=predictions, export_outputs=outputs
     )
 
 
 def _eval_spec(forward, figures):
-    metrics = {tag.replace("-", "_"): ratio.metric() for tag, ratio in figures.items()}
+    metrics = {tag: ratio.metric() for tag, ratio in figures.items()}
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=metrics
     )

@@ -18,8 +18,9 @@ class Ratio(NamedTuple):
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
     def metric(self):
-        """Returns the (value, update) pair of the ratio over an evaluation; replicas are merged."""
-        return tf.compat.v1.metrics.mean(self.value(), weights=self.denominator)
+        """Returns the (value, update) pair of the ratio over an evaluation: both sums over all batches."""
+        pairs = zip(*(tf.compat.v1.metrics.mean(number) for number in self))
+        return tuple(tf.math.divide_no_nan(*means) for means in pairs)
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
@@ -37,6 +38,7 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
     return Ratio(tf.reduce_sum(edits), tf.cast(tf.reduce_sum(num_references), tf.float32))
 
 
+@tf.xla.experimental.jit_scope(compile_ops=False)  # tf.where in XLA gives rows of another number
 def _to_sparse(ids, num_ids, width):
     """The ids that count as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import damage, input_fn, splits
 from estimator_asr.training import exporters, hooks, model_fn, schedules, strategies
 from tfrecord_builder import dataset_info, errors
 
@@ -38,7 +39,7 @@ def train(
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
     plan = _plan(config, splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model), num_replicas)
     first_step = _first_step(model)
-    if first_step >= plan.max_steps:
+    if first_step >= plan.max_steps and _is_exported(model.path, first_step):
         logging.info("%s: already at step %d of %d, nothing to do", model.path, first_step, plan.max_steps)
         return
     estimator = _build_estimator(model, plan, strategy)
@@ -52,16 +53,21 @@ def train(
         seed=config.train.seed,
         first_step=first_step,
         num_replicas=num_replicas,
-        fill=config.feature_mean or None,
         fixed_shapes=config.train.xla,
     )
     eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
     receiver_fn = exporters.build_features_receiver_fn(config)
-    try:
+    with damage.explain(data_dirs, f"{TRAIN_SPLIT} or {DEV_SPLIT}"), _explain_nan(model.path):
         _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
+
+
+@contextlib.contextmanager
+def _explain_nan(model_dir):
+    try:
+        yield
     except estimator_api.NanLossDuringTrainingError:
         raise errors.UserError(
-            f"{model.path}: loss is NaN, expected a number; continue from the last checkpoint with a lower "
+            f"{model_dir}: loss is NaN, expected a number; continue from the last checkpoint with a lower "
             "--base_learning_rate, more --warmup_epochs or a lower --clip_norm"
         ) from None
 
@@ -100,9 +106,21 @@ def _first_step(model):
         logging.info("%s: new model", model.path)
         return 0
     model_directory.check_checkpoint(checkpoint, model)
-    step = int(tf.train.load_variable(checkpoint, "global_step"))
+    step = _latest_step(model.path)
     logging.info("%s: continues from step %d", model.path, step)
     return step
+
+
+def _latest_step(model_dir):
+    """Steps of the newest checkpoint; 0 if there is none."""
+    checkpoint = tf.train.latest_checkpoint(model_dir)
+    return int(tf.train.load_variable(checkpoint, "global_step")) if checkpoint else 0
+
+
+def _is_exported(model_dir, step):
+    """Whether an earlier run came to its very end, and did not stop between the last checkpoint and that."""
+    final = exporters.export_path(model_dir, exporters.FinalExporter.name)
+    return exporters.read_evaluation(final).get("global_step") == step
 
 
 def _build_estimator(model, plan, strategy):
@@ -136,22 +154,32 @@ def _build_eval_input_fn(config, infos, data_dirs):
 
 
 def _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn):
+    """Trains; the last checkpoint is evaluated and exported even if an earlier run ended before it could."""
     with hooks.Termination() as termination:
         stop = [hooks.StopTrainingHook(termination)]
         listeners = [hooks.CheckpointListener(termination, plan.clock)]
+        stop_evaluation = [hooks.StopEvaluationHook(termination)]
+        chosen = exporters.build_exporters(config.model, receiver_fn)
         if eval_input_fn is None:
             estimator.train(train_input_fn, hooks=stop, max_steps=plan.max_steps, saving_listeners=listeners)
-            path = exporters.final_export_path(estimator.model_dir)
-            exporter = exporters.build_final_exporter(receiver_fn)
-            exporter.export(estimator, path, estimator.latest_checkpoint(), {}, is_the_final_export=True)
-            return
-        train_spec = estimator_api.TrainSpec(train_input_fn, plan.max_steps, stop, listeners)
-        eval_spec = estimator_api.EvalSpec(
-            eval_input_fn,
-            steps=None,
-            hooks=[hooks.StopEvaluationHook(termination)],
-            exporters=exporters.build_exporters(config.model, receiver_fn),
-            start_delay_secs=0,
-            throttle_secs=config.train.eval_throttle_seconds,
-        )
-        estimator_api.train_and_evaluate(estimator, train_spec, eval_spec)
+            _export_last(estimator, chosen, {})
+        elif _latest_step(estimator.model_dir) >= plan.max_steps:
+            _export_last(estimator, chosen, estimator.evaluate(eval_input_fn, hooks=stop_evaluation))
+        else:
+            train_spec = estimator_api.TrainSpec(train_input_fn, plan.max_steps, stop, listeners)
+            eval_spec = estimator_api.EvalSpec(
+                eval_input_fn,
+                steps=None,
+                hooks=stop_evaluation,
+                exporters=chosen,
+                start_delay_secs=0,
+                throttle_secs=config.train.eval_throttle_seconds,
+            )
+            estimator_api.train_and_evaluate(estimator, train_spec, eval_spec)
+
+
+def _export_last(estimator, chosen, figures):
+    figures = {"global_step": _latest_step(estimator.model_dir), **figures}
+    for exporter in chosen:
+        path = exporters.export_path(estimator.model_dir, exporter.name)
+        exporter.export(estimator, path, estimator.latest_checkpoint(), figures, is_the_final_export=True)

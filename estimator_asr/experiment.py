@@ -1,0 +1,96 @@
+"""config.json: the settings of a model and what it knows of its data, enough to go on without flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any, Optional
+
+from estimator_asr import config as config_lib
+from tfrecord_builder import config_json, dataset_info, errors
+from tfrecord_builder import frontend as frontend_lib
+
+CONFIG_FILE = "config.json"
+FORMAT_VERSION = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """What config.json in a model directory holds."""
+
+    model: str
+    acoustic: config_lib.AcousticConfig
+    language: config_lib.LanguageConfig
+    optimizer: config_lib.OptimizerConfig
+    input: config_lib.InputConfig
+    train: config_lib.TrainConfig
+    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
+    unit: str
+    tokens_sha256: str
+    characters_sha256: str
+    readings_sha256: str
+    format_version: int = FORMAT_VERSION
+
+    @classmethod
+    def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
+        """Joins settings with what the data says of itself.
+
+        Args:
+            info: of the data that the model will learn from.
+            **sections: acoustic, language, optimizer, input and train; the defaults of one that is left out.
+        """
+        sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
+        model = sections["train"].model
+        return cls(
+            model=model,
+            frontend=info.frontend if model == "acoustic" else None,
+            unit=info.unit,
+            tokens_sha256=info.tokens_sha256,
+            characters_sha256=info.characters_sha256,
+            readings_sha256=info.readings_sha256,
+            **sections,
+        )
+
+    def save(self, model_dir: str) -> None:
+        """Writes config.json into `model_dir`, whole or not at all."""
+        path = os.path.join(model_dir, CONFIG_FILE)
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.write(self.to_json(indent=2) + "\n")
+        os.replace(f"{path}.tmp", path)
+
+    def to_json(self, indent: Optional[int] = None) -> str:
+        """Returns the text of config.json, keys sorted; without `indent` on one line."""
+        return json.dumps(config_json.to_json_dict(self), indent=indent, sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, model_dir: str) -> ExperimentConfig:
+        """Reads config.json of `model_dir`.
+
+        Raises:
+            errors.UserError: the file is missing, is not JSON, or was written by another version.
+        """
+        path = os.path.join(model_dir, CONFIG_FILE)
+        values = _read_json(path)
+        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+            raise errors.UserError(
+                f"{path}: is not of format version {FORMAT_VERSION}; "
+                "train a new model directory with this program"
+            )
+        try:
+            return config_json.from_json_dict(cls, values)
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error
+
+
+def _read_json(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise errors.UserError(
+            f"{os.path.dirname(path)}: {CONFIG_FILE} is missing, expected a model directory; "
+            "make one with python -m estimator_asr.train --model_dir=DIR"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise errors.UserError(f"{path}: is not whole JSON ({error}); restore it from a copy") from error
