@@ -30,9 +30,12 @@ lint: .venv/installed-dev
 	  for python in $(PYTHON_CANDIDATES); do \
 	    if "$$python" $(SUITABLE) >/dev/null 2>&1; then found=$$python; break; fi; \
 	  done; \
+	  if [ -z "$$found" ] && ! command -v uv >/dev/null 2>&1; then \
+	    echo "No CPython 3.9, 3.10 or 3.11 was found: install one with its venv module (or install uv), then call make again." >&2; exit 1; \
+	  fi; \
+	  if [ -e .venv ]; then echo ".venv is replaced: the one that is here has no CPython 3.9, 3.10 or 3.11 that runs and has pip."; fi; \
 	  if [ -n "$$found" ]; then "$$found" -m venv --clear .venv; \
-	  elif command -v uv >/dev/null 2>&1; then uv venv --seed --python 3.11 .venv; \
-	  else echo "No CPython 3.9, 3.10 or 3.11 was found: install one with its venv module (or install uv), then call make again." >&2; exit 1; fi; \
+	  else rm -rf .venv && uv venv --seed --python 3.11 .venv; fi; \
 	fi
 	$(PIP_INSTALL) -r requirements.txt
 	@touch $@

@@ -10,20 +10,19 @@ Everything lies in the output directory.
 from __future__ import annotations
 
 import csv
+import dataclasses
+import functools
 import os
 import pathlib
 import shlex
 import signal
 import sys
 
-from absl import flags
-
-from estimator_asr import demo_tables, stages
-from tfrecord_builder import errors
+from estimator_asr import demo_directory, demo_tables, stages
+from tfrecord_builder import config_flags, errors
 
 _FLAGS_DIR = pathlib.Path(__file__).parent.parent / "flags" / "demo"
 _NUM_TRANSCRIBED = 10
-_EXIT_TERMINATED = 128 + signal.SIGTERM
 
 # What a size adds to command lines. "small" shows in two minutes that all works; its models learn little.
 SIZES: dict[str, dict[str, str]] = {
@@ -35,6 +34,22 @@ SIZES: dict[str, dict[str, str]] = {
         "language": "--train_epochs=2 --language_layers=1 --language_units=32",
     },
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoConfig:
+    """What to run, and where."""
+
+    output_dir: str = config_flags.setting("demo", "where everything goes")
+    size: str = config_flags.setting(
+        "full",
+        "full: at most 8 minutes on two cores; small: two, to see that all works",
+        choices=sorted(SIZES),
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
 
 # Name of the stamp, title, command. Builds may overwrite, so that one that was whole before its stamp can be
 # made again.
@@ -92,7 +107,7 @@ _STAGES = (
 
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
-    """Return the stages up to the evaluated SavedModel."""
+    """Returns the stages up to the evaluated SavedModel."""
     places = {
         "demo": shlex.quote(str(directory)),
         "flags": shlex.quote(os.path.relpath(_FLAGS_DIR)),
@@ -103,7 +118,7 @@ def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
 
 
 def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[demo_tables.Transcribed]]:
-    """Return the last stage and what it transcribes: test recordings of as many voices as there are."""
+    """Returns the last stage and what it transcribes: test recordings of as many voices as there are."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
         rows = [
             row
@@ -123,15 +138,18 @@ def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[demo
 def main(argv: list[str]) -> None:
     """Runs the stages that are not finished, then shows what came of them."""
     del argv
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_EXIT_TERMINATED))
+    _exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
-    directory, size = pathlib.Path(flags.FLAGS.output_dir), flags.FLAGS.size
-    _claim(directory, size)
-    planned = make_stages(directory, size)
-    count = len(planned) + 1
-    seconds = {stage.title: _finish(stage, i, count, directory) for i, stage in enumerate(planned, 1)}
-    last, transcribed = make_transcription(directory)
-    seconds[last.title] = _finish(last, count, count, directory)
+    config = config_flags.from_flags(DemoConfig)
+    _check_flag_files()
+    directory = pathlib.Path(config.output_dir)
+    with demo_directory.claim(directory, config.size) as lock:
+        planned = make_stages(directory, config.size)
+        count = len(planned) + 1
+        finish = functools.partial(_finish, count=count, directory=directory, lock=lock)
+        seconds = {stage.title: finish(stage, i) for i, stage in enumerate(planned, 1)}
+        last, transcribed = make_transcription(directory)
+        seconds[last.title] = finish(last, count)
     reports = {name: directory / "report" / name for name in ("acoustic", "language", "cascade")}
     for lines in (
         demo_tables.transcripts(transcribed, last.output),
@@ -142,30 +160,21 @@ def main(argv: list[str]) -> None:
         print("\n".join(["", *lines]))
 
 
-def _claim(directory: pathlib.Path, size: str) -> None:
-    """Notes the size in a new directory; refuses one with a demo of another size, or with something else."""
+def _exit_on(*numbers: signal.Signals) -> None:
+    """Makes signals raise SystemExit, so that the stage that is running is ended too; code as of a shell."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+def _check_flag_files() -> None:
     if not _FLAGS_DIR.is_dir():
         raise errors.UserError(
             f"demo: {_FLAGS_DIR} is not there, expected the demo's flag files; run from a checkout."
         )
-    path = directory / "size.txt"
-    directory.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        if any(directory.iterdir()):
-            raise errors.UserError(
-                f"--output_dir: {directory} holds files and no {path.name}, expected a demo or a "
-                "new directory; choose another."
-            )
-        path.write_text(size, encoding="utf-8")
-    found = path.read_text(encoding="utf-8")
-    if found != size:
-        raise errors.UserError(
-            f"--size is {size}, expected {found} as in {path}; "
-            f"remove {directory} or choose another --output_dir."
-        )
 
 
-def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Path) -> float:
+def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Path, lock: int) -> float:
     """Runs the stage unless it is finished; returns its seconds."""
     stamps = directory / "finished"
     seconds = stages.seconds_of_finished(stage, stamps)
@@ -174,18 +183,12 @@ def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Pat
         print(f"{head}: done before, in {seconds:.0f} s", flush=True)
         return seconds
     print(f"\n{head}\n$ {stage.command}", flush=True)
-    return stages.run(stage, stamps)
+    return stages.run(stage, stamps, keep_open=(lock,))
 
 
 def define_flags() -> None:
     """Defines the flags of this program."""
-    flags.DEFINE_string("output_dir", "demo", "where everything goes")
-    flags.DEFINE_enum(
-        "size",
-        "full",
-        sorted(SIZES),
-        "full: at most 8 minutes on two cores; small: two, to see that all works",
-    )
+    config_flags.define(DemoConfig)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Transcribed(NamedTuple):
 
 
 def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> list[str]:
-    """Return reference, hypothesis and errors of each recording.
+    """Returns reference, hypothesis and errors of each recording.
 
     Args:
       transcribed: in the order in which they were transcribed.
@@ -39,7 +39,7 @@ def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> lis
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
-    """Return the error rates, with their intervals, of reports by name."""
+    """Returns the error rates, with their intervals, of reports by name."""
     rows = []
     for name, directory in reports.items():
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
@@ -51,13 +51,13 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
-    """Return the seconds of each stage, by title, and of all."""
+    """Returns the seconds of each stage, by title, and of all."""
     rows = [(title, f"{taken:.0f}") for title, taken in seconds.items()]
     return ["Seconds", *align([*rows, ("together", f"{sum(seconds.values()):.0f}")])]
 
 
 def next_commands(directory: pathlib.Path) -> list[str]:
-    """Return what to try on a finished demo."""
+    """Returns what to try on a finished demo."""
     python = os.path.relpath(sys.executable)
     rows = [
         ("the curves", f"{python} -m tensorboard.main --logdir={directory}"),
@@ -72,7 +72,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Pad each column to its widest cell; a hanzi is two columns wide on a terminal."""
+    """Pads each column to its widest cell; a hanzi is two columns wide on a terminal."""
     widths = [max(map(_width, column)) for column in zip(*rows)]
     return ["  " + "  ".join(map(_pad, row, widths)).rstrip() for row in rows]
 

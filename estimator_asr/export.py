@@ -1,4 +1,4 @@
-"""Put the trained models, the frontend and the vocabularies into one SavedModel.
+"""Puts the trained models, the frontend and the vocabularies into one SavedModel.
 
     python -m estimator_asr.export --acoustic_model_dir=AM [--language_model_dir=LM] --export_dir=EXPORT
 
@@ -16,6 +16,7 @@ from typing import Optional
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
 import tensorflow as tf
+import tqdm
 from absl import logging
 
 from estimator_asr.serving import saved_model_writer, trained_model
@@ -42,21 +43,32 @@ class ExportConfig:
 
 
 def export(config: ExportConfig) -> str:
-    """Write the SavedModel; gives the path of the version."""
-    acoustic = trained_model.open_trained_model(config.acoustic_model_dir)
-    trained_model.require_kind(acoustic, "acoustic", "acoustic_model_dir")
-    language = None
+    """Writes the SavedModel; returns the path of the version."""
+    paths = {"acoustic": config.acoustic_model_dir}
     if config.language_model_dir is not None:
-        language = trained_model.open_trained_model(config.language_model_dir)
-        trained_model.require_kind(language, "language", "language_model_dir")
-        _check_shared_tokens(acoustic, language)
-    for trained in filter(None, (acoustic, language)):
-        logging.info("%s model: %s", trained.kind, trained.checkpoint)
-    return saved_model_writer.write(acoustic, language, config.export_dir)
+        paths["language"] = config.language_model_dir
+    with tqdm.tqdm(desc="export", total=len(paths) + 1, unit="step", disable=None) as progress:
+        opened = {kind: _open(path, kind, progress) for kind, path in paths.items()}
+        acoustic, language = opened["acoustic"], opened.get("language")
+        progress.clear()  # makes room for the lines that follow
+        if language is not None:
+            _check_shared_tokens(acoustic, language)
+        for kind, trained in opened.items():
+            logging.info("%s model: %s", kind, trained.checkpoint)
+        path = saved_model_writer.write(acoustic, language, config.export_dir)
+        progress.update()
+    return path
+
+
+def _open(path: str, kind: str, progress: tqdm.tqdm) -> trained_model.TrainedModel:
+    trained = trained_model.open_trained_model(path)
+    trained_model.require_kind(trained, kind, f"{kind}_model_dir")
+    progress.update()
+    return trained
 
 
 def _check_shared_tokens(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
-    """Refuse a language model that knows no token of the acoustic one; warn if it lacks some."""
+    """Refuses a language model that knows no token of the acoustic one; warns if it lacks some."""
     spoken = set(acoustic.model.tokens.tokens) - {vocabulary.UNKNOWN}
     missing = spoken.difference(language.model.tokens.tokens)
     paths = acoustic.model.path, language.model.path

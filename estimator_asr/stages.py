@@ -1,19 +1,22 @@
 """A long job as a row of programs: each runs in a process of its own and leaves a stamp when it is done.
 
-A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}. It counts for the same command line
-only.
+A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; <name>.part.json is that of a stage that
+was ended or failed, so that its seconds are not lost. Both count for the same command line only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import time
-from typing import NamedTuple, Optional
+from collections.abc import Iterator, Sequence
+from typing import IO, NamedTuple, Optional
 
 from tfrecord_builder import errors
 
@@ -43,57 +46,104 @@ class Stage(NamedTuple):
 
 
 def seconds_of_finished(stage: Stage, directory: pathlib.Path) -> Optional[float]:
-    """Return how long the stage took when it ran to its end; None if it has not."""
+    """Returns how long the stage took when it ran to its end; None if it has not."""
+    return _read_stamp(stage, _stamp(stage, directory))
+
+
+def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
+    """Runs the stage, stamps it, and returns the seconds it took, those of earlier attempts included.
+
+    Its standard error comes through, so a progress bar shows. When this process is interrupted or ended by an
+    exception, the program is asked to end too and waited for: a training saves a checkpoint.
+
+    Args:
+      stage: the program.
+      directory: of the stamps.
+      keep_open: file descriptors that the program inherits: a lock of this process lasts as long as either.
+
+    Raises:
+      errors.UserError: the program failed; its own message stands above.
+    """
+    part = _stamp(stage, directory, ".part.json")
+    earlier, started = _read_stamp(stage, part) or 0.0, time.monotonic()
     try:
-        stamp = json.loads(_stamp(stage, directory).read_text(encoding="utf-8"))
+        with _open_output(stage) as output:
+            _check(stage, _execute(stage, output, keep_open))
+    except BaseException:
+        _write_stamp(stage, part, earlier + time.monotonic() - started)
+        raise
+    seconds = _write_stamp(stage, _stamp(stage, directory), earlier + time.monotonic() - started)
+    part.unlink(missing_ok=True)
+    return seconds
+
+
+def _execute(stage: Stage, output: Optional[IO[bytes]], keep_open: Sequence[int]) -> int:
+    """Returns the exit code."""
+    # A session of its own: Ctrl-C reaches this process alone, which then ends the program in good order.
+    with subprocess.Popen(
+        [sys.executable, "-m", stage.module, *stage.arguments],
+        stdout=output,
+        start_new_session=True,
+        pass_fds=keep_open,
+    ) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):  # it ended at the same moment
+                os.killpg(process.pid, signal.SIGTERM)  # with its workers
+            raise
+        finally:
+            process.wait()
+
+
+def _check(stage: Stage, exit_code: int) -> None:
+    if exit_code:
+        raise errors.UserError(
+            f"{stage.command}: {_describe_failure(exit_code)}, "
+            "then call this program again: it goes on from here."
+        )
+
+
+def _describe_failure(exit_code: int) -> str:
+    if exit_code > 0:
+        return f"exit code is {exit_code}, expected 0; see its message above"
+    number = -exit_code
+    hint = "the machine may be out of memory: free some" if number == signal.SIGKILL else "see above for why"
+    return f"was killed by signal {number} ({signal.strsignal(number)}), expected exit code 0; {hint}"
+
+
+@contextlib.contextmanager
+def _open_output(stage: Stage) -> Iterator[Optional[IO[bytes]]]:
+    """Yields the file for what the program prints; it gets its name only if nothing is raised meanwhile."""
+    if stage.output is None:
+        yield None
+        return
+    with open(f"{stage.output}.tmp", "wb") as file:
+        try:
+            yield file
+        except BaseException:
+            os.remove(file.name)
+            raise
+    os.replace(file.name, stage.output)
+
+
+def _read_stamp(stage: Stage, path: pathlib.Path) -> Optional[float]:
+    try:
+        stamp = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
     return stamp["seconds"] if stamp["command"] == stage.command else None
 
 
-def run(stage: Stage, directory: pathlib.Path) -> float:
-    """Run the stage, stamp it, and return the seconds it took.
-
-    Its standard error comes through, so a progress bar shows. When this process is interrupted or ended, the
-    program is asked to end too and waited for: a training saves a checkpoint.
-
-    Raises:
-      errors.UserError: the program failed; its own message stands above.
-    """
-    started = time.monotonic()
-    output = open(f"{stage.output}.tmp", "wb") if stage.output else None
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the program in good order.
-    with subprocess.Popen(
-        [sys.executable, "-m", stage.module, *stage.arguments], stdout=output, start_new_session=True
-    ) as process:
-        try:
-            exit_code = process.wait()
-        except BaseException:
-            process.terminate()
-            raise
-        finally:
-            process.wait()
-    if exit_code != 0:
-        raise errors.UserError(
-            f"{stage.command}: exit code is {exit_code}, expected 0; see its message above, "
-            "then call this program again: it goes on from here."
-        )
-    if output:
-        output.close()
-        os.replace(output.name, stage.output)
-    return _write_stamp(stage, directory, time.monotonic() - started)
-
-
-def _write_stamp(stage: Stage, directory: pathlib.Path, seconds: float) -> float:
+def _write_stamp(stage: Stage, path: pathlib.Path, seconds: float) -> float:
     """Returns the seconds as stamped, so that a later call shows the same."""
     seconds = round(seconds, 1)
-    directory.mkdir(parents=True, exist_ok=True)
-    path = _stamp(stage, directory)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({"command": stage.command, "seconds": seconds}), encoding="utf-8")
     os.replace(temporary, path)
     return seconds
 
 
-def _stamp(stage: Stage, directory: pathlib.Path) -> pathlib.Path:
-    return directory / f"{stage.name}.json"
+def _stamp(stage: Stage, directory: pathlib.Path, suffix: str = ".json") -> pathlib.Path:
+    return directory / f"{stage.name}{suffix}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tfrecord_builder import errors
 from tfrecord_builder.synthesis import corpus_plan, pronunciation
+
+SMALL = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +66,26 @@ def test_no_two_sentences_sound_alike(plan):
 
 
 def test_same_seed_gives_the_same_plan_and_another_seed_another():
-    small = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
-    plan = corpus_plan.make_plan(corpus_plan.SynthesisConfig(**small))
-    assert corpus_plan.make_plan(corpus_plan.SynthesisConfig(**small)) == plan
-    assert corpus_plan.make_plan(corpus_plan.SynthesisConfig(**small, synthesis_seed=2)) != plan
+    plan = corpus_plan.make_plan(corpus_plan.SynthesisConfig(**SMALL))
+    assert corpus_plan.make_plan(corpus_plan.SynthesisConfig(**SMALL)) == plan
+    assert corpus_plan.make_plan(corpus_plan.SynthesisConfig(**SMALL, synthesis_seed=2)) != plan
+
+
+def test_fingerprint_changes_with_the_words_their_pinyin_and_the_voices(monkeypatch):
+    plan = corpus_plan.make_plan(corpus_plan.SynthesisConfig(**SMALL))
+    before = corpus_plan.fingerprint(plan, 1)
+    first = plan.recordings[0]
+    for changed in (
+        dataclasses.replace(first, utterance_id="other"),
+        dataclasses.replace(first, variant="f5"),
+        dataclasses.replace(first, sentence=("今天", "多云")),
+    ):
+        other = dataclasses.replace(plan, recordings=(changed, *plan.recordings[1:]))
+        assert corpus_plan.fingerprint(other, 1) != before
+    assert corpus_plan.fingerprint(plan, 2) != before  # other speed, pitch and noise
+    assert corpus_plan.fingerprint(plan, 1) == before
+    monkeypatch.setattr(pronunciation, "spoken", lambda words: ["ma1"])
+    assert corpus_plan.fingerprint(plan, 1) != before
 
 
 def test_refuses_more_sentences_than_the_grammar_has(monkeypatch):

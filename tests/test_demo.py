@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import pytest
 
-from estimator_asr import demo
+from estimator_asr import demo, demo_directory
 from tfrecord_builder import errors
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -35,18 +36,42 @@ def call(directory, *words):
     return process.returncode, output
 
 
+class Finished(NamedTuple):
+    """What there is to look at.
+
+    Attributes:
+      first, second: what the interrupted call and the one after it printed.
+      seconds: how long the interrupted training had run.
+    """
+
+    directory: pathlib.Path
+    exit_code: int
+    first: str
+    seconds: float
+    second: str
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The directory of a demo that was ended in its training and called again, and what each call printed."""
+    """A demo that was ended in the first steps of its training, and called again."""
     directory = tmp_path_factory.mktemp("demo") / "demo"
     interrupted = start(directory, "--size=small")
-    lines = _read_until(interrupted, r"training: \d+ steps")
-    time.sleep(1)
+    lines = _read_until(interrupted, r"parameters: ")
+    _wait_for(directory / "acoustic" / "model.ckpt-0.meta")  # the last that is written before the first step
+    time.sleep(0.3)
     interrupted.send_signal(signal.SIGTERM)
     lines.append(interrupted.communicate()[0])
+    stamp = json.loads((directory / "finished" / "train_acoustic.part.json").read_text())
     exit_code, output = call(directory, "--size=small")
     assert exit_code == 0, output
-    return directory, interrupted.returncode, "".join(lines), output
+    return Finished(directory, interrupted.returncode, "".join(lines), stamp["seconds"], output)
+
+
+def _wait_for(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
 
 
 def _read_until(process, pattern):
@@ -59,21 +84,33 @@ def _read_until(process, pattern):
 
 
 def test_every_stage_has_a_head_and_its_command(finished):
-    _, _, first, second = finished
+    printed = finished.first + finished.second
     for i in range(1, NUM_STAGES + 1):
-        assert re.search(rf"^\[{i}/{NUM_STAGES}\] .+\n\$ python -m \w+\.\w+ --", first + second, re.MULTILINE)
+        assert re.search(rf"^\[{i}/{NUM_STAGES}\] .+\n\$ python -m \w+\.\w+ --", printed, re.MULTILINE)
 
 
 def test_an_ended_demo_goes_on_where_it_stopped(finished):
-    _, exit_code, first, second = finished
-    assert exit_code == 143
-    assert "[4/10]" in first and "[5/10]" not in first
-    heads = re.findall(r"^\[(\d+)/\d+\] .*: done before, in \d+ s$", second, re.MULTILINE)
+    assert finished.exit_code == 143
+    assert "[4/10]" in finished.first and "[5/10]" not in finished.first
+    heads = re.findall(r"^\[(\d+)/\d+\] .*: done before, in \d+ s$", finished.second, re.MULTILINE)
     assert heads == ["1", "2", "3"]
 
 
+def test_an_ended_training_continues_from_its_last_step(finished):
+    assert "/acoustic: new model" in finished.first
+    assert re.findall(r"training: (\d+) steps", finished.first) == ["4"]
+    steps = re.findall(r"/acoustic: continues from step (\d+)$", finished.second, re.MULTILINE)
+    assert steps in (["1"], ["2"], ["3"])
+
+
+def test_seconds_of_an_ended_training_count(finished):
+    stamp = json.loads((finished.directory / "finished" / "train_acoustic.json").read_text())
+    assert 0 < finished.seconds < stamp["seconds"] - 1  # it is at least as long again to load TensorFlow
+    assert f"Train the acoustic model: speech to pinyin  {stamp['seconds']:.0f}\n" in finished.second
+
+
 def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
-    _, _, _, output = finished
+    output = finished.second
     assert len(re.findall(r"^  test-\d{4} .* \d+ of \d+$", output, re.MULTILINE)) == 10
     rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
     for name in ("acoustic  token", "language  character", "cascade   token", "cascade   character"):
@@ -84,13 +121,13 @@ def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
 
 def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
     """Also true only if the text's test split is read with the vocabulary that the model has."""
-    directory, *_ = finished
+    directory = finished.directory
     metrics = json.loads((directory / "report" / "language" / "metrics.json").read_text())
     assert metrics["character_error_rate"]["rate"] < 0.5
 
 
 def test_everything_lies_in_the_output_directory(finished):
-    directory, *_ = finished
+    directory = finished.directory
     names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "text")}
     assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.tsv"}
     assert len(list((directory / "corpus" / "wav").rglob("*.wav"))) == 76
@@ -98,7 +135,7 @@ def test_everything_lies_in_the_output_directory(finished):
 
 
 def test_a_second_call_does_nothing_and_shows_the_same(finished):
-    directory, _, _, output = finished
+    directory, output = finished.directory, finished.second
     began = time.monotonic()
     exit_code, again = call(directory, "--size=small")
     assert exit_code == 0
@@ -119,7 +156,7 @@ print(outputs["transcript"].numpy()[0].decode(), outputs["pinyin"].numpy()[0].de
 
 
 def test_a_bare_tensorflow_process_gives_the_same_transcript(finished, tmp_path):
-    directory, *_ = finished
+    directory = finished.directory
     (version,) = (directory / "export").iterdir()
     wav, transcript, pinyin = (directory / "transcripts.tsv").read_text("utf-8").splitlines()[0].split("\t")
     completed = subprocess.run(
@@ -130,7 +167,7 @@ def test_a_bare_tensorflow_process_gives_the_same_transcript(finished, tmp_path)
 
 
 def test_saved_model_cli_shows_the_signatures(finished):
-    directory, *_ = finished
+    directory = finished.directory
     (version,) = (directory / "export").iterdir()
     tool = pathlib.Path(sys.executable).with_name("saved_model_cli")
     completed = subprocess.run([tool, "show", "--dir", version, "--all"], capture_output=True, text=True)
@@ -140,7 +177,7 @@ def test_saved_model_cli_shows_the_signatures(finished):
 
 
 def test_refuses_another_size_in_the_same_directory(finished):
-    directory, *_ = finished
+    directory = finished.directory
     exit_code, output = call(directory, "--size=full")
     assert exit_code == 1
     assert re.search(
@@ -156,8 +193,33 @@ def test_refuses_a_directory_of_something_else(tmp_path):
     assert os.listdir(tmp_path) == ["letter.txt"]
 
 
+def test_refuses_a_directory_where_another_demo_runs(tmp_path):
+    with demo_directory.claim(tmp_path, "small"):
+        exit_code, output = call(tmp_path, "--size=small")
+    assert exit_code == 1
+    assert re.fullmatch(
+        r"error: --output_dir: another demo, .*, is running in .*, expected none; .*\n", output
+    )
+    assert os.listdir(tmp_path) == ["size.txt"]
+
+
+def test_refuses_a_place_that_takes_no_directory(tmp_path):
+    (tmp_path / "file").touch()
+    exit_code, output = call(tmp_path / "file" / "demo")
+    assert exit_code == 1
+    assert re.fullmatch(r"error: --output_dir: .* cannot be made or written to \(.*\), expected .*\n", output)
+
+
+def test_under_nohup_a_closed_terminal_does_not_end_it():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        demo._exit_on(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
 def test_says_that_it_needs_the_flag_files(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
     with pytest.raises(errors.UserError, match="flags is not there, expected the demo's flag files; run"):
-        demo._claim(tmp_path / "demo", "small")
-    assert not (tmp_path / "demo").exists()
+        demo._check_flag_files()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 
 import pytest
 import tiny_models
@@ -25,8 +26,10 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
     assert f"acoustic model: {os.path.join(tiny_export.acoustic_dir, 'model.ckpt-7')}" in caplog.text
 
 
-def test_exports_the_acoustic_model_alone(tiny_export, tmp_path):
+def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     path = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, str(tmp_path)))
+    assert "export: 100%" in capsys.readouterr().err  # the progress bar of a terminal
     waveform = tiny_export.utterances["u3"][-1]
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
     result = recogniser.load(path, "waveform").run(batch)

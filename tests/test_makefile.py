@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ esac
 """
 UV = """#!/bin/sh
 echo "$@" > uv.log
-mkdir -p .venv/bin && cp bin/suitable .venv/bin/python
+mkdir .venv .venv/bin && cp bin/suitable .venv/bin/python
 """
 
 
@@ -32,7 +33,7 @@ def house(tmp_path):
     for name in ("Makefile", "requirements.txt", "requirements-dev.txt"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
-    for tool in ("make", "touch", "mkdir", "cp"):
+    for tool in ("make", "touch", "mkdir", "cp", "rm"):
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
     for name in ("python3.11", "python3.10", "python3.9", "python3", "python"):
         install(tmp_path, name, BROKEN)
@@ -79,6 +80,39 @@ def test_asks_uv_when_no_python_fits(house):
     assert (house / "uv.log").read_text().split() == ["venv", "--seed", "--python", "3.11", ".venv"]
 
 
+REPLACED = ".venv is replaced: the one that is here has no CPython 3.9, 3.10 or 3.11 that runs and has pip."
+
+
+@pytest.mark.parametrize("name, script", [("uv", UV), ("python3.9", SUITABLE)])
+def test_says_that_it_replaces_an_environment_that_does_not_run(house, name, script):
+    """A recent uv refuses a directory that is there, and an old one does not know --clear."""
+    (house / ".venv" / "bin").mkdir(parents=True)
+    (house / ".venv" / "bin" / "python").write_text(BROKEN)
+    (house / ".venv" / "bin" / "python").chmod(0o755)
+    install(house, name, script)
+    completed = make(house, ".venv/installed")
+    assert completed.returncode == 0, completed.stderr
+    assert REPLACED in completed.stdout.splitlines()
+    assert (house / ".venv" / "bin" / "python").read_text() == SUITABLE
+
+
+def test_leaves_an_environment_alone_that_runs(house):
+    (house / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(house / "bin" / "suitable", house / ".venv" / "bin" / "python")
+    (house / ".venv" / "mine").touch()
+    completed = make(house, ".venv/installed")
+    assert completed.returncode == 0 and REPLACED not in completed.stdout
+    assert (house / ".venv" / "mine").exists()
+
+
+def test_replaces_nothing_when_no_python_fits(house):
+    (house / ".venv").mkdir()
+    (house / ".venv" / "mine").touch()
+    completed = make(house, ".venv/installed")
+    assert completed.returncode != 0 and REPLACED not in completed.stdout
+    assert (house / ".venv" / "mine").exists()
+
+
 def test_a_second_call_installs_nothing_until_the_requirements_change(house):
     install(house, "python3.9", SUITABLE)
     assert make(house, ".venv/installed-dev").returncode == 0
@@ -93,13 +127,16 @@ def test_a_second_call_installs_nothing_until_the_requirements_change(house):
 
 
 def test_an_installation_that_failed_is_tried_again(house):
-    install(
-        house,
-        "python3.9",
-        SUITABLE.replace('echo "$@" >> pip.log', 'echo "$@" >> pip.log; test "$4" = --version'),
-    )
+    """In the environment that it was tried in: none is made anew."""
+    install(house, "python3.9", SUITABLE.replace("pip.log ;;", 'pip.log; test "$3" = --version ;;'))
     assert make(house, ".venv/installed").returncode != 0
     assert not (house / ".venv" / "installed").exists()
+    shutil.copy(house / "bin" / "suitable", house / ".venv" / "bin" / "python")
+    (house / "bin" / "python3.9").unlink()
+    assert make(house, ".venv/installed").returncode == 0
+    assert (house / ".venv" / "installed").exists()
+    installations = [line for line in (house / "pip.log").read_text().splitlines() if " install " in line]
+    assert len(installations) == 2
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
@@ -117,5 +154,18 @@ def test_every_dependency_of_the_package_is_pinned():
     assert len(listed) > 10 and set(listed) <= set(pinned)
 
 
+def suitable_words():
+    """What the Makefile has a Python run to see whether it is suitable."""
+    (line,) = re.findall(r"^SUITABLE = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return shlex.split(line)
+
+
 def test_this_python_is_one_that_the_makefile_takes():
-    assert (3, 9) <= sys.version_info[:2] <= (3, 11)
+    assert subprocess.run([sys.executable, *suitable_words()]).returncode == 0
+
+
+@pytest.mark.parametrize("version, exit_code", [("3.8", 1), ("3.9", 0), ("3.11", 0), ("3.12", 1)])
+def test_the_makefile_takes_the_versions_that_it_names(version, exit_code):
+    option, code = suitable_words()
+    pretend = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 0); "
+    assert subprocess.run([sys.executable, option, pretend + code]).returncode == exit_code

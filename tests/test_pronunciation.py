@@ -94,6 +94,13 @@ def test_labels_of_yi_and_bu_have_no_sandhi():
             assert {"一": "yi1", "不": "bu4"}.get(hanzi, syllable) == syllable, word
 
 
+def test_pypinyin_has_the_sandhi_of_some_phrases():
+    """What the labels of the demo leave out, and those of other transcripts have."""
+    assert text.to_syllables("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
+    words = ("一", "个", "不要", "一起")
+    assert [s for word in words for s in pronunciation.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
+
+
 @pytest.mark.parametrize(
     "words, said",
     [

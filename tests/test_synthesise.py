@@ -1,19 +1,24 @@
-"""python -m tfrecord_builder.synthesise: speech of the right length, the same bytes, resumed, refused."""
+"""python -m tfrecord_builder.synthesise: right length, same bytes, resumed, refused, ended."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
+import time
+import types
 
 import numpy as np
 import pytest
 import soundfile
 
 from tfrecord_builder import errors, manifest
-from tfrecord_builder.synthesis import corpus_writer, espeak, voices
+from tfrecord_builder.synthesis import corpus_plan, corpus_writer, espeak, speaking, voices
 
 SETTINGS = (
     "--num_train=60",
@@ -95,6 +100,87 @@ def test_refuses_a_corpus_of_other_settings(corpus):
     assert hashes(corpus) == before
 
 
+def small_plan(**changes):
+    config = corpus_plan.SynthesisConfig(
+        **{
+            "num_train": 20,
+            "num_dev": 1,
+            "num_test": 1,
+            "num_text_sentences": 30,
+            "min_occurrences": 1,
+            **changes,
+        }
+    )
+    return config, corpus_plan.make_plan(config)
+
+
+def test_refuses_a_corpus_of_other_sentences_under_the_same_settings(tmp_path):
+    config, plan = small_plan()
+    corpus_writer.claim(str(tmp_path), config, plan)
+    corpus_writer.claim(str(tmp_path), config, plan)
+    _, other = small_plan(synthesis_seed=2)
+    with pytest.raises(
+        errors.UserError,
+        match=r"synthesis.json is of other sentences, pinyin or voices \(plan_sha256 [0-9a-f]{16}\), "
+        r"expected those of this version of the program \([0-9a-f]{16}\); remove the directory or choose",
+    ):
+        corpus_writer.claim(str(tmp_path), config, other)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"num_train": 20}'])
+def test_refuses_settings_that_are_not_whole(tmp_path, text):
+    (tmp_path / "synthesis.json").write_text(text)
+    with pytest.raises(errors.UserError, match="synthesis.json has the settings .*, expected {"):
+        corpus_writer.claim(str(tmp_path), *small_plan())
+
+
+def test_asks_for_the_directory():
+    completed = subprocess.run(
+        [sys.executable, "-m", "tfrecord_builder.synthesise"], capture_output=True, text=True
+    )
+    assert completed.returncode == 1
+    assert "--output_dir: it is missing, expected a directory; pass --output_dir=DIR." in completed.stderr
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_refuses_a_place_that_takes_no_directory(tmp_path, name):
+    (tmp_path / "file").touch()
+    completed = run(tmp_path / name, *SETTINGS)
+    assert completed.returncode == 1
+    assert f"error: --output_dir: {tmp_path / name} cannot be written (" in completed.stderr
+    assert "), expected a directory with room for the corpus; choose another" in completed.stderr
+    assert "Traceback" not in completed.stderr
+
+
+def test_tables_that_cannot_be_written_are_named(tmp_path):
+    (tmp_path / "text").touch()
+    _, plan = small_plan()
+    with pytest.raises(errors.UserError, match="--output_dir: .*text cannot be written"):
+        corpus_writer.write_tables(str(tmp_path), plan)
+
+
+def test_a_recording_that_cannot_be_written_is_named_and_ends_the_other_voices(tmp_path):
+    """By the process of its voice; the program then says which voice that was."""
+    config = corpus_plan.SynthesisConfig()  # 48 voices, which would speak for a minute
+    corpus_writer.claim(str(tmp_path), config, corpus_plan.make_plan(config))
+    (tmp_path / "wav").mkdir()
+    (tmp_path / "wav" / "Alex").touch()
+    completed = run(tmp_path)
+    assert completed.returncode == 1
+    first, second = completed.stderr.splitlines()
+    assert first.startswith(f"error: --output_dir: {tmp_path / 'wav' / 'Alex'} cannot be written (")
+    assert second.startswith("error: synthesise: speaking as Alex ended with code 1, expected 0; see its ")
+    assert len(list(tmp_path.rglob("*.wav"))) < 100
+
+
+def test_what_is_not_whole_is_removed(tmp_path):
+    with pytest.raises(ZeroDivisionError), corpus_writer.replacing(str(tmp_path / "x")) as temporary:
+        pathlib.Path(temporary).touch()
+        assert str(os.getpid()) in temporary
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
+
+
 def test_refuses_a_directory_of_something_else(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     completed = run(tmp_path, *SETTINGS)
@@ -108,14 +194,122 @@ def test_says_how_to_install_espeak(monkeypatch):
         espeak.check_installed()
 
 
+DAMAGED = """
+import sys, espeakng_loader
+from tfrecord_builder.synthesis import espeak, voices
+espeakng_loader.get_data_path = lambda: sys.argv[1]
+espeak.Speaker().speak("ni2hao3", voices.make_voice("f1", 1), 175)
+"""
+
+
+def _speaker_with_data(path):
+    """What eSpeak NG says on other data; in a process of its own, for it starts but once."""
+    command = [sys.executable, "-c", DAMAGED, str(path)]
+    return subprocess.run(command, capture_output=True, text=True).stderr
+
+
+def test_says_that_the_data_of_espeak_are_not_there(tmp_path):
+    said = _speaker_with_data(tmp_path / "nowhere")
+    assert (
+        f"UserError: synthesise: eSpeak NG cannot start on {tmp_path / 'nowhere'} (sample rate 0), expected "
+        in said
+    )
+    assert "; run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
+
+
+def test_says_that_espeak_lacks_the_voice(tmp_path):
+    import espeakng_loader
+
+    lacking = shutil.copytree(espeakng_loader.get_data_path(), tmp_path / "data")
+    (lacking / "lang" / "sit" / "cmn-Latn-pinyin").unlink()
+    said = _speaker_with_data(lacking)
+    assert "UserError: synthesise: eSpeak NG has no voice cmn-latn-pinyin+f1, expected " in said
+
+
+def test_says_that_the_library_of_espeak_is_not_there(monkeypatch):
+    import espeakng_loader
+
+    monkeypatch.setattr(espeakng_loader, "get_library_path", lambda: "/nowhere.so")
+    with pytest.raises(
+        errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .*; run: pip install"
+    ):
+        espeak.Speaker()
+
+
 def test_a_voice_that_dies_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(corpus_writer, "_speak", sys.exit)  # called with three arguments: ends with code 1
-    with pytest.raises(errors.UserError, match="speaking as f1 ended with code 1, expected 0"):
-        corpus_writer._speak_in_new_process(str(tmp_path), [_Recording()], 1)
+    monkeypatch.setattr(speaking, "_speak", sys.exit)  # called with three arguments: ends with code 1
+    _, plan = small_plan()
+    with pytest.raises(
+        errors.UserError, match="speaking as Alex ended with code 1, expected 0; see its message"
+    ):
+        speaking.write_recordings(str(tmp_path), plan, seed=1, num_workers=1)
 
 
-class _Recording:
-    variant = "f1"
+@pytest.mark.parametrize(
+    "exit_code, said",
+    [
+        (1, "speaking as f1 ended with code 1, expected 0; see its message above. What is finished is kept"),
+        (-9, r"speaking as f1 was killed by signal 9 \(Killed\), expected to last; pass fewer --num_workers"),
+    ],
+)
+def test_says_how_a_voice_ended(exit_code, said):
+    process = types.SimpleNamespace(name="speaking as f1", exitcode=exit_code, join=lambda: None)
+    with pytest.raises(errors.UserError, match=said):
+        speaking._check(process)
+
+
+def _to_the_group(number):
+    return lambda process: os.killpg(process.pid, number)  # as a terminal does on Ctrl-C, and the demo
+
+
+@pytest.mark.parametrize(
+    "end, exit_code",
+    [
+        (_to_the_group(signal.SIGINT), 130),
+        (lambda process: process.send_signal(signal.SIGINT), 130),
+        (_to_the_group(signal.SIGTERM), 143),
+        (lambda process: process.terminate(), 143),
+        (lambda process: process.kill(), -signal.SIGKILL),
+    ],
+    ids=["ctrl_c", "sigint", "sigterm_to_all", "sigterm", "sigkill"],
+)
+def test_however_it_ends_no_process_and_no_half_of_a_file_is_left(tmp_path, end, exit_code):
+    command = [
+        sys.executable,
+        "-m",
+        "tfrecord_builder.synthesise",
+        f"--output_dir={tmp_path}",
+        "--num_workers=3",
+    ]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+    )
+    _wait_until(lambda: list(tmp_path.rglob("*.wav")))
+    end(process)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == exit_code
+    assert said == ("interrupted\n" if exit_code == 130 else "")
+    _wait_until(lambda: not _is_group(process.pid))
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def _is_group(process_group):
+    try:
+        os.killpg(process_group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_until(is_true):
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_every_variant_is_a_timbre_of_its_own():

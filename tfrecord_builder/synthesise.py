@@ -8,36 +8,39 @@ Out, under --output_dir (the same settings give the same bytes, whatever the num
     text/{train,dev,test}.tsv     hanzi, pinyin: for `build --corpus=text`
     manifest.tsv                  for `build --corpus=manifest`; comes last, so it stands for a whole corpus
 
-An interrupted run goes on where it stopped, a voice at a time.
+An interrupted run goes on where it stopped, a voice at a time. A directory of another plan, that is of other
+settings or of other sentences in another version of this program, is refused.
 """
 
 from __future__ import annotations
 
 import os
-
-from absl import flags
+import signal
+import sys
 
 from tfrecord_builder import config_flags, errors
-from tfrecord_builder.synthesis import corpus_plan, corpus_writer, espeak
+from tfrecord_builder.synthesis import corpus_plan, corpus_writer, espeak, speaking
 
 
 def main(argv: list[str]) -> None:
+    """Writes the corpus that the flags say."""
     del argv
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the voices as Ctrl-C does
     config = config_flags.from_flags(corpus_plan.SynthesisConfig)
-    output_dir = flags.FLAGS.output_dir
+    output = config_flags.from_flags(corpus_writer.OutputConfig)
     espeak.check_installed()
-    corpus_writer.claim(output_dir, config)
     plan = corpus_plan.make_plan(config)
-    seconds = corpus_writer.write_recordings(output_dir, plan, config.synthesis_seed, flags.FLAGS.num_workers)
-    corpus_writer.write_tables(output_dir, plan)
-    print(f"{output_dir}: {len(plan.recordings)} recordings, {seconds / 60:.1f} minutes")
+    corpus_writer.claim(output.output_dir, config, plan)
+    num_workers = output.num_workers or len(os.sched_getaffinity(0))
+    seconds = speaking.write_recordings(output.output_dir, plan, config.synthesis_seed, num_workers)
+    corpus_writer.write_tables(output.output_dir, plan)
+    print(f"{output.output_dir}: {len(plan.recordings)} recordings, {seconds / 60:.1f} minutes")
 
 
 def define_flags() -> None:
     """Defines the flags of this program."""
     config_flags.define(corpus_plan.SynthesisConfig)
-    flags.DEFINE_string("output_dir", None, "directory to write the corpus to", required=True)
-    flags.DEFINE_integer("num_workers", os.cpu_count(), "voices to speak at a time", lower_bound=1)
+    config_flags.define(corpus_writer.OutputConfig)
 
 
 if __name__ == "__main__":

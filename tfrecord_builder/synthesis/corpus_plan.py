@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import hashlib
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -60,7 +61,7 @@ class Plan:
 
 
 def make_plan(config: SynthesisConfig) -> Plan:
-    """Return the plan; raises UserError when the grammar or the training recordings are too small for it."""
+    """Returns the plan; raises UserError when the grammar or the training recordings are too small for it."""
     draws = _draw_sentences(config.synthesis_seed)
     train = [next(draws) for _ in range(config.num_train)]
     is_covered = _coverage(train, config.min_occurrences)
@@ -81,6 +82,16 @@ def make_plan(config: SynthesisConfig) -> Plan:
         *_assign("test", test, voices.VARIANTS["test"]),
     ]
     return Plan(tuple(recordings), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
+
+
+def fingerprint(plan: Plan, seed: int) -> str:
+    """Returns a digest of all that decides how the recordings sound: by id its voice, words and pinyin."""
+    digest = hashlib.sha256()
+    for recording in plan.recordings:
+        voice = voices.make_voice(recording.variant, seed)
+        said = pronunciation.spoken(recording.sentence)
+        digest.update(repr((recording.utterance_id, voice, recording.sentence, said)).encode())
+    return digest.hexdigest()[:16]
 
 
 def _draw_sentences(seed: int) -> Iterator[Sentence]:
@@ -110,7 +121,7 @@ def _draw_distinct(
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Return whether every reading of every hanzi of a sentence is heard often enough in training."""
+    """Returns whether every reading of every hanzi of a sentence is heard often enough in training."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 

@@ -1,119 +1,142 @@
-"""A plan to files: WAVs spoken by several processes, the text, and the manifest last."""
+"""The directory of a corpus: what it is a corpus of, the text, and the manifest last."""
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
+import dataclasses
 import json
-import multiprocessing
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
 
-import numpy as np
-import soundfile
-import soxr
-import tqdm
+from tfrecord_builder import config_flags, config_json, errors, manifest
+from tfrecord_builder.synthesis import corpus_plan, pronunciation
 
-from tfrecord_builder import config_flags, errors, manifest
-from tfrecord_builder.synthesis import corpus_plan, espeak, pronunciation, voices
-
-SAMPLE_RATE = 16000
 MANIFEST_FILE = "manifest.tsv"
 TEXT_DIR = "text"
 _SETTINGS_FILE = "synthesis.json"
+_PLAN = "plan_sha256"
 
 
-def claim(output_dir: str, config: corpus_plan.SynthesisConfig) -> None:
-    """Makes the directory and notes the settings in it.
+@dataclasses.dataclass(frozen=True)
+class OutputConfig:
+    """Where to write the corpus, and how many voices speak at a time: neither changes a byte."""
+
+    output_dir: str = config_flags.setting("", "directory to write the corpus to")
+    num_workers: Optional[int] = config_flags.setting(
+        None, "voices to speak at a time; one a core if not given", minimum=1
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if not self.output_dir:
+            raise errors.UserError(
+                "--output_dir: it is missing, expected a directory; pass --output_dir=DIR."
+            )
+
+
+def claim(output_dir: str, config: corpus_plan.SynthesisConfig, plan: corpus_plan.Plan) -> None:
+    """Makes the directory and notes the settings and a digest of the plan in it.
 
     Raises:
-      UserError: a corpus of other settings, or something else, is there.
+      UserError: a corpus of other settings or of another plan, or something else, is there, or it cannot be
+        written to.
     """
-    os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, _SETTINGS_FILE)
-    wanted = json.dumps(config_flags.to_json_dict(config), indent=2, sort_keys=True)
-    if not os.path.exists(path):
-        if os.listdir(output_dir):
+    wanted = {**config_json.to_json_dict(config), _PLAN: corpus_plan.fingerprint(plan, config.synthesis_seed)}
+    with saying_what_cannot_be_written(output_dir):
+        os.makedirs(output_dir, exist_ok=True)
+        if os.path.exists(path):
+            _check_same(path, wanted)
+        elif os.listdir(output_dir):
             raise errors.UserError(
                 f"--output_dir: {output_dir} holds files and no {_SETTINGS_FILE}, expected an empty or a "
                 "new directory; choose another one."
             )
-        _write(path, wanted)
-        return
+        else:
+            _write(path, _to_text(wanted))
+
+
+def _check_same(path: str, wanted: Mapping[str, Any]) -> None:
     with open(path, encoding="utf-8") as file:
-        found = file.read()
-    if found != wanted:
+        text = file.read()
+    found = _parse(text)
+    if found == wanted:
+        return
+    remedy = "remove the directory or choose another one."
+    if {**found, _PLAN: wanted[_PLAN]} == wanted:
         raise errors.UserError(
-            f"--output_dir: {path} has the settings {_on_one_line(found)}, expected {_on_one_line(wanted)}; "
-            "remove the directory or choose another one."
+            f"--output_dir: {path} is of other sentences, pinyin or voices ({_PLAN} {found.get(_PLAN)}), "
+            f"expected those of this version of the program ({wanted[_PLAN]}); {remedy}"
         )
+    raise errors.UserError(
+        f"--output_dir: {path} has the settings {_on_one_line(text)}, "
+        f"expected {_on_one_line(_to_text(wanted))}; {remedy}"
+    )
 
 
-def write_recordings(output_dir: str, plan: corpus_plan.Plan, seed: int, num_workers: int) -> float:
-    """Speaks what is not there yet, a voice a process; returns the seconds of the whole corpus."""
-    by_variant: dict[str, list[corpus_plan.Recording]] = {}
-    for recording in plan.recordings:
-        by_variant.setdefault(recording.variant, []).append(recording)
-    missing = [
-        each for each in by_variant.values() if not all(os.path.exists(_path(output_dir, r)) for r in each)
-    ]
-    with concurrent.futures.ThreadPoolExecutor(num_workers) as executor:
-        jobs = [executor.submit(_speak_in_new_process, output_dir, each, seed) for each in missing]
-        done = concurrent.futures.as_completed(jobs)
-        for job in tqdm.tqdm(done, "speaking", len(jobs), unit="voice", disable=not sys.stderr.isatty()):
-            job.result()
-    return sum(soundfile.info(_path(output_dir, recording)).duration for recording in plan.recordings)
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def write_tables(output_dir: str, plan: corpus_plan.Plan) -> None:
-    """Writes text/*.tsv, then the manifest."""
-    os.makedirs(os.path.join(output_dir, TEXT_DIR), exist_ok=True)
-    for split, sentences in plan.text.items():
-        lines = (f"{''.join(sentence)}\t{_pinyin(sentence)}\n" for sentence in sentences)
-        _write(os.path.join(output_dir, TEXT_DIR, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines))
-    path = os.path.join(output_dir, MANIFEST_FILE)
-    manifest.write_manifest(
-        path + ".tmp", [_utterance(output_dir, recording) for recording in plan.recordings]
-    )
-    os.replace(path + ".tmp", path)
+    """Writes text/*.tsv, then the manifest; raises UserError where that cannot be done."""
+    with saying_what_cannot_be_written(output_dir):
+        os.makedirs(os.path.join(output_dir, TEXT_DIR), exist_ok=True)
+        for split, sentences in plan.text.items():
+            lines = (f"{''.join(sentence)}\t{_pinyin(sentence)}\n" for sentence in sentences)
+            _write(os.path.join(output_dir, TEXT_DIR, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines))
+        utterances = [_utterance(output_dir, recording) for recording in plan.recordings]
+        with replacing(os.path.join(output_dir, MANIFEST_FILE)) as temporary:
+            manifest.write_manifest(temporary, utterances)
 
 
-def _speak_in_new_process(output_dir: str, recordings: Sequence[corpus_plan.Recording], seed: int) -> None:
-    # eSpeak NG must start afresh (see espeak.py), and a fork of a server that has the imports is cheap.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=_speak, args=(output_dir, recordings, seed))
-    process.start()
-    process.join()
-    if process.exitcode != 0:
+def recording_path(output_dir: str, recording: corpus_plan.Recording) -> str:
+    """Returns where the WAV of a recording lies."""
+    return os.path.join(output_dir, "wav", recording.variant, f"{recording.utterance_id}.wav")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Yields a name to write to; what lies there then becomes path, or is removed if something is raised.
+
+    The name is no other process's, so that two of them never write one file.
+    """
+    temporary = temporary_name(path, os.getpid())
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+def temporary_name(path: str, process_id: int) -> str:
+    """Returns under which name a process writes a file before it is whole."""
+    return f"{path}.{process_id}.tmp"
+
+
+@contextlib.contextmanager
+def saying_what_cannot_be_written(output_dir: str) -> Iterator[None]:
+    """Turns an OSError, of a path or of a full disk, into the sentence of a UserError."""
+    try:
+        yield
+    except OSError as error:
         raise errors.UserError(
-            f"synthesise: speaking as {recordings[0].variant} ended with code {process.exitcode}, "
-            "expected 0; see its message above. What is finished is kept: the same command goes on."
-        )
-
-
-def _speak(output_dir: str, recordings: Sequence[corpus_plan.Recording], seed: int) -> None:
-    """Speaks the recordings of one voice, always all of them, so that a resumed run gives the same bytes."""
-    speaker = espeak.Speaker()
-    voice = voices.make_voice(recordings[0].variant, seed)
-    for recording in recordings:
-        rng = voices.random_state(seed, recording.utterance_id)
-        words_per_minute = voice.words_per_minute + rng.randint(-10, 11)
-        speech = speaker.speak(" ".join(pronunciation.spoken(recording.sentence)), voice, words_per_minute)
-        resampled = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
-        _write_wav(_path(output_dir, recording), voices.record(resampled, SAMPLE_RATE, voice, rng))
-
-
-def _write_wav(path: str, samples: np.ndarray) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    soundfile.write(path + ".tmp", samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
-    os.replace(path + ".tmp", path)
+            f"--output_dir: {error.filename or output_dir} cannot be written ({error.strerror}), expected a "
+            "directory with room for the corpus; choose another, or make room and call this again."
+        ) from error
 
 
 def _utterance(output_dir: str, recording: corpus_plan.Recording) -> manifest.Utterance:
     return manifest.Utterance(
         utterance_id=recording.utterance_id,
-        audio=_path(output_dir, recording),
+        audio=recording_path(output_dir, recording),
         speaker=recording.variant,
         text="".join(recording.sentence),
         pinyin=_pinyin(recording.sentence),
@@ -121,12 +144,12 @@ def _utterance(output_dir: str, recording: corpus_plan.Recording) -> manifest.Ut
     )
 
 
-def _path(output_dir: str, recording: corpus_plan.Recording) -> str:
-    return os.path.join(output_dir, "wav", recording.variant, f"{recording.utterance_id}.wav")
-
-
 def _pinyin(sentence: corpus_plan.Sentence) -> str:
     return " ".join(syllable for word in sentence for syllable in pronunciation.read(word))
+
+
+def _to_text(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, indent=2, sort_keys=True)
 
 
 def _on_one_line(settings: str) -> str:
@@ -134,6 +157,5 @@ def _on_one_line(settings: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(path + ".tmp", path)

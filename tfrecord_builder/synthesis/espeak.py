@@ -15,6 +15,8 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.synthesis import voices
 
+_WHEEL = "espeakng-loader==0.2.4"
+
 # speak_lib.h
 _SYNCHRONOUS_TO_CALLBACK = 2
 _DO_NOT_EXIT_ON_ERROR = 0x8000
@@ -29,40 +31,54 @@ def check_installed() -> None:
     if importlib.util.find_spec("espeakng_loader") is None:
         raise errors.UserError(
             "synthesise: espeakng-loader is not installed, expected it for the demo's speech; "
-            "run: pip install espeakng-loader==0.2.4"
+            f"run: pip install {_WHEEL}"
         )
 
 
+def _damaged(found: str) -> errors.UserError:
+    return errors.UserError(
+        f"synthesise: {found}, expected espeakng-loader as its wheel has it; "
+        f"run: pip install --force-reinstall --no-deps {_WHEEL}"
+    )
+
+
 class Speaker:
-    """eSpeak NG with Mandarin pinyin; one a process."""
+    """eSpeak NG with Mandarin pinyin; one a process.
+
+    Raises:
+      UserError: the library or its data are not there or damaged; so does `speak`.
+    """
 
     def __init__(self):
         check_installed()
         import espeakng_loader
 
-        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
-        data_path = espeakng_loader.get_data_path().encode()
+        try:
+            self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        except OSError as error:
+            raise _damaged(f"eSpeak NG cannot be loaded ({error})") from error
+        data_path = espeakng_loader.get_data_path()
         self.sample_rate = self._library.espeak_Initialize(
-            _SYNCHRONOUS_TO_CALLBACK, 0, data_path, _DO_NOT_EXIT_ON_ERROR
+            _SYNCHRONOUS_TO_CALLBACK, 0, data_path.encode(), _DO_NOT_EXIT_ON_ERROR
         )
         if self.sample_rate <= 0:
-            raise RuntimeError(f"espeak_Initialize({data_path!r}) failed with {self.sample_rate}")
+            raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # else the time of day
         self._chunks: list[np.ndarray] = []
         self._callback = _CALLBACK(self._collect)  # kept: the library holds no reference to it
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
-        """Return the speech, float32 [num_samples] in [-1, 1].
+        """Returns the speech, float32 [num_samples] in [-1, 1].
 
         Args:
           pinyin: toned syllables; those of one word written together, words parted by blanks.
           voice: timbre, pitch and pitch range; its level and noise are not the synthesiser's.
           words_per_minute: the speed of this utterance.
         """
-        name = f"cmn-latn-pinyin+{voice.variant}".encode()
-        if self._library.espeak_SetVoiceByName(name) != 0:
-            raise RuntimeError(f"espeak_SetVoiceByName({name!r}) failed")
+        name = f"cmn-latn-pinyin+{voice.variant}"
+        if self._library.espeak_SetVoiceByName(name.encode()) != 0:
+            raise _damaged(f"eSpeak NG has no voice {name}")
         self._set(_SPEED, words_per_minute)
         self._set(_VOLUME, 60)  # at 100 some variants clip
         self._set(_PITCH, voice.pitch)

@@ -154,7 +154,7 @@ RULES: dict[str, tuple[str, ...]] = {
 
 
 def draw_sentence(rng: random.Random) -> tuple[str, ...]:
-    """Return the words of one random sentence, such as ("今天", "北京", "有", "小雨")."""
+    """Returns the words of one random sentence, such as ("今天", "北京", "有", "小雨")."""
     return tuple(_expand(START, rng))
 
 
@@ -166,6 +166,6 @@ def _expand(symbol: str, rng: random.Random) -> list[str]:
 
 
 def words() -> list[str]:
-    """Return every hanzi word that the grammar can say, sorted."""
+    """Returns every hanzi word that the grammar can say, sorted."""
     parts = {part for expansions in RULES.values() for expansion in expansions for part in expansion.split()}
     return sorted(parts - set(RULES))

@@ -3,9 +3,11 @@
     read("一起")  -> yi1 qi3        spoken(["一起", "走"])     -> yi4qi2 zou3
     read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
 
-The labels are dictionary readings, as in most Mandarin corpora and as text.to_syllables gives them for
-anyone's transcripts: 一 is yi1, 不 is bu4 and a third tone stays one, whatever follows. What eSpeak NG is
-given has the sandhi of a speaker, so that the acoustic model learns it as it must from real speech.
+The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays
+one, whatever follows. (text.to_syllables, which labels anyone's transcripts, keeps third tones too, but some
+of pypinyin's phrases have the sandhi of 一 and 不 in them: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG says
+each tone as it is written, so what it is given has the sandhi of a speaker: the acoustic model learns it as
+it must from real speech.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ _NUMERALS = frozenset("零一二三四五六七八九十百千第")
 
 
 def read(word: str) -> list[str]:
-    """Return the dictionary syllables of a word of hanzi, one a hanzi."""
+    """Returns the dictionary syllables of a word of hanzi, one a hanzi."""
     return READINGS[word].split() if word in READINGS else text.to_syllables(word)
 
 
 def spoken(words: Sequence[str]) -> list[str]:
-    """Return the words in the pinyin that a speaker says, the syllables of a word written together."""
+    """Returns the words in the pinyin that a speaker says, the syllables of a word written together."""
     hanzi = "".join(words)
     syllables = [syllable for word in words for syllable in read(word)]
     starts = [sum(map(len, words[:i])) for i in range(len(words) + 1)]

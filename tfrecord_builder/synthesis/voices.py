@@ -43,7 +43,7 @@ class Voice:
 
 
 def make_voice(variant: str, seed: int) -> Voice:
-    """Return the voice that this seed gives to a variant."""
+    """Returns the voice that this seed gives to a variant."""
     rng = random_state(seed, variant)
     return Voice(
         variant=variant,
@@ -56,7 +56,7 @@ def make_voice(variant: str, seed: int) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Return the speech as this voice's microphone has it: silence around it, its level, its noise.
+    """Returns the speech as this voice's microphone has it: silence around it, its level, its noise.
 
     Args:
       speech: float32 [num_samples].
@@ -77,7 +77,7 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
 
 def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Return a generator of its own for each name; RandomState is the same in every version of numpy."""
+    """Returns a generator of its own for each name; RandomState is the same in every version of numpy."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return np.random.RandomState(int.from_bytes(digest[:4], "little"))
 
