@@ -8,11 +8,10 @@ import os
 import shutil
 from typing import Optional
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_asr import experiment
-from tfrecord_builder import config_json, dataset_info, errors, syllables, vocabulary
+from tfrecord_builder import config_json, dataset_info, errors, vocabulary
 from tfrecord_builder import readings as readings_lib
 
 # The variable and the axis that has one place per class.
@@ -41,16 +40,6 @@ class ModelDirectory:
     def num_classes(self) -> int:
         """Classes of the output: tokens and the blank, or characters."""
         return self.characters.size if self.characters else self.tokens.num_classes
-
-    @property
-    def token_parts(self) -> Optional[np.ndarray]:
-        """Which sounds each token has (syllables.part_matrix); None where tokens are no syllables."""
-        return syllables.part_matrix(self.tokens.tokens) if self.config.unit == "syllable" else None
-
-    @property
-    def character_mask(self) -> np.ndarray:
-        """Bool [tokens, characters], of a language model: which characters may be written for a token."""
-        return self.readings.mask(self.tokens, self.characters)
 
 
 def open_model_directory(path: str) -> ModelDirectory:

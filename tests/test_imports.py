@@ -25,8 +25,12 @@ FOLDERS = {
     "models": {"estimator_asr.models", "estimator_asr.config"},
     "inputs": {"estimator_asr.inputs", "estimator_asr.config"},
     "scoring": {"estimator_asr.scoring"},
-    "serving": {"estimator_asr.serving", "estimator_asr.models", *GROUND},
-    "training": {*(f"estimator_asr.{name}" for name in ("training", "inputs", "models", "scoring")), *GROUND},
+    "model_builder": {"estimator_asr.models", *GROUND},
+    "serving": {*(f"estimator_asr.{name}" for name in ("serving", "model_builder", "models")), *GROUND},
+    "training": {
+        *(f"estimator_asr.{name}" for name in ("training", "model_builder", "inputs", "models", "scoring")),
+        *GROUND,
+    },
 }
 # The tensor functions of the contract: models/ knows no files and no flags.
 CONTRACT_OF_MODELS = {"tfrecord_builder.frontend", "tfrecord_builder.syllables"}

@@ -12,10 +12,8 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
-from estimator_asr.models import acoustic as acoustic_model
+from estimator_asr import model_builder, model_directory
 from estimator_asr.models import candidates, decoding
-from estimator_asr.models import language as language_model
 from tfrecord_builder import dataset_info, vocabulary
 
 
@@ -62,14 +60,7 @@ def transcribe(
 
 def recognise(model: model_directory.ModelDirectory, fbank: tf.Tensor, num_frames: tf.Tensor) -> Sequences:
     """Turn features (as for `transcribe`) into the tokens of greedy CTC decoding."""
-    config = model.config
-    outputs = acoustic_model.build(
-        config.acoustic,
-        _at_least_one_column(fbank),
-        num_frames,
-        num_classes=model.tokens.num_classes,
-        token_parts=model.token_parts,
-    )
+    outputs = model_builder.build_acoustic(model, _at_least_one_column(fbank), num_frames)
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
     strings = _strings_of_ids(model, dataset_info.TOKENS_FILE, hypotheses.ids)
     return Sequences(strings, hypotheses.num_tokens, hypotheses.scores)
@@ -84,15 +75,7 @@ def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens
       num_tokens: int32 [batch]; tokens at or beyond it are ignored.
     """
     tokens = _at_least_one_column(tokens)
-    outputs = language_model.build(
-        model.config.language,
-        _ids_of_tokens(model, tokens),
-        num_tokens,
-        token_vocabulary_size=model.tokens.size,
-        character_vocabulary_size=model.characters.size,
-        character_mask=model.character_mask,
-        token_parts=model.token_parts,
-    )
+    outputs = model_builder.build_language(model, _ids_of_tokens(model, tokens), num_tokens)
     best = candidates.best(outputs)
     strings = _strings_of_ids(model, dataset_info.CHARACTERS_FILE, best.characters)
     return Sequences(strings, num_tokens, tf.reduce_sum(best.log_probs, axis=1))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import tensorflow as tf
 
-from estimator_asr import model_directory
-from estimator_asr.models import acoustic, decoding, losses
+from estimator_asr import model_builder, model_directory
+from estimator_asr.models import decoding, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "token-error-rate"
@@ -15,7 +13,7 @@ ERROR_RATE = "token-error-rate"
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
     """Returns token_ids int32 [batch, max_tokens] (-1 at padding), num_tokens and score (float32) [batch]."""
-    outputs = _build(model, features, None, training=False)
+    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"])
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
     return {"token_ids": hypotheses.ids, "num_tokens": hypotheses.num_tokens, "score": hypotheses.scores}
 
@@ -24,7 +22,7 @@ def forward(
     model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
 ) -> objectives.Forward:
     """Builds the model with its losses (CTC and decoder, weighted) and its decoded error rate."""
-    outputs = _build(model, features, labels, training)
+    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, training)
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
     figures = {
         ERROR_RATE: ratios.edit_ratio(
@@ -59,23 +57,6 @@ def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) ->
     is_token = tf.sequence_mask(num_tokens, length)
     targets = tf.where(is_token, tf.pad(token_ids, [[0, 0], [0, 1]]), end_id)
     return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
-
-
-def _build(
-    model: model_directory.ModelDirectory, features: dict, labels: Optional[dict], training: bool
-) -> acoustic.AcousticOutputs:
-    config = model.config
-    with_decoder = labels is not None
-    return acoustic.build(
-        config.acoustic,
-        features["fbank"],
-        features["num_frames"],
-        num_classes=model.tokens.num_classes,
-        token_parts=model.token_parts,
-        token_ids=labels["token_ids"] if with_decoder else None,
-        num_tokens=labels["num_tokens"] if with_decoder else None,
-        training=training,
-    )
 
 
 def _losses(config, outputs, labels, training):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
-from estimator_asr.models import candidates, language
+from estimator_asr import model_builder, model_directory
+from estimator_asr.models import candidates
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "character-error-rate"
@@ -13,7 +13,8 @@ ERROR_RATE = "character-error-rate"
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
     """Returns character_ids int32 [batch, max_tokens] (-1 at padding), num_characters and score [batch]."""
-    best = candidates.best(_build(model, features, training=False))
+    scored = model_builder.build_language(model, features["token_ids"], features["num_tokens"])
+    best = candidates.best(scored)
     score = tf.reduce_sum(best.log_probs, axis=1)
     return {"character_ids": best.characters, "num_characters": features["num_tokens"], "score": score}
 
@@ -22,8 +23,8 @@ def forward(
     model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
 ) -> objectives.Forward:
     """Builds the model with its cross-entropy and its character error rate."""
-    scored = _build(model, features, training)
     num_tokens = features["num_tokens"]
+    scored = model_builder.build_language(model, features["token_ids"], num_tokens, training)
     targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
     loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
@@ -51,16 +52,3 @@ def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> t
     missing = tf.maximum(length - tf.shape(characters)[1], 0)
     is_paired = tf.equal(num_tokens, labels["num_characters"])
     return tf.pad(characters, [[0, 0], [0, missing]])[:, :length], tf.cast(is_paired, tf.float32)[:, None]
-
-
-def _build(model, features, training):
-    return language.build(
-        model.config.language,
-        features["token_ids"],
-        features["num_tokens"],
-        token_vocabulary_size=model.tokens.size,
-        character_vocabulary_size=model.characters.size,
-        character_mask=model.character_mask,
-        token_parts=model.token_parts,
-        training=training,
-    )

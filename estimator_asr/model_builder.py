@@ -1,0 +1,74 @@
+"""The models of a model directory as graphs: the one place where settings and vocabularies become tensors.
+
+Training and serving build through here, so that both have the same variables.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr import model_directory
+from estimator_asr.models import acoustic, candidates, language
+from tfrecord_builder import syllables
+
+
+def build_acoustic(
+    model: model_directory.ModelDirectory,
+    fbank: tf.Tensor,
+    num_frames: tf.Tensor,
+    labels: Optional[dict[str, tf.Tensor]] = None,
+    training: bool = False,
+) -> acoustic.AcousticOutputs:
+    """Builds the acoustic model.
+
+    Args:
+        model: of kind acoustic.
+        fbank: float32 [batch, num_frames, num_bins].
+        num_frames: int32 [batch].
+        labels: token_ids int32 [batch, max_tokens] and num_tokens int32 [batch], for the attention decoder;
+            None leaves it out.
+        training: whether dropout is on and batch norm uses the batch.
+    """
+    return acoustic.build(
+        model.config.acoustic,
+        fbank,
+        num_frames,
+        num_classes=model.tokens.num_classes,
+        token_parts=_token_parts(model),
+        token_ids=labels and labels["token_ids"],
+        num_tokens=labels and labels["num_tokens"],
+        training=training,
+    )
+
+
+def build_language(
+    model: model_directory.ModelDirectory,
+    token_ids: tf.Tensor,
+    num_tokens: tf.Tensor,
+    training: bool = False,
+) -> candidates.Candidates:
+    """Builds the language model.
+
+    Args:
+        model: of kind language.
+        token_ids: int32 [batch, length].
+        num_tokens: int32 [batch].
+        training: whether dropout and token noise are on.
+    """
+    return language.build(
+        model.config.language,
+        token_ids,
+        num_tokens,
+        token_vocabulary_size=model.tokens.size,
+        character_vocabulary_size=model.characters.size,
+        character_mask=model.readings.mask(model.tokens, model.characters),
+        token_parts=_token_parts(model),
+        training=training,
+    )
+
+
+def _token_parts(model):
+    """Which sounds each token has; None where tokens are no syllables."""
+    return syllables.part_matrix(model.tokens.tokens) if model.config.unit == "syllable" else None
