@@ -367,7 +367,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
 
 def test_a_directory_whose_name_is_not_utf_8(tmp_path):
     corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
-    os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), corpus_dir)
+    os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1), corpus_dir)
     info = _build(corpus_dir, tmp_path / "out")
     assert (info.splits["train"].num_utterances, info.num_rejected) == (2, 0)
 

@@ -82,8 +82,23 @@ def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
     values, _ = session.run([outputs, updates])
     np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
     averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
-    np.testing.assert_allclose(averages["batch_norm/moving_mean"], [0.02], rtol=1e-5)  # 0.99 x 0 + 0.01 x 2
-    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [1.03], rtol=1e-5)  # 0.99 + 0.01 x 4
+    np.testing.assert_allclose(averages["batch_norm/moving_mean"], [1.8], rtol=1e-5)  # 0.1 x 0 + 0.9 x 2
+    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [3.7], rtol=1e-5)  # 0.1 x 1 + 0.9 x 4
+
+
+def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
+    layers.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), training=True)
+    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    initialise(session)
+    shares = []
+    for count in (0, 1, 40, 10000):
+        assign(session, "batch_norm/num_updates", float(count))
+        assign(session, "batch_norm/moving_mean", [0.0])
+        session.run(updates)
+        values = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+        assert values["batch_norm/num_updates"] == count + 1
+        shares.append(values["batch_norm/moving_mean"][0] / 2.0)
+    np.testing.assert_allclose(shares, [9 / 10, 9 / 11, 9 / 50, 1 / 500], rtol=1e-4)
 
 
 def test_batch_norm_outside_training_uses_the_averages(session):
