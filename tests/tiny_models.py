@@ -128,6 +128,9 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
         else:
             cascade.convert(model, tf.constant([["ni3"]]), tf.constant([1]))
         for variable in tf.compat.v1.global_variables():
+            if variable.op.name.endswith("num_updates"):
+                session.run(variable.initializer)
+                continue
             # Small offsets: what is said shall decide, not what is added to it.
             is_offset = variable.op.name.endswith(("bias", "shift", "mean"))
             values = rng.normal(0, 0.1 if is_offset else 0.5, variable.shape.as_list())
