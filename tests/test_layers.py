@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graph_variables
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,15 +17,6 @@ def session():
         yield session
 
 
-def initialise(session):
-    session.run(tf.compat.v1.global_variables_initializer())
-
-
-def assign(session, name, value):
-    variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
-    session.run(variables[name].assign(value))
-
-
 def test_sequence_mask_is_one_for_real_positions(session):
     mask = session.run(layers.sequence_mask(tf.constant([0, 2]), 3))
     np.testing.assert_array_equal(mask, [[0, 0, 0], [1, 1, 0]])
@@ -33,94 +25,32 @@ def test_sequence_mask_is_one_for_real_positions(session):
 def test_dense_multiplies_adds_and_activates(session):
     inputs = tf.constant([[[1.0, 2.0], [-1.0, 0.0]]])  # [1, 2, 2]
     outputs = layers.dense(inputs, 1, "layer", tf.nn.relu)
-    initialise(session)
-    assign(session, "layer/kernel", [[10.0], [1.0]])
-    assign(session, "layer/bias", [0.5])
+    graph_variables.initialise(session)
+    graph_variables.assign(session, "layer/kernel", [[10.0], [1.0]])
+    graph_variables.assign(session, "layer/bias", [0.5])
     np.testing.assert_allclose(session.run(outputs), [[[12.5], [0.0]]])
 
 
 def test_dense_takes_unknown_batch_and_length(session):
     inputs = tf.compat.v1.placeholder(tf.float32, [None, None, 4])
     outputs = layers.dense(inputs, 3, "layer")
-    initialise(session)
+    graph_variables.initialise(session)
     assert outputs.shape[-1] == 3
     assert session.run(outputs, {inputs: np.zeros([2, 5, 4])}).shape == (2, 5, 3)
 
 
 def test_layer_norm_gives_mean_zero_and_deviation_one(session):
     outputs = layers.layer_norm(tf.constant([[[1.0, 3.0], [-5.0, 5.0]]]))
-    initialise(session)
+    graph_variables.initialise(session)
     np.testing.assert_allclose(session.run(outputs), [[[-1, 1], [-1, 1]]], rtol=1e-5)
 
 
 def test_layer_norm_scales_and_shifts(session):
     outputs = layers.layer_norm(tf.constant([[1.0, 3.0]]), "norm")
-    initialise(session)
-    assign(session, "norm/scale", [2.0, 3.0])
-    assign(session, "norm/shift", [0.5, 0.0])
+    graph_variables.initialise(session)
+    graph_variables.assign(session, "norm/scale", [2.0, 3.0])
+    graph_variables.assign(session, "norm/shift", [0.5, 0.0])
     np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
-
-
-def test_masked_moments_leave_padding_out(session):
-    inputs = tf.constant([[[1.0], [3.0], [100.0]], [[5.0], [-100.0], [7.0]]])
-    mean, variance = session.run(layers.masked_moments(inputs, tf.constant([[1.0, 1, 0], [1, 0, 0]])))
-    np.testing.assert_allclose(mean, [3.0])  # of 1, 3, 5
-    np.testing.assert_allclose(variance, [8 / 3], rtol=1e-6)
-
-
-def test_masked_moments_count_the_axes_inside_a_frame(session):
-    inputs = tf.constant([[[[1.0], [3.0]], [[9.0], [9.0]]]])  # [1, 2, 2, 1]
-    mean, variance = session.run(layers.masked_moments(inputs, tf.constant([[1.0, 0.0]])))
-    np.testing.assert_allclose([mean, variance], [[2.0], [1.0]])
-
-
-def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
-    inputs = tf.constant([[[0.0], [4.0], [100.0]]])  # mean 2, variance 4
-    outputs = layers.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
-    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    initialise(session)
-    values, _ = session.run([outputs, updates])
-    np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
-    averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
-    np.testing.assert_allclose(averages["batch_norm/moving_mean"], [1.8], rtol=1e-5)  # 0.1 x 0 + 0.9 x 2
-    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [3.7], rtol=1e-5)  # 0.1 x 1 + 0.9 x 4
-
-
-def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
-    layers.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), training=True)
-    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    initialise(session)
-    shares = []
-    for count in (0, 1, 40, 10000):
-        assign(session, "batch_norm/num_updates", float(count))
-        assign(session, "batch_norm/moving_mean", [0.0])
-        session.run(updates)
-        values = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
-        assert values["batch_norm/num_updates"] == count + 1
-        shares.append(values["batch_norm/moving_mean"][0] / 2.0)
-    np.testing.assert_allclose(shares, [9 / 10, 9 / 11, 9 / 50, 1 / 500], rtol=1e-4)
-
-
-def test_batch_norm_outside_training_uses_the_averages(session):
-    inputs = tf.constant([[[7.0], [3.0]]])
-    outputs = layers.batch_norm(inputs, tf.ones([1, 2]), training=False)
-    initialise(session)
-    assign(session, "batch_norm/moving_mean", [3.0])
-    assign(session, "batch_norm/moving_variance", [4.0])
-    np.testing.assert_allclose(session.run(outputs), [[[2.0], [0.0]]], rtol=1e-3)
-    assert not tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-
-
-def test_batch_norm_averages_are_not_trained(session):
-    layers.batch_norm(tf.ones([1, 2, 3]), tf.ones([1, 2]), training=True)
-    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    assert trainable == {"batch_norm/scale", "batch_norm/shift"}
-
-
-def test_batch_norm_of_nothing_but_padding_is_finite(session):
-    outputs = layers.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), training=True)
-    initialise(session)
-    assert np.isfinite(session.run(outputs)).all()
 
 
 def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
@@ -177,7 +107,7 @@ def test_causal_mask(session):
 def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
     inputs = tf.compat.v1.placeholder(tf.float32, [1, 3, 4])
     outputs = layers.self_attention(inputs, layers.causal_mask(3), num_heads=2)
-    initialise(session)
+    graph_variables.initialise(session)
     values = np.random.default_rng(1).normal(size=[1, 3, 4])
     before = session.run(outputs, {inputs: values})
     values[0, 2] += 1
@@ -189,7 +119,7 @@ def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
 def test_cross_attention_ignores_padded_memory(session):
     memory = tf.compat.v1.placeholder(tf.float32, [1, 3, 6])
     outputs = layers.cross_attention(tf.ones([1, 2, 4]), memory, tf.constant([[1.0, 1, 0]]), num_heads=2)
-    initialise(session)
+    graph_variables.initialise(session)
     values = np.random.default_rng(1).normal(size=[1, 3, 6])
     before = session.run(outputs, {memory: values})
     values[0, 2] = 1e3
@@ -198,18 +128,20 @@ def test_cross_attention_ignores_padded_memory(session):
 
 def test_feed_forward(session):
     outputs = layers.feed_forward(tf.constant([[[1.0]], [[-1.0]]]), 2, 0.1, training=False)
-    initialise(session)
-    assign(session, "feed_forward/inner/kernel", [[1.0, -2.0]])
-    assign(session, "feed_forward/outer/kernel", [[1.0], [10.0]])
+    graph_variables.initialise(session)
+    graph_variables.assign(session, "feed_forward/inner/kernel", [[1.0, -2.0]])
+    graph_variables.assign(session, "feed_forward/outer/kernel", [[1.0], [10.0]])
     np.testing.assert_allclose(session.run(outputs), [[[1.0]], [[20.0]]])
 
 
 def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(session):
     inputs = tf.constant([[[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]])
     outputs = layers.depthwise_conv(inputs, 3)
-    initialise(session)
-    assign(session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 1], [100, 1]], [3, 1, 2, 1]))
-    assign(session, "depthwise_conv/bias", [0.5, 0.0])
+    graph_variables.initialise(session)
+    graph_variables.assign(
+        session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 1], [100, 1]], [3, 1, 2, 1])
+    )
+    graph_variables.assign(session, "depthwise_conv/bias", [0.5, 0.0])
     np.testing.assert_allclose(session.run(outputs), [[[210.5, 2], [321.5, 3], [32.5, 2]]])
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr.models import layers
+from estimator_asr.models import layers, normalisation
 from tfrecord_builder import frontend
 
 VGG_CHANNELS = (32, 64, 128)
@@ -71,7 +71,7 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -
         hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
-        hidden = tf.nn.relu(layers.batch_norm(hidden, mask, training, f"batch_norm_{i}"))
+        hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, training, f"batch_norm_{i}"))
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
     return layers.layer_norm(layers.dense(flat, config.encoder_units, "project")), num_frames, mask
 
@@ -138,7 +138,7 @@ def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, training: boo
         )
         gated = values * tf.sigmoid(gates) * mask[:, :, None]
         hidden = layers.depthwise_conv(gated, config.conv_kernel_size)
-        hidden = layers.batch_norm(hidden, mask, training)
+        hidden = normalisation.batch_norm(hidden, mask, training)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
 
 
@@ -167,7 +167,7 @@ def _convolve(inputs, mask, channels, training, name):
     """3 x 3 convolution, masked batch norm, relu; zero at padded positions."""
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-        hidden = layers.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, training)
+        hidden = normalisation.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, training)
     return tf.nn.relu(hidden) * layers.expand_mask(mask, hidden)
 
 

@@ -14,10 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
-BATCH_NORM_EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
-# Batches hold utterances of one length, so their statistics differ: with averages over 100 batches (0.99) a
-# tenth more errors were made (docs/results.md).
-BATCH_NORM_MOMENTUM = 0.998
 MASKED_SCORE = -1e9  # exp() of it is exactly zero in float32
 
 
@@ -67,75 +63,6 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
     centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     return centred * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * scale + shift
-
-
-def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "batch_norm") -> tf.Tensor:
-    """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
-
-    Outside training the moving averages stand for the batch's statistics. They are updated by ops in the
-    collection UPDATE_OPS.
-
-    Args:
-      inputs: float32 [batch, length, ..., units]; between length and units any axes, all of them real.
-      mask: float32 [batch, length].
-      training: whether to use (and average) the batch's own statistics.
-      name: variable scope.
-
-    Returns:
-      float32, shape of inputs.
-    """
-    units = inputs.shape[-1]
-    with tf.compat.v1.variable_scope(name):
-        scale, shift = get_scale("scale", [units]), get_bias("shift", [units])
-        moving_mean = _get_moving_average("moving_mean", units, tf.compat.v1.zeros_initializer())
-        moving_variance = _get_moving_average("moving_variance", units, tf.compat.v1.ones_initializer())
-        num_updates = _get_moving_average("num_updates", None, tf.compat.v1.zeros_initializer())
-    mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
-    if training:
-        batch_mean, batch_variance = masked_moments(inputs, mask)
-        share = 1.0 - _momentum(num_updates)
-        _update(moving_mean, mean, batch_mean, share)
-        _update(moving_variance, variance, batch_variance, share)
-        mean, variance = batch_mean, batch_variance
-    gain = tf.math.rsqrt(variance + BATCH_NORM_EPSILON) * scale
-    return inputs * gain + (shift - mean * gain)
-
-
-def _momentum(num_updates: tf.Variable) -> tf.Tensor:
-    """Low at first, so that the start is soon forgotten (after tf.train.ExponentialMovingAverage)."""
-    count = tf.identity(num_updates)
-    with tf.control_dependencies([count]):
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, num_updates.assign_add(1.0))
-    return tf.minimum(BATCH_NORM_MOMENTUM, (1.0 + count) / (10.0 + count))
-
-
-def _update(average: tf.Variable, old: tf.Tensor, value: tf.Tensor, share: tf.Tensor) -> None:
-    """Depends on the old value as it was read, so that no read of the same step sees the new one."""
-    update = average.assign_add((value - old) * share)
-    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, update)
-
-
-def _get_moving_average(name: str, units: Optional[int], initializer) -> tf.Variable:
-    """Each replica averages its own batches; a checkpoint holds the mean over replicas."""
-    return tf.compat.v1.get_variable(
-        name,
-        [] if units is None else [units],
-        initializer=initializer,
-        trainable=False,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.MEAN,
-    )
-
-
-def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
-    """Returns mean and variance [units] of [batch, length, ..., units] where mask [batch, length] is 1."""
-    mask = expand_mask(mask, inputs)
-    axes = list(range(inputs.shape.rank - 1))
-    inner_size = np.prod(inputs.shape[2:-1], initial=1)
-    count = tf.maximum(tf.reduce_sum(mask) * inner_size, 1.0)
-    mean = tf.reduce_sum(inputs * mask, axis=axes) / count
-    variance = tf.reduce_sum(tf.square((inputs - mean) * mask), axis=axes) / count
-    return mean, variance
 
 
 def expand_mask(mask: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,79 @@
+"""Batch norm against values worked out by hand."""
+
+from __future__ import annotations
+
+import graph_variables
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.models import normalisation
+
+
+@pytest.fixture(autouse=True)
+def session():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        yield session
+
+
+def test_masked_moments_leave_padding_out(session):
+    inputs = tf.constant([[[1.0], [3.0], [100.0]], [[5.0], [-100.0], [7.0]]])
+    mean, variance = session.run(normalisation.masked_moments(inputs, tf.constant([[1.0, 1, 0], [1, 0, 0]])))
+    np.testing.assert_allclose(mean, [3.0])  # of 1, 3, 5
+    np.testing.assert_allclose(variance, [8 / 3], rtol=1e-6)
+
+
+def test_masked_moments_count_the_axes_inside_a_frame(session):
+    inputs = tf.constant([[[[1.0], [3.0]], [[9.0], [9.0]]]])  # [1, 2, 2, 1]
+    mean, variance = session.run(normalisation.masked_moments(inputs, tf.constant([[1.0, 0.0]])))
+    np.testing.assert_allclose([mean, variance], [[2.0], [1.0]])
+
+
+def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
+    inputs = tf.constant([[[0.0], [4.0], [100.0]]])  # mean 2, variance 4
+    outputs = normalisation.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
+    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    graph_variables.initialise(session)
+    values, _ = session.run([outputs, updates])
+    np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
+    averages = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+    np.testing.assert_allclose(averages["batch_norm/moving_mean"], [1.8], rtol=1e-5)  # 0.1 x 0 + 0.9 x 2
+    np.testing.assert_allclose(averages["batch_norm/moving_variance"], [3.7], rtol=1e-5)  # 0.1 x 1 + 0.9 x 4
+
+
+def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
+    normalisation.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), training=True)
+    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    graph_variables.initialise(session)
+    shares = []
+    for count in (0, 1, 40, 10000):
+        graph_variables.assign(session, "batch_norm/num_updates", float(count))
+        graph_variables.assign(session, "batch_norm/moving_mean", [0.0])
+        session.run(updates)
+        values = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+        assert values["batch_norm/num_updates"] == count + 1
+        shares.append(values["batch_norm/moving_mean"][0] / 2.0)
+    np.testing.assert_allclose(shares, [9 / 10, 9 / 11, 9 / 50, 1 / 500], rtol=1e-4)
+
+
+def test_batch_norm_outside_training_uses_the_averages(session):
+    inputs = tf.constant([[[7.0], [3.0]]])
+    outputs = normalisation.batch_norm(inputs, tf.ones([1, 2]), training=False)
+    graph_variables.initialise(session)
+    graph_variables.assign(session, "batch_norm/moving_mean", [3.0])
+    graph_variables.assign(session, "batch_norm/moving_variance", [4.0])
+    np.testing.assert_allclose(session.run(outputs), [[[2.0], [0.0]]], rtol=1e-3)
+    assert not tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+
+
+def test_batch_norm_averages_are_not_trained(session):
+    normalisation.batch_norm(tf.ones([1, 2, 3]), tf.ones([1, 2]), training=True)
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    assert trainable == {"batch_norm/scale", "batch_norm/shift"}
+
+
+def test_batch_norm_of_nothing_but_padding_is_finite(session):
+    outputs = normalisation.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), training=True)
+    graph_variables.initialise(session)
+    assert np.isfinite(session.run(outputs)).all()
