@@ -81,6 +81,23 @@ def test_ngrams_are_numbered_by_window_and_content():
     assert rows[:2].tolist() == [[int(number, 5) for number in numbers] for numbers in (first, second)]
 
 
+@pytest.mark.parametrize("rate, is_changed", [(0.0, False), (0.9, True)])
+def test_ngrams_are_left_out_in_training_alone(rate, is_changed):
+    config = make_config(ngram_dropout=rate, language_dropout=0.0)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        logits = []
+        for training in (False, False, True):
+            with tf.compat.v1.variable_scope("", reuse=tf.compat.v1.AUTO_REUSE):
+                logits.append(build(config, [[1, 2, 3]], [3], training).logits)
+        session.run(tf.compat.v1.global_variables_initializer())
+        (table,) = (v for v in tf.compat.v1.global_variables() if v.op.name.endswith("/ngrams"))
+        session.run(table.assign(tf.random.normal(table.shape)))
+        served, again, trained = session.run(logits)
+    np.testing.assert_allclose(served, again, atol=1e-5)
+    assert (np.abs(trained - served).max() > 0.1) == is_changed
+
+
 def test_ngram_rows_stay_inside_the_table():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rows = language.hash_ngrams(tf.constant([[1999, 1998, 1997]]), tf.ones([1, 3]), 2000, 97)

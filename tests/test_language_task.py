@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import small_records
 import tensorflow as tf
 
+from estimator_asr import config, experiment, model_directory
 from estimator_asr.training import language_task
 
 
@@ -24,3 +26,23 @@ def test_characters_are_cut_or_padded_to_the_tokens():
 def test_an_utterance_without_one_character_a_token_does_not_count():
     _, is_paired = pair([2, 2], 2, [[7, 8], [9, 0]], [2, 1])
     np.testing.assert_array_equal(is_paired, [[1], [0]])
+
+
+def test_the_error_rate_counts_only_what_has_one_character_a_token(tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    settings = experiment.ExperimentConfig.for_data(
+        info,
+        language=config.LanguageConfig(language_layers=1, language_units=16, ngram_rows=0),
+        train=config.TrainConfig(model="language"),
+    )
+    model = model_directory.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features = {"token_ids": tf.constant([[1, 2], [1, 2]]), "num_tokens": tf.constant([2, 2])}
+        impossible = [model.characters.size] * 2  # no character: each is an error
+        labels = {
+            "character_ids": tf.constant([impossible, [0, 0]]),
+            "num_characters": tf.constant([2, 0]),
+        }
+        forward = language_task.forward(model, features, labels, training=False)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run(forward.ratios["character-error-rate"]) == (2, 2)
