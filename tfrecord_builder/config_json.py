@@ -91,9 +91,12 @@ def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
     if unknown:
         expected = ", ".join(fields)
         raise errors.UserError(f"{where}: unknown key {', '.join(unknown)}, expected only {expected}")
-    missing = sorted(set(fields) - set(values))
-    missing = [name for name in missing if fields[name].default is dataclasses.MISSING]
+    missing = [name for name in sorted(set(fields) - set(values)) if not _has_default(fields[name])]
     if missing:
         raise errors.UserError(f"{where}: key {', '.join(missing)} is missing; was another version used?")
     hints = typing.get_type_hints(config_class)
     return config_class(**{name: _from_json(hints[name], values[name], f"{where}.{name}") for name in values})
+
+
+def _has_default(field: dataclasses.Field) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

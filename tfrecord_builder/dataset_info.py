@@ -17,6 +17,8 @@ TOKENS_FILE = "tokens.txt"
 CHARACTERS_FILE = "characters.txt"
 READINGS_FILE = "readings.tsv"
 REJECTED_FILE = "rejected.tsv"
+BPE_FILE = "bpe.model"
+REPORT_FILE = "report.html"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,13 @@ class ShardInfo:
 
 @dataclasses.dataclass(frozen=True)
 class SplitInfo:
-    """One split. frame_lengths and token_lengths map a length to the number of utterances that have it."""
+    """One split.
+
+    Attributes:
+      frame_lengths, token_lengths: length to the number of utterances that have it.
+      num_sentences: different transcripts (where there are none, pronunciations).
+      shared_sentences: name of another split to how many of these sentences stand in that split too.
+    """
 
     num_utterances: int
     num_speakers: int
@@ -43,6 +51,8 @@ class SplitInfo:
     frame_lengths: dict[int, int]
     token_lengths: dict[int, int]
     shards: tuple[ShardInfo, ...]
+    num_sentences: int = 0
+    shared_sentences: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def hours(self) -> float:
@@ -56,11 +66,13 @@ class DatasetInfo:
     Attributes:
       frontend: how the features were made; None for text alone.
       fbank_dtype: how they are stored, "float16" or "float32".
-      unit: what a token is, "syllable" or "character".
+      unit: what a token is, one of vocabulary.UNITS.
       tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
       feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
       splits: name to SplitInfo.
       num_rejected: utterances left out, all splits together.
+      config_sha256: hex digest of all that the records depend on beside the corpus and the vocabularies.
+      bpe_sha256: hex digest of the sentencepiece model; empty for another unit.
     """
 
     frontend: Optional[frontend.FrontendConfig]
@@ -73,6 +85,8 @@ class DatasetInfo:
     feature_stddev: tuple[float, ...]
     splits: dict[str, SplitInfo]
     num_rejected: int
+    config_sha256: str = ""
+    bpe_sha256: str = ""
 
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""

@@ -28,6 +28,9 @@ class Utterance:
       text: transcript as the corpus writes it.
       pinyin: pronunciation, tokens parted by blanks; empty where the corpus gives none.
       split: "train", "dev" or "test".
+      start_seconds: where the utterance begins in the recording.
+      seconds: how long it is; None to the end of the recording.
+      channel: the channel to take, from 0; None for the mean of all.
     """
 
     utterance_id: str
@@ -36,6 +39,9 @@ class Utterance:
     text: str
     pinyin: str
     split: str
+    start_seconds: float = 0.0
+    seconds: float | None = None
+    channel: int | None = None
 
 
 def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> list[str]:

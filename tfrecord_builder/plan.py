@@ -30,10 +30,15 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """An utterance and its labels."""
+    """An utterance and its labels.
+
+    Attributes:
+      stamp: bytes and time of the recording when it was listed; None for text and where it is missing.
+    """
 
     utterance: manifest.Utterance
     labels: labels.Labels
+    stamp: tuple[int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
