@@ -7,7 +7,7 @@ import time
 
 import small_corpora
 
-from tfrecord_builder import builder, dataset_info, frontend, shard, writer
+from tfrecord_builder import build_config, builder, dataset_info, frontend, shard, writer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -49,7 +49,7 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
     assert "train: 60 utterances, 0.01 hours, 2 speakers, 168 tokens (0 unknown), 168 char" in again.stdout
     assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
 
-    config = builder.BuildConfig(
+    config = build_config.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=str(straight), num_shards=12, num_workers=1
     )
     monkeypatch.setattr(writer, "_run_workers", _work_here)

@@ -1,0 +1,8 @@
+"""stand-in"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    pass
