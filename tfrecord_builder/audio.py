@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Optional
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soundfile
@@ -27,7 +27,8 @@ _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
 _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC whose header, written into a pipe, has none
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: its header counts may include the encoder's own padding
-_BLOCK_SAMPLES = 4096  # one FLAC frame, so that the log still says which frame was the one that failed
+_BLOCK_SAMPLES = 1 << 20  # most recordings are one block
+_FLAC_FRAME_SAMPLES = 4096
 # A segment may reach past the end so far: Kaldi, featbin/extract-segments.cc, --max-overshoot.
 _OVERSHOOT_SECONDS = 0.5
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders write; beyond, a header is damaged
@@ -118,13 +119,10 @@ def _decode(
 ) -> tuple[np.ndarray, int]:
     """Gives float32 [num_samples, num_channels] and the rate in Hz of a recording, or of a part of it."""
     try:  # by descriptor: soundfile takes the headers of a file named *.raw and names in UTF-8 for granted
-        with files.open_binary(path) as file, _Stream(file.fileno(), closefd=False) as stream:
-            rate = stream.samplerate
-            limit = max_seconds * rate
-            if not start_seconds and seconds is None:
-                samples, problem = _read_blocks(stream, limit)
-            else:
-                samples, problem = _read_part(stream, start_seconds, seconds, limit)
+        with files.open_binary(path) as file:
+            is_whole = not start_seconds and seconds is None
+            part = None if is_whole else (start_seconds, seconds)
+            samples, rate, problem = _read_stream(file, max_seconds, part)
     except OSError as error:
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
     except soundfile.LibsndfileError as error:
@@ -133,13 +131,36 @@ def _decode(
     if rate not in _SAMPLE_RATES_HZ:
         wanted = f"{_SAMPLE_RATES_HZ[0]} to {_SAMPLE_RATES_HZ[-1]}"
         raise AudioError(f"{path}: sample rate is {rate} Hz, expected {wanted}; copy the file again")
-    if len(samples) > limit:
+    if len(samples) > max_seconds * rate:
         raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
     if problem:
         raise AudioError(
             f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED
         )
     return samples, rate
+
+
+def _read_stream(
+    file: BinaryIO, max_seconds: float, part: Optional[tuple[float, Optional[float]]]
+) -> tuple[np.ndarray, int, str]:
+    """Reads an open file, of which part is (start_seconds, seconds) or None for all.
+
+    Returns:
+      float32 [num_samples, num_channels], the rate in Hz, and how the file falls short of what its header
+        says or of the part, or nothing.
+    """
+    with _Stream(file.fileno(), closefd=False) as stream:
+        rate, limit = stream.samplerate, max_seconds * stream.samplerate
+        try:
+            found = _read_part(stream, *part, limit) if part else _read_blocks(stream, limit, _BLOCK_SAMPLES)
+            return found[0], rate, found[1]
+        except soundfile.LibsndfileError:
+            if part or stream.format != "FLAC":
+                raise
+    file.seek(0)
+    with _Stream(file.fileno(), closefd=False) as stream:
+        samples, problem = _read_flac_frames(stream, limit)
+    return samples, rate, problem
 
 
 def _read_part(
@@ -155,7 +176,7 @@ def _read_part(
     wanted = left if seconds is None else round(seconds * stream.samplerate)
     if left <= 0 or wanted - left > _OVERSHOOT_SECONDS * stream.samplerate:
         length = stream.frames / stream.samplerate
-        return np.empty([0, stream.channels], np.float32), (
+        return _nothing(stream), (
             f"it has {length:.2f} s, expected the part that begins at {start_seconds:.2f} s"
             + ("" if seconds is None else f" and lasts {seconds:.2f} s")
         )
@@ -165,27 +186,39 @@ def _read_part(
     return samples, "" if len(samples) == wanted else f"it has {len(samples)} samples, expected {wanted}"
 
 
-def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
+def _read_blocks(
+    stream: soundfile.SoundFile, max_samples: float, block_samples: int
+) -> tuple[np.ndarray, str]:
     """Reads to the end, or past max_samples; what the header says of the length sizes no memory.
 
     Returns:
       float32 [num_samples, num_channels], and how they fall short of the file's own header, or nothing.
     """
-    blocks, num_samples = [np.empty([0, stream.channels], np.float32)], 0
+    blocks, num_samples = [], 0
+    while num_samples <= max_samples:
+        # No more than there is: libsndfile reports an Ogg that is read beyond its end as cut.
+        wanted = min(block_samples, stream.frames - num_samples)
+        block = stream.read(wanted, dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        blocks.append(block)
+        num_samples += len(block)
+    samples = blocks[0] if len(blocks) == 1 else np.concatenate([_nothing(stream), *blocks])
+    return samples, _truncation(stream, num_samples)
+
+
+def _read_flac_frames(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
+    """Reads a FLAC that cannot be read in large blocks, so that the log ends at the frame that fails."""
     try:
-        while num_samples <= max_samples:
-            # No more than there is: libsndfile reports an Ogg that is read beyond its end as cut.
-            wanted = min(_BLOCK_SAMPLES, stream.frames - num_samples)
-            block = stream.read(wanted, dtype="float32", always_2d=True)
-            if not len(block):
-                break
-            blocks.append(block)
-            num_samples += len(block)
+        return _read_blocks(stream, max_samples, _FLAC_FRAME_SAMPLES)
     except soundfile.LibsndfileError:
         if "STREAM_DECODER_END_OF_STREAM" not in stream.extra_info:  # else libFLAC met the end within a frame
             raise
-        return blocks[0], "the FLAC stream has no end"
-    return np.concatenate(blocks), _truncation(stream, num_samples)
+        return _nothing(stream), "the FLAC stream has no end"
+
+
+def _nothing(stream: soundfile.SoundFile) -> np.ndarray:
+    return np.empty([0, stream.channels], np.float32)
 
 
 def _truncation(stream: soundfile.SoundFile, num_samples: int) -> str:
