@@ -12,7 +12,7 @@ def test_the_openly_licensed_corpora_are_there():
         "librispeech",
         "magicdata",
         "primewords",
-        "stcmds",
+        "st_cmds",
         "thchs30",
     ]
     assert sorted(set(archives.CORPORA) - set(OFFERED)) == ["aidatatang_200zh", "common_voice"]
@@ -29,7 +29,7 @@ def test_every_archive_has_a_size_and_a_sum_of_its_own():
 def test_parts_are_names_without_ending():
     parts = [archive.part for archive in archives.CORPORA["librispeech"].archives]
     assert parts[:2] == ["dev-clean", "dev-other"] and len(parts) == 7
-    assert archives.CORPORA["stcmds"].archives[0].part == "ST-CMDS-20170001_1-OS"
+    assert archives.CORPORA["st_cmds"].archives[0].part == "ST-CMDS-20170001_1-OS"
 
 
 def test_every_offered_corpus_has_a_page_and_a_folder():

@@ -62,6 +62,10 @@ def test_an_archive_at_the_top_is_unpacked_there(run):
     assert tree(run(pack(("S1.tar.gz", pack(("./S1/a.wav", b"a"), folder(".")))))) == ["S1/a.wav"]
 
 
+def test_what_macos_adds_is_no_archive(run):
+    assert tree(run(pack(("wav/._S0002.tar.gz", b"Mac OS X")))) == ["wav/._S0002.tar.gz"]
+
+
 def test_a_name_twice_is_the_later_one(run):
     assert (run(pack(("a", b"1"), ("a", b"22"))) / "a").read_bytes() == b"22"
 

@@ -122,7 +122,7 @@ CORPORA = {
         "primewords_md_2018_set1",
         (Archive("primewords_md_2018_set1.tar.gz", 9057625192, "c7b9000fd2828256dca4deae107ff96e"),),
     ),
-    "stcmds": Corpus(
+    "st_cmds": Corpus(
         "Free ST Chinese Mandarin Corpus",
         38,
         _NOT_COMMERCIAL,

@@ -48,11 +48,15 @@ def unpack(archive: str, directory: str, limits: Limits = LIMITS) -> None:
     tree = _Tree(os.path.realpath(directory), limits)
     with _progress_bar(archive, [archive]) as bar:
         _unpack_one(archive, tree, "", bar)
-    inside = list(files.find_files(directory, (".tar.gz",)))
+    inside = [path for path in files.find_files(directory, (".tar.gz",)) if not _is_hidden(path)]
     with _progress_bar("archives inside", inside) as bar:
         for path in inside:
             _unpack_one(path, tree, os.path.relpath(os.path.dirname(path), directory), bar)
             os.remove(path)
+
+
+def _is_hidden(path: str) -> bool:
+    return os.path.basename(path).startswith(".")  # as macOS's ._S0002.tar.gz, which is no archive
 
 
 def _progress_bar(name: str, paths: list[str]) -> tqdm.tqdm:
