@@ -66,8 +66,7 @@ def build(
 def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, spool.Spool]]:
     """Holds the output directory against others, and gives a place for scratch files and an empty spool."""
     with output_directory.reserve(config.output_dir, config.overwrite) as workspace:
-        spooled = spool.Spool(os.path.join(workspace, "spool.sqlite"))
-        with contextlib.closing(spooled):
+        with spool.open_new(os.path.join(workspace, "spool.sqlite")) as spooled:
             yield workspace, spooled
 
 

@@ -6,7 +6,9 @@ and the items in the order in which they are dealt into shards.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import sqlite3
@@ -141,6 +143,20 @@ class Spool:
 
     def _count(self, query: str, *values) -> int:
         return self._database.execute(query, values).fetchone()[0]
+
+
+@contextlib.contextmanager
+def open_new(path: str) -> Iterator[Spool]:
+    """Makes a spool and closes it at the end.
+
+    Raises:
+      OSError: the disk has no room for it.
+    """
+    try:
+        with contextlib.closing(Spool(path)) as spooled:
+            yield spooled
+    except sqlite3.OperationalError as error:
+        raise OSError(errno.ENOSPC, str(error), path) from error
 
 
 def _printable(path: str) -> str:
