@@ -61,5 +61,4 @@ def _part(tokens: list[str]) -> tuple[str, str]:
 
 
 def _is_pair(word: str, syllable: str) -> bool:
-    is_one_syllable = text.is_hanzi(word) or (text.is_hanzi(word[:1]) and word[1:] == "儿")
-    return is_one_syllable and _SYLLABLE.fullmatch(syllable) is not None
+    return text.is_hanzi(word) and word[1:] in ("", "儿") and _SYLLABLE.fullmatch(syllable) is not None

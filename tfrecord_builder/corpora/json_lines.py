@@ -31,10 +31,14 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
     """Gives a text field; the default where it is missing or null, if there is a default.
 
+    A whole number counts as its digits: some writers number their speakers.
+
     Raises:
       UserError: the field is missing, is no text, or is text that neither a file nor a path can hold.
     """
     value = default if fields.get(name) is None else fields[name]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ascii(value)
     if not isinstance(value, str) or not _is_usable(value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; mend the line.")
     return value

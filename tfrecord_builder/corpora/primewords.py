@@ -41,10 +41,9 @@ def _read_transcripts(path: str) -> dict[str, tuple[str, str]]:
     transcripts: dict[str, tuple[str, str]] = {}
     for number, entry in enumerate(_read_entries(path), 1):
         where = f"{path}: entry {number}"
-        file, speaker, text = (
-            json_lines.get_text(where, entry, name) for name in ("file", "user_id", "text")
-        )
-        transcripts.setdefault(layout.recording_id(file), (speaker, text))
+        speaker, text = (json_lines.get_text(where, entry, name, "") for name in ("user_id", "text"))
+        name = layout.recording_id(json_lines.get_text(where, entry, "file"))
+        transcripts.setdefault(name, (speaker, text))
     return transcripts
 
 

@@ -86,8 +86,8 @@ def _find_columns(path: str, header: list[str]) -> dict[str, int]:
     for name, places in found.items():
         if len(places) > 1:
             raise errors.UserError(
-                f"{path}: {' and '.join(header[i] for i in places)} are both a column for {name}, expected one "
-                "of them; rename the other."
+                f"{path}: {' and '.join(header[i] for i in places)} are both a column for {name}, expected "
+                "one of them; rename the other."
             )
     if not found["audio"] or not (found["text"] or found["pinyin"]):
         raise errors.UserError(
