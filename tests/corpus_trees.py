@@ -1,4 +1,4 @@
-"""Published corpora and formats in their true layouts, a few tones of a tenth of a second each."""
+"""Published corpora and formats in their true layouts, a few tones of a second each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 
+import numpy as np
 import small_corpora
 
 
@@ -14,7 +15,7 @@ def tree(directory, texts: dict[str, str], recordings: tuple[str, ...]) -> str:
     for path, content in texts.items():
         small_corpora.write_text(os.path.join(directory, path), content)
     for path in recordings:
-        small_corpora.write_audio(os.path.join(directory, path), small_corpora.tone(0.1))
+        small_corpora.write_audio(os.path.join(directory, path), small_corpora.tone(1.0))
     return str(directory)
 
 
@@ -49,9 +50,9 @@ def make_st_cmds_corpus(directory) -> str:
 def make_primewords_corpus(directory) -> str:
     """Writes three entries (one twice, one without a recording) and two recordings (one without an entry)."""
     entries = [
-        {"id": "1", "user_id": "7", "file": "00a1ca32.wav", "length": "0.1", "text": "你好 谢谢"},
-        {"id": "2", "user_id": "8", "file": "00a1ca32.wav", "length": "0.1", "text": "另一句"},
-        {"id": "3", "user_id": "9", "file": "0eb1f442.wav", "length": "0.1", "text": "没有录音"},
+        {"id": "1", "user_id": "7", "file": "00a1ca32.wav", "length": "1.0", "text": "你好 谢谢"},
+        {"id": "2", "user_id": "8", "file": "00a1ca32.wav", "length": "1.0", "text": "另一句"},
+        {"id": "3", "user_id": "9", "file": "0eb1f442.wav", "length": "1.0", "text": "没有录音"},
     ]
     recordings = ("audio_files/0/00/00a1ca32.wav", "audio_files/5/57/5732d955.wav")
     return tree(directory, {"set1_transcript.json": json.dumps(entries)}, recordings)
@@ -101,7 +102,7 @@ def make_common_voice_corpus(directory) -> str:
     directory = tree(directory, texts, ())
     for number in ("18524189", "18531538", "33655758"):
         path = os.path.join(directory, "clips", f"common_voice_zh-CN_{number}.mp3")
-        small_corpora.write_audio(path, small_corpora.tone(0.1), format="WAV")
+        small_corpora.write_audio(path, small_corpora.tone(1.0), format="WAV")
     return directory
 
 
@@ -125,28 +126,30 @@ def make_librispeech_corpus(directory) -> str:
 
 
 def make_kaldi_corpus(directory) -> str:
-    """Writes data directories train, with segments of one recording, and dev, with whole recordings."""
+    """Writes data directories train, with segments of a recording of two channels, and dev, with whole recordings."""
     wav_dir = os.path.join(directory, "wav")
     texts = {
         "train/wav.scp": f"sw1 {wav_dir}/sw1.wav\n",
-        "train/segments": "s1-1 sw1 0.00 0.04\ns1-2 sw1 0.04 -1\ns2-1 sw1 0.02 0.05 1\n",
+        "train/segments": "s1-1 sw1 0.00 0.50\ns1-2 sw1 0.50 -1\ns2-1 sw1 0.25 0.75 1\n",
         "train/text": "s1-1 HI UM YEAH\ns1-2 你好\ns2-1 谢谢\n",
         "train/utt2spk": "s1-1 s1\ns1-2 s1\ns2-1 s2\n",
         "dev/wav.scp": f"d1 {wav_dir}/d1.wav\nd2 ../wav/d2.wav\n",
         "dev/text": "d1 好\nd3 没有 录音\n",
         "dev/utt2spk": "d1 s3\nd2 s3\nd3 s4\n",
     }
-    return tree(directory, texts, ("wav/sw1.wav", "wav/d1.wav", "wav/d2.wav"))
+    left, right = small_corpora.tone(1.0), small_corpora.tone(1.0, 300.0)
+    small_corpora.write_audio(os.path.join(wav_dir, "sw1.wav"), np.stack([left, right], axis=1))
+    return tree(directory, texts, ("wav/d1.wav", "wav/d2.wav"))
 
 
 def make_nemo_corpus(directory) -> str:
     """Writes train_manifest.json with a whole recording and a segment, and dev.jsonl with one more."""
     train = [
-        {"audio_filepath": "wav/a.wav", "duration": 0.1, "text": "今天天气很好"},
-        {"audio_filepath": "wav/b.wav", "duration": 0.05, "offset": 0.02, "text": "你好", "speaker": "s1"},
+        {"audio_filepath": "wav/a.wav", "duration": 1.0, "text": "今天天气很好"},
+        {"audio_filepath": "wav/b.wav", "duration": 0.5, "offset": 0.25, "text": "你好", "speaker": "s1"},
     ]
     dev = [
-        {"audio_filepath": "wav/c.wav", "duration": 0.1, "text": "谢谢", "pinyin": "xie4 xie5", "speaker": 2}
+        {"audio_filepath": "wav/c.wav", "duration": 1.0, "text": "谢谢", "pinyin": "xie4 xie5", "speaker": 2}
     ]
     texts = {"train_manifest.json": to_lines(train), "dev.jsonl": to_lines(dev)}
     return tree(directory, texts, ("wav/a.wav", "wav/b.wav", "wav/c.wav"))
@@ -155,16 +158,16 @@ def make_nemo_corpus(directory) -> str:
 def make_cut(**changes) -> dict:
     """Gives a MonoCut of a.wav as Lhotse writes it."""
     sources = [{"type": "file", "channels": [0], "source": "wav/a.wav"}]
-    recording = {"id": "a", "sources": sources, "sampling_rate": 16000, "num_samples": 1600, "duration": 0.1}
+    recording = {"id": "a", "sources": sources, "sampling_rate": 16000, "num_samples": 16000, "duration": 1.0}
     supervision = {
         "id": "a",
         "recording_id": "a",
         "start": 0.0,
-        "duration": 0.05,
+        "duration": 0.5,
         "text": "你好",
         "speaker": "s1",
     }
-    cut = {"id": "a-0", "start": 0.02, "duration": 0.05, "channel": 0, "supervisions": [supervision]}
+    cut = {"id": "a-0", "start": 0.25, "duration": 0.5, "channel": 0, "supervisions": [supervision]}
     return {**cut, "recording": recording, "custom": {"dataloading_info": {}}, "type": "MonoCut", **changes}
 
 

@@ -23,7 +23,7 @@ def test_cuts(tmp_path):
         ("a-0", "s1", "train", "你好"),
         ("b-0", "", "dev", ""),
     ]
-    assert (found[0].start_seconds, found[0].seconds, found[0].channel) == (0.02, 0.05, 0)
+    assert (found[0].start_seconds, found[0].seconds, found[0].channel) == (0.25, 0.5, 0)
     assert found[0].audio == str(tmp_path / "wav" / "a.wav")
 
 

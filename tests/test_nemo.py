@@ -17,7 +17,7 @@ def test_manifests(tmp_path):
         ("train_manifest-1-a", "", "train", "今天天气很好", ""),
         ("train_manifest-2-b", "s1", "train", "你好", ""),
     ]
-    assert [(u.start_seconds, u.seconds) for u in found] == [(0.0, None), (0.0, None), (0.02, 0.05)]
+    assert [(u.start_seconds, u.seconds) for u in found] == [(0.0, None), (0.0, None), (0.25, 0.5)]
     assert found[1].audio == str(tmp_path / "wav" / "a.wav")
 
 
