@@ -22,7 +22,7 @@ from tfrecord_builder import manifest, text
 from tfrecord_builder.corpora import layout
 
 _SPLITS = ("train", "test")
-_REMEDY = "pass the directory data_aishell3, which holds train and test"
+_REMEDY = "pass the directory into which data_aishell3.tgz was unpacked"
 _SYLLABLE = re.compile("[a-z]+[1-5]")
 _SPEAKER = slice(0, len("SSB0005"))  # of an utterance id
 
