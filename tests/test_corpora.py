@@ -2,6 +2,7 @@ import errno
 import os
 import shutil
 
+import corpus_trees
 import pytest
 import small_corpora
 
@@ -180,3 +181,34 @@ def test_aishell1_incomplete(tmp_path):
 def test_missing_directory(tmp_path):
     with pytest.raises(errors.UserError, match="--corpus_dir: there is no directory .*/nowhere"):
         _list("manifest", tmp_path / "nowhere")
+
+
+def test_thchs30_drops_what_nobody_speaks(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(
+        tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"
+    )
+    assert _list("thchs30", tmp_path)[0].text == "判处 六年"
+
+
+def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "wav" / "S0724.tar.gz", "")
+    assert len(_list("aishell1", tmp_path)) == 4
+    small_corpora.write_text(tmp_path / "wav" / "S0003.tar.gz", "")
+    with pytest.raises(
+        errors.UserError, match=r"wav: 1 of 2 archives are not unpacked \(S0003.tar.gz is one\)"
+    ):
+        _list("aishell1", tmp_path)
+
+
+@pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
+def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
+    make = f"make_{corpus}_corpus"
+    module = corpus_trees if hasattr(corpus_trees, make) else small_corpora
+    found = _list(corpus, getattr(module, make)(tmp_path))
+    assert len({u.utterance_id for u in found}) == len(found) > 0
+    assert {u.split for u in found} <= {"train", "dev", "test"}
+    recordings = [u for u in found if os.path.isfile(u.audio)]
+    assert any(u.text and u.speaker for u in recordings)
+    assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording

@@ -7,13 +7,38 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import aishell1, thchs30
+from tfrecord_builder.corpora import (
+    aidatatang_200zh,
+    aishell1,
+    aishell3,
+    common_voice,
+    kaldi,
+    lhotse,
+    librispeech,
+    magicdata,
+    nemo,
+    primewords,
+    st_cmds,
+    table,
+    thchs30,
+)
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
 
 CORPORA = {
+    "aidatatang_200zh": aidatatang_200zh.list_utterances,
     "aishell1": aishell1.list_utterances,
+    "aishell3": aishell3.list_utterances,
+    "common_voice": common_voice.list_utterances,
+    "kaldi": kaldi.list_utterances,
+    "lhotse": lhotse.list_utterances,
+    "librispeech": librispeech.list_utterances,
+    "magicdata": magicdata.list_utterances,
     "manifest": manifest_corpus.list_utterances,
+    "nemo": nemo.list_utterances,
+    "primewords": primewords.list_utterances,
+    "st_cmds": st_cmds.list_utterances,
+    "table": table.list_utterances,
     "text": text_corpus.list_utterances,
     "thchs30": thchs30.list_utterances,
 }
