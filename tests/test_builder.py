@@ -413,7 +413,7 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
         (dict(output_dir=""), "--output_dir: it is missing"),
         (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
         (dict(corpus="text", unit="character"), "--corpus=text, --unit=character"),
-        (dict(corpus="librispeech"), "aishell1, manifest, text, thchs30"),
+        (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
         (dict(num_shards=0), "--num_shards=0"),
         (dict(num_workers=0), "--num_workers=0"),
         (dict(max_rejected=1.5), "--max_rejected=1.5"),

@@ -1,6 +1,9 @@
 import errno
 import os
+import pathlib
+import re
 import shutil
+import textwrap
 
 import corpus_trees
 import pytest
@@ -212,3 +215,18 @@ def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
     recordings = [u for u in found if os.path.isfile(u.audio)]
     assert any(u.text and u.speaker for u in recordings)
     assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording
+
+
+def test_the_reader_that_build_md_shows(tmp_path):
+    page = (pathlib.Path(__file__).parent.parent / "BUILD.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(re.search(r"( *\"\"\"VCTK.*?)\n *```", page, re.DOTALL).group(1))
+    reader = {}
+    exec(code, reader)
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p225" / "p225_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
+    (found,) = reader["list_utterances"](str(tmp_path))
+    assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
+    with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
+        list(reader["list_utterances"](str(tmp_path / "txt")))

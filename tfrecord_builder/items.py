@@ -50,5 +50,5 @@ def stamp(audio: str | None) -> tuple[int, int] | None:
     """Gives bytes and time of a recording; None where there is none."""
     try:
         return audio and files.size_and_time(audio)
-    except OSError:
+    except (OSError, ValueError):  # the latter for a name that no file can have
         return None
