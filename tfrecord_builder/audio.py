@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from typing import Optional
 
 import numpy as np
 import soundfile
@@ -38,23 +39,38 @@ class AudioError(errors.UserError):
         self.reason = reason
 
 
-def read_audio(path: str, sample_rate: int, max_seconds: float = math.inf) -> np.ndarray:
+def read_audio(
+    path: str,
+    sample_rate: int,
+    max_seconds: float = math.inf,
+    start_seconds: float = 0.0,
+    seconds: Optional[float] = None,
+    channel: Optional[int] = None,
+) -> np.ndarray:
     """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels.
 
     Args:
       path: the file; its name decides nothing.
       sample_rate: samples a second to give; audio of another rate is resampled.
       max_seconds: longest recording to accept; of a longer one no more than that is read.
+      start_seconds: where to begin.
+      seconds: how much to read, less where the recording ends before; None to its end.
+      channel: the channel to take, from 0; None for the mean of all.
 
     Returns:
-      float32 [num_samples] in [-1, 1] (resampling and float files may go beyond), the mean of the channels.
+      float32 [num_samples] in [-1, 1] (resampling and float files may go beyond).
         There is at least one sample.
 
     Raises:
       AudioError: the file is missing, empty, truncated, too long or no audio, or holds no samples.
     """
     _check_file(path)
-    samples, file_rate = _decode(path, max_seconds)
+    if start_seconds or seconds is not None:
+        samples, file_rate = _decode_part(path, start_seconds, seconds)
+    else:
+        samples, file_rate = _decode(path, max_seconds)
+    if channel is not None:
+        samples = samples[:, channel : channel + 1]
     waveform = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1)
     if file_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, file_rate, sample_rate)
@@ -85,6 +101,18 @@ def _check_file(path: str) -> None:
         raise AudioError(f"{path}: there is no such file", MISSING)
     if not os.path.getsize(path):
         raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
+
+
+def _decode_part(path: str, start_seconds: float, seconds: Optional[float]) -> tuple[np.ndarray, int]:
+    """Gives float32 [num_samples, num_channels] and the rate in Hz of a part of a recording."""
+    try:
+        with open(path, "rb") as file, soundfile.SoundFile(file.fileno(), closefd=False) as stream:
+            stream.seek(round(start_seconds * stream.samplerate))
+            num_samples = -1 if seconds is None else round(seconds * stream.samplerate)
+            return stream.read(num_samples, dtype="float32", always_2d=True), stream.samplerate
+    except soundfile.LibsndfileError as error:
+        reason = error.error_string.removeprefix("Error : ").rstrip(".")
+        raise AudioError(f"{path}: is no WAV, FLAC, Ogg or MP3 that can be read ({reason})") from error
 
 
 def _decode(path: str, max_seconds: float) -> tuple[np.ndarray, int]:
