@@ -14,6 +14,7 @@ import tensorflow as tf
 from benchmarks import builder_input
 from tfrecord_builder import frontend
 
+_CONFIG = frontend.FrontendConfig()
 _FFT_LENGTH = 512  # of the 400 samples of a frame
 _MAX_FRAMES = 3000
 
@@ -51,7 +52,7 @@ def decode_transform_write(recordings: Sequence[builder_input.Recording], direct
     with open(path, "wb") as file:
         for recording in recordings:
             samples, _ = soundfile.read(recording.path, dtype="float32")
-            num_frames = frontend.num_frames(len(samples), frontend.FrontendConfig())
+            num_frames = frontend.num_frames(len(samples), _CONFIG)
             transform(num_frames)
             file.write(zeros[: num_frames * 80 * 2])
     return path

