@@ -114,44 +114,43 @@ def time_loops(
 def time_workers(
     recordings: Sequence[builder_input.Recording], config: BenchmarkConfig, cores: Sequence[int]
 ) -> list[Bar]:
-    """Times one worker on one core against two on two, watches their memory, and prints both."""
-    mean_seconds = statistics.mean(recording.seconds for recording in recordings)
+    """Times one worker on one core against two on two, watches their memory, and prints both.
 
-    def build(num_workers: int, hours: float) -> tuple[float, int]:
-        """Gives seconds and the largest worker's peak in bytes."""
-        os.sched_setaffinity(0, cores[:num_workers])
-        num_utterances = max(num_workers, round(hours * 3600 / mean_seconds))
-        with tempfile.TemporaryDirectory() as directory:
-            start = time.perf_counter()
-            peak = builder_ours.build_with_workers(recordings, num_utterances, directory, num_workers)
-            return time.perf_counter() - start, peak
-
-    whole, working, peaks = [], [], []
+    The start of the processes is what a build of one utterance a worker takes.
+    """
+    runs = {"one": [], "one, start": [], "two": [], "two, start": []}
     for _ in range(config.rounds):
-        (one, peak), (two, _) = build(1, config.worker_hours), build(2, config.worker_hours)
-        start_one, start_two = build(1, 0)[0], build(2, 0)[0]
-        whole.append(one / two)
-        working.append((one - start_one) / (two - start_two))
-        peaks.append(peak)
-        print(
-            f"{config.worker_hours:g} h: one worker {one:.2f} s, of which {start_one:.2f} s to start; "
-            f"two {two:.2f} s, of which {start_two:.2f} s"
-        )
-    short, (_, long) = max(peaks), build(1, config.memory_hours)
-    print(
-        f"peak of a worker: {short / _MIB:.0f} MiB for {config.worker_hours:g} h, "
-        f"{long / _MIB:.0f} MiB for {config.memory_hours:g} h"
+        for name, used in (("one", cores[:1]), ("two", cores)):
+            runs[name].append(_time_build(recordings, config.worker_hours, used))
+            runs[f"{name}, start"].append(_time_build(recordings, 0, used))
+    one, start_one, two, start_two = (statistics.median(taken for taken, _ in runs[name]) for name in runs)
+    short, (_, long) = (
+        max(peak for _, peak in runs["one"]),
+        _time_build(recordings, config.memory_hours, cores[:1]),
     )
-    print(f"two workers against one, start included: {statistics.median(whole):.2f} times as fast")
+    hours, more_hours = f"{config.worker_hours:g} h", f"{config.memory_hours:g} h"
+    print(f"{hours}: one worker {one:.2f} s, {start_one:.2f} s of it to start and end; ", end="")
+    print(f"two {two:.2f} s, {start_two:.2f} s of it; with these {one / two:.2f} times as fast")
+    print(f"peak of a worker: {short / _MIB:.0f} MiB for {hours}, {long / _MIB:.0f} MiB for {more_hours}")
+    faster = (one - start_one) / (two - start_two)
     return [
-        Bar("two workers against one, start left out", statistics.median(working), minimum=1.8),
+        Bar("two workers against one, times as fast without their start", faster, minimum=1.8),
         Bar("peak memory of a worker in MiB", max(short, long) / _MIB, maximum=600),
-        Bar(
-            f"memory for {config.memory_hours:g} h against {config.worker_hours:g} h",
-            long / short,
-            maximum=1.05,
-        ),
+        Bar(f"memory for {more_hours} against {hours}", long / short, maximum=1.05),
     ]
+
+
+def _time_build(
+    recordings: Sequence[builder_input.Recording], hours: float, cores: Sequence[int]
+) -> tuple[float, int]:
+    """Builds with a worker for each core; gives the seconds and the largest worker's peak in bytes."""
+    os.sched_setaffinity(0, cores)
+    mean_seconds = statistics.mean(recording.seconds for recording in recordings)
+    num_utterances = max(len(cores), round(hours * 3600 / mean_seconds))
+    with tempfile.TemporaryDirectory() as directory:
+        start = time.perf_counter()
+        peak = builder_ours.build_with_workers(recordings, num_utterances, directory, len(cores))
+        return time.perf_counter() - start, peak
 
 
 def _print_table(seconds: Mapping[tuple[str, str], Sequence[float]], audio_seconds: float) -> None:
