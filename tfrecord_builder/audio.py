@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import BinaryIO, Optional
 
@@ -106,6 +107,8 @@ class _Stream(soundfile.SoundFile):
 
 
 def _check_file(path: str) -> None:
+    if files.is_remote(path):
+        return  # each question takes a round trip or two, and opening it answers them
     if files.is_directory(path):
         raise AudioError(f"{path}: is a directory, expected an audio file", MISSING)
     if not files.exists(path):
@@ -120,10 +123,16 @@ def _decode(
     """Gives float32 [num_samples, num_channels] and the rate in Hz of a recording, or of a part of it."""
     try:  # by descriptor: soundfile takes the headers of a file named *.raw and names in UTF-8 for granted
         with files.open_binary(path) as file:
+            if not os.fstat(file.fileno()).st_size:  # of a remote file this is the first time to see it
+                raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
             is_whole = not start_seconds and seconds is None
             part = None if is_whole else (start_seconds, seconds)
             samples, rate, problem = _read_stream(file, max_seconds, part)
+    except FileNotFoundError:
+        raise AudioError(f"{path}: there is no such file", MISSING) from None
     except OSError as error:
+        if files.is_remote(path) and not isinstance(error, PermissionError):
+            raise  # the store fails, not the recording
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")

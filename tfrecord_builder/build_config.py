@@ -34,6 +34,16 @@ class BuildConfig:
         16, "files a split; fewer where it has fewer utterances", minimum=1
     )
     num_workers: Optional[int] = config_flags.setting(None, "processes; one a core if not given", minimum=1)
+    runner: str = config_flags.setting(
+        "",
+        "Apache Beam runner, as DirectRunner, FlinkRunner, SparkRunner, DataflowRunner; "
+        "empty for processes of this machine",
+    )
+    beam_flags: tuple[str, ...] = config_flags.setting(
+        (),
+        "Apache Beam's own flags, with commas, as "
+        "--beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing",
+    )
     overwrite: bool = config_flags.setting(
         False, "replace a build that is in --output_dir, once the new one is whole"
     )
@@ -43,6 +53,13 @@ class BuildConfig:
         for name in ("corpus_dir", "output_dir"):
             if not getattr(self, name):
                 raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
+        if self.beam_flags and not self.runner:
+            raise errors.UserError("--beam_flags: --runner is missing, expected it too; pass --runner=NAME.")
+        if self.num_workers and self.runner:
+            raise errors.UserError(
+                f"--num_workers, --runner: both are given, expected one; {self.runner} has flags of its own, "
+                "as --beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing."
+            )
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
                 "--vocabulary, --vocabulary_dir: both are given, expected one; the directory has tokens too."

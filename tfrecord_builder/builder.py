@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from absl import logging
 
@@ -18,6 +19,7 @@ from tfrecord_builder import (
     labels,
     listing,
     output_directory,
+    pipeline_beam,
     plan,
     shard_statistics,
     spool,
@@ -39,6 +41,7 @@ def build(
         is not as it should be, or a flag does not fit another.
     """
     build_config.check_frontend(config, frontend_config)
+    write_shards = _choose_writer(config)
     if config.vocabulary_dir:
         vocabularies.check_unit(config.vocabulary_dir, config.unit)
     with _open(config) as (workspace, spooled):
@@ -52,7 +55,7 @@ def build(
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
         output_directory.take_over((plan.items_file(each.file) for each in shards), workspace, staging)
-        found = writer.write_shards(shards, settings, staging, config.num_workers or _num_cores())
+        found = write_shards(shards, settings, staging)
         _reject_what_the_shards_did(found, spooled)
         _check_rejected(config, spooled)
         info = _make_info(config, settings, found, spooled)
@@ -162,5 +165,11 @@ def _with_sentences(
     }
 
 
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0))
+def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard_statistics.ShardStatistics]]:
+    """Gives the function (shards, settings, directory) that writes what is not finished."""
+    if config.runner:
+        pipeline_beam.check(config.runner, config.beam_flags)
+        beam = {"runner": config.runner, "beam_flags": config.beam_flags}
+        return functools.partial(pipeline_beam.write_shards, **beam)
+    num_cores = len(os.sched_getaffinity(0))
+    return functools.partial(writer.write_shards, num_workers=config.num_workers or num_cores)

@@ -10,7 +10,7 @@ import json
 import os
 from typing import Optional
 
-from tfrecord_builder import config_json, errors, frontend
+from tfrecord_builder import config_json, errors, files, frontend
 
 INFO_FILE = "dataset_info.json"
 TOKENS_FILE = "tokens.txt"
@@ -91,10 +91,9 @@ class DatasetInfo:
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""
         path = os.path.join(data_dir, INFO_FILE)
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             json.dump(config_json.to_json_dict(self), file, ensure_ascii=False, indent=1)
             file.write("\n")
-        os.replace(f"{path}.tmp", path)
 
     @classmethod
     def load(cls, data_dir: str) -> DatasetInfo:
@@ -104,10 +103,10 @@ class DatasetInfo:
           errors.UserError: the directory or the file is missing, or the file is not whole.
         """
         path = os.path.join(data_dir, INFO_FILE)
-        if not os.path.isdir(data_dir):
+        if not files.is_directory(data_dir):
             raise errors.UserError(f"{data_dir}: there is no such data directory; build it first")
         try:
-            with open(path, encoding="utf-8") as file:
+            with files.open_binary(path) as file:
                 values = json.load(file)
         except FileNotFoundError:
             raise errors.UserError(
@@ -135,9 +134,10 @@ class DatasetInfo:
 
 def _check_shard(data_dir: str, shard: ShardInfo) -> str:
     path = os.path.join(data_dir, shard.file)
-    if not os.path.isfile(path):
-        raise errors.UserError(f"{path}: shard is missing; build the data again")
-    num_bytes = os.path.getsize(path)
+    try:
+        num_bytes, _ = files.size_and_time(path)
+    except FileNotFoundError:
+        raise errors.UserError(f"{path}: shard is missing; build the data again") from None
     if num_bytes != shard.num_bytes:
         raise errors.UserError(
             f"{path}: shard has {num_bytes} bytes, expected {shard.num_bytes}; copy or build the data again"

@@ -50,5 +50,7 @@ def stamp(audio: str | None) -> tuple[int, int] | None:
     """Gives bytes and time of a recording; None where there is none."""
     try:
         return audio and files.size_and_time(audio)
-    except (OSError, ValueError):  # the latter for a name that no file can have
+    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+        if files.is_remote(audio) and not isinstance(error, FileNotFoundError):
+            raise  # the store fails, not the recording
         return None

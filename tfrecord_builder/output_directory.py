@@ -22,7 +22,7 @@ _PLAN_FILE = "plan"
 _PUBLISHED_FILE = "published"  # what the plan file becomes when all but dataset_info.json is in place
 _REPLACED = "replaced"
 _OURS_ALONE = {_PLAN_FILE, _PUBLISHED_FILE, _REPLACED, dataset_info.INFO_FILE}
-_UNFINISHED_SUFFIXES = (".incomplete", ".tfrecord.json")
+_UNFINISHED_SUFFIXES = (".incomplete", ".tfrecord.json", ".tfrecord.error")
 
 
 def is_complete(output_dir: str) -> bool:
@@ -70,6 +70,8 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
             check_usable(output_dir, overwrite)  # another build may have finished in between
             yield workspace
     except OSError as error:
+        if files.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
+            raise  # the corpus's store, not this one
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be written ({error.strerror or error}), expected room and "
             "permission; make room and call the build again: finished shards are kept."

@@ -5,12 +5,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-import os
 from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, items, plan, schema
+from tfrecord_builder import dataset_info, files, items, plan, schema
 
 
 @dataclasses.dataclass
@@ -59,15 +58,13 @@ class ShardStatistics:
 
     def save(self, path: str) -> None:
         """Writes path whole or not at all."""
-        temporary = f"{path}.{os.getpid()}.incomplete"
-        with open(temporary, "w", encoding="utf-8") as file:
+        with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             json.dump(dataclasses.asdict(self), file)
-        os.replace(temporary, path)
 
     @classmethod
     def load(cls, path: str) -> ShardStatistics:
         """Reads what save wrote."""
-        with open(path, encoding="utf-8") as file:
+        with files.open_binary(path) as file:
             return cls(**json.load(file))
 
     def _count_features(self, fbank: np.ndarray) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 UNKNOWN = "<unk>"
 SPACE = "<space>"  # a blank inside a transcript
@@ -50,8 +49,8 @@ class Vocabulary:
           errors.UserError: the file is missing, is not UTF-8, or holds no vocabulary.
         """
         try:
-            with open(path, encoding="utf-8", newline="") as file:
-                lines = file.read().removesuffix("\n").split("\n")
+            with files.open_binary(path) as file:
+                lines = file.read().decode("utf-8").removesuffix("\n").split("\n")
         except OSError as error:
             raise errors.UserError(f"{path}: vocabulary cannot be read, {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -63,10 +62,8 @@ class Vocabulary:
 
     def save(self, path: str) -> None:
         """Writes one token a line, to a temporary name first."""
-        temporary = f"{path}.tmp"
-        with open(temporary, "wb") as file:
+        with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
-        os.replace(temporary, path)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Gives the ids of tokens, 0 for those that are not in the list."""

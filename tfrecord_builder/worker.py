@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 import tensorflow as tf
@@ -26,16 +27,19 @@ def run(connection: Connection, directory: str) -> None:
     try:
         settings = connection.recv()
         while True:
-            connection.send(_write(connection.recv(), settings, directory, connection))
+            waiting = connection.recv()
+            report = _Reporter(waiting.file, connection)
+            connection.send(write(waiting, settings, directory, report))
     except (EOFError, ConnectionError):
         return
 
 
-def _write(
-    waiting: plan.Shard, settings, directory: str, connection: Connection
+def write(
+    waiting: plan.Shard, settings: plan.Settings, directory: str, report: Callable[[int, int], None]
 ) -> shard_statistics.ShardStatistics | errors.UserError:
+    """Writes a shard as shard.write_shard does; gives what it counted, or the error to tell the user."""
     try:
-        return shard.write_shard(waiting, settings, directory, _Reporter(waiting.file, connection))
+        return shard.write_shard(waiting, settings, directory, report)
     except errors.UserError as error:
         return error
     except (OSError, tf.errors.OpError) as error:
