@@ -107,12 +107,8 @@ def _check_flags(parser, beam_flags: Sequence[str], has_job_server: bool) -> Non
     _, unknown = parser.parse_known_args(list(beam_flags))
     if unknown and not has_job_server:
         known = [name for action in parser._actions for name in action.option_strings]
-        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1)
-        refuse(f"Apache Beam has no flag {unknown[0]}, expected one of its own" + _or_rather(close))
-
-
-def _or_rather(close: Sequence[str]) -> str:
-    return f" as {close[0]}" if close else ""
+        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, cutoff=0.8)
+        refuse(f"Apache Beam has no flag {unknown[0]}, expected {close[0] if close else 'one of its own'}")
 
 
 def _make_pipeline(runner: str, beam_flags: Sequence[str]):
