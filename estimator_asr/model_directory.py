@@ -11,7 +11,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import experiment
-from tfrecord_builder import config_json, dataset_info, errors, vocabulary
+from tfrecord_builder import config_json, dataset_info, errors, files, vocabulary
 from tfrecord_builder import readings as readings_lib
 
 # The variable and the axis that has one place per class.
@@ -77,7 +77,9 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
         _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
         os.makedirs(path, exist_ok=True)
         for file in _VOCABULARY_HASHES[config.model].values():
-            shutil.copyfile(os.path.join(data_dir, file), os.path.join(path, file))
+            with files.open_binary(os.path.join(data_dir, file)) as source:
+                with open(os.path.join(path, file), "wb") as target:
+                    shutil.copyfileobj(source, target)
     config.save(path)
     return open_model_directory(path)
 

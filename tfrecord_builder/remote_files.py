@@ -28,7 +28,6 @@ _ENVIRONMENT = {
     "AWS_MAX_ATTEMPTS": "3",
     "S3_CONNECT_TIMEOUT_MSEC": "5000",
     "S3_REQUEST_TIMEOUT_MSEC": "20000",  # of silence; a transfer that goes on may take longer
-    "S3_DISABLE_MULTI_PART_DOWNLOAD": "1",  # or else each read asks for the size first
 }
 
 
@@ -216,6 +215,7 @@ def _os_error(error, path: str) -> OSError:
 def _gfile():
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    os.environ.pop("S3_DISABLE_MULTI_PART_DOWNLOAD", None)  # with it, a read at the very end crashes
 
     import tensorflow as tf
     import tensorflow_io  # noqa: F401  (its import registers the file systems)
