@@ -15,20 +15,33 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
-from tfrecord_builder import build_config, builder, config_flags, dataset_info, errors, frontend
+from tfrecord_builder import (
+    augmentation_config,
+    build_config,
+    builder,
+    config_flags,
+    dataset_info,
+    errors,
+    frontend,
+)
 
 
 def define_flags() -> None:
     """Defines a flag for every field of the configs."""
     config_flags.define(build_config.BuildConfig)
     config_flags.define(frontend.FrontendConfig)
+    config_flags.define(augmentation_config.AugmentationConfig)
 
 
 def main(argv: list[str]) -> None:
     """Builds what the flags say, and tells what came of it."""
     del argv
     config = config_flags.from_flags(build_config.BuildConfig)
-    info = builder.build(config, config_flags.from_flags(frontend.FrontendConfig))
+    info = builder.build(
+        config,
+        config_flags.from_flags(frontend.FrontendConfig),
+        config_flags.from_flags(augmentation_config.AugmentationConfig),
+    )
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
 

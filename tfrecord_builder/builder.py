@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from absl import logging
 
 from tfrecord_builder import (
+    augmentation_config,
+    augmentation_sources,
     build_config,
     dataset_info,
     errors,
@@ -25,9 +27,13 @@ from tfrecord_builder import (
     writer,
 )
 
+PLAIN = augmentation_config.AugmentationConfig()
+
 
 def build(
-    config: build_config.BuildConfig, frontend_config: frontend.FrontendConfig
+    config: build_config.BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    augmentation: augmentation_config.AugmentationConfig = PLAIN,
 ) -> dataset_info.DatasetInfo:
     """Builds config.output_dir.
 
@@ -38,16 +44,19 @@ def build(
       UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
         is not as it should be, or a flag does not fit another.
     """
-    build_config.check_frontend(config, frontend_config)
+    build_config.check_text(config, frontend_config, augmentation)
+    sources = augmentation_sources.find_sources(augmentation)
     if config.vocabulary_dir:
         vocabularies.check_unit(config.vocabulary_dir, config.unit)
     with _open(config) as (workspace, spooled):
         listing.list_corpus(config.corpus, config.corpus_dir, spooled)
-        training = _label(config, spooled)
+        training = _label(config, augmentation, sources, spooled)
         _check_rejected(config, spooled)
         saved = vocabularies.make(training, config.vocabulary, config.vocabulary_dir)
         described = None if config.corpus == "text" else frontend_config
-        settings = plan.Settings(saved, described, config.fbank_dtype, config.max_seconds)
+        settings = plan.Settings(
+            saved, described, config.fbank_dtype, config.max_seconds, _describe_copies(augmentation, sources)
+        )
         shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
@@ -70,14 +79,28 @@ def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, spool.Spool]]
             yield workspace, spooled
 
 
-def _label(config: build_config.BuildConfig, spooled: spool.Spool) -> list[labels.Labels]:
+def _label(
+    config: build_config.BuildConfig,
+    augmentation: augmentation_config.AugmentationConfig,
+    sources: augmentation_sources.Sources,
+    spooled: spool.Spool,
+) -> list[labels.Labels]:
     """Labels the corpus into items; gives the labels of the training split."""
     training = []
     for item in listing.label_corpus(spooled, lambda utterance: labels.make_labels(utterance, config.unit)):
-        spooled.add_item(item)
         if item.utterance.split == "train":
             training.append(item.labels)
+        for copy in listing.copies(item, augmentation, sources):
+            spooled.add_item(copy)
     return training
+
+
+def _describe_copies(
+    augmentation: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
+) -> str:
+    if augmentation.is_plain:
+        return ""
+    return plan.hash_json([dataclasses.asdict(augmentation), sources.describe()])
 
 
 def _reject_what_the_shards_did(
