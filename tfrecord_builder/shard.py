@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tfrecord_builder import checks, frontend, plan, schema, shard_statistics
+from tfrecord_builder import checks, frontend, levels, plan, schema, shard_statistics
 
 
 def write_shard(
@@ -47,8 +47,8 @@ def load_finished(shard: plan.Shard, directory: str) -> shard_statistics.ShardSt
     return statistics if os.path.getsize(path) == statistics.num_bytes else None
 
 
-def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
-    """Gives the record of an utterance.
+def make_record(item: plan.Item, settings: plan.Settings) -> tuple[schema.Record, levels.Level | None]:
+    """Gives the record of an utterance, and the level of its recording; None for text alone.
 
     Raises:
       checks.Rejected: its recording cannot be used.
@@ -64,7 +64,7 @@ def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
         fbank=None,
         duration_ms=0,
     )
-    return record if settings.frontend is None else _add_features(record, item, settings)
+    return (record, None) if settings.frontend is None else _add_features(record, item, settings)
 
 
 def _write_records(
@@ -75,25 +75,28 @@ def _write_records(
     with tf.io.TFRecordWriter(path) as writer:
         for done, item in enumerate(shard.items, 1):
             try:
-                record = make_record(item, settings)
+                record, level = make_record(item, settings)
             except checks.Rejected as reason:
                 statistics.rejected.append([item.utterance.utterance_id, shard.split, str(reason)])
             else:
                 writer.write(schema.make_example(record))
-                statistics.count(record, item, settings)
+                statistics.count(record, item, settings, level)
                 speakers.add(record.speaker)
             report(done, len(statistics.rejected))
     statistics.speakers = sorted(speakers)
     return statistics
 
 
-def _add_features(record: schema.Record, item: plan.Item, settings: plan.Settings) -> schema.Record:
+def _add_features(
+    record: schema.Record, item: plan.Item, settings: plan.Settings
+) -> tuple[schema.Record, levels.Level]:
     sample_rate = settings.frontend.sample_rate
     waveform = checks.read_waveform(item.utterance.audio, sample_rate, settings.max_seconds)
     checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
     fbank = _build_extractor(settings.frontend)(waveform).astype(settings.fbank_dtype)
     checks.check_features(fbank)
-    return dataclasses.replace(record, fbank=fbank, duration_ms=round(1000 * len(waveform) / sample_rate))
+    duration_ms = round(1000 * len(waveform) / sample_rate)
+    return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), levels.measure(waveform)
 
 
 @functools.lru_cache(maxsize=1)
