@@ -82,6 +82,4 @@ def test_a_length_beyond_all_memory_with_a_right_checksum_is_read_to_the_end_alo
     length = struct.pack("<Q", 1 << 60)
     header = length + struct.pack("<I", record_file.masked_crc(length))
     records, _ = _read(header + b"abc")
-    assert records == [
-        record_file.RawRecord(0, 0, None, f"file ends after 3 of its {(1 << 60) + 4} bytes")
-    ]
+    assert records == [record_file.RawRecord(0, 0, None, f"file ends after 3 of its {(1 << 60) + 4} bytes")]
