@@ -115,7 +115,7 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
 def _value(name: str, feature: tf.train.Feature, kind: str):
     found = feature.WhichOneof("kind")
     if found != kind and not (found is None and name in _LISTS):
-        raise Damaged(f"{name} is a {found}, expected a {kind}")
+        raise Damaged(f"{name} is {found or 'empty'}, expected {kind}")
     values = getattr(feature, kind).value
     if name in _LISTS:
         return list(values)
