@@ -58,7 +58,7 @@ def _set(feature, value):
         (lambda f: f["more"].int64_list.value.append(1), "has features .*more"),
         (
             lambda f: f["num_frames"].float_list.value.append(1.0),
-            "num_frames is float_list, expected int64_list",
+            "num_frames is float_list, expected",
         ),
         (lambda f: f["duration_ms"].Clear(), "duration_ms is empty, expected int64_list"),
         (lambda f: f["num_frames"].int64_list.value.append(1), "num_frames has 2 values, expected 1"),

@@ -86,8 +86,15 @@ class ShardStatistics:
         if record.fbank is not None:
             tallies.count(self.frame_lengths, len(record.fbank))
             tallies.count(self.durations, record.duration_ms // DURATION_BIN_MS)
-            self._count_features(record.fbank)
+            self.count_features(record.fbank)
             self._count_level(record, item, level)
+
+    def count_features(self, fbank: np.ndarray) -> None:
+        """Counts the frames of an utterance, float16 or float32 [num_frames, num_bins]."""
+        total, square_total = _sum_features(fbank)
+        self.num_frames += len(fbank)
+        self.feature_sum = _add(self.feature_sum, total)
+        self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
         """Adds what another shard holds; the file, its hash and the rejected are left out."""
@@ -116,12 +123,6 @@ class ShardStatistics:
         with open(path, encoding="utf-8") as file:
             return cls(**json.load(file))
 
-    def _count_features(self, fbank: np.ndarray) -> None:
-        total, square_total = sum_features(fbank)
-        self.num_frames += len(fbank)
-        self.feature_sum = _add(self.feature_sum, total)
-        self.feature_square_sum = _add(self.feature_square_sum, square_total)
-
     def _count_level(self, record: schema.Record, item: plan.Item, level: levels.Level) -> None:
         tallies.count(self.rms_levels, math.floor(level.rms_dbfs))
         tallies.count(self.peak_levels, math.floor(level.peak_dbfs))
@@ -134,12 +135,8 @@ class ShardStatistics:
         tallies.keep(self.quietest, [-loudness, *where])
 
 
-def sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums features, float16 or float32 [num_frames, num_bins], and their squares over the frames.
-
-    Returns:
-      Two float64 [num_bins], rounded to a step that makes adding them up exact.
-    """
+def _sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums features and their squares over the frames, rounded to a step that makes adding them up exact."""
     values = half_floats.to_float32(fbank).astype(np.float64)
     sums = np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)
     return tuple(np.rint(each * _SUM_STEPS) / _SUM_STEPS for each in sums)
