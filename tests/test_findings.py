@@ -53,7 +53,12 @@ def test_speakers_that_speak_in_train():
     info = _info(train={}, dev={})
     found = _find(info, train={"speakers": ["", "a", "b"]}, dev={"speakers": ["", "b", "c"]})
     assert found == [
-        "1 of the 2 speakers of dev speak in train too: an error rate on dev says little about new voices."
+        "1 of the 2 speakers of dev speak in train too: an error rate on dev is better than one on new "
+        "voices alone."
+    ]
+    found = _find(info, train={"speakers": ["a", "b"]}, dev={"speakers": ["b"]})
+    assert found == [
+        "All 1 speakers of dev speak in train too: an error rate on dev says nothing about new voices."
     ]
 
 
@@ -68,5 +73,5 @@ def test_many_rejected_clipping_and_no_train():
     assert _find(_info(2, test={}), test={"clipped_utterances": 3}) == [
         "2 of 102 utterances were left out; see why at the end of this page.",
         "There is no train split.",
-        "3 of 100 utterances clip; listen to the loudest below.",
+        "3 of 100 utterances clip: they are flat at full scale.",
     ]

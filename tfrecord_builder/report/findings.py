@@ -28,7 +28,7 @@ def find(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
         yield "There is no train split."
     clipped = sum(total.clipped_utterances for total in totals.values())
     if clipped:
-        yield f"{clipped:,} of {kept:,} utterances clip; listen to the loudest below."
+        yield f"{clipped:,} of {kept:,} utterances clip: they are flat at full scale."
 
 
 def _others(info: dataset_info.DatasetInfo) -> list[str]:
@@ -55,10 +55,15 @@ def _sentences(name: str, split: dataset_info.SplitInfo) -> Iterator[str]:
 def _speakers(name: str, totals: Totals) -> Iterator[str]:
     theirs = set(totals[name].speakers) - {""} if name in totals else set()
     shared = theirs & set(totals["train"].speakers) if "train" in totals else set()
-    if shared:
+    if shared and shared == theirs:
+        yield (
+            f"All {len(theirs):,} speakers of {name} speak in train too: an error rate on {name} says "
+            "nothing about new voices."
+        )
+    elif shared:
         yield (
             f"{len(shared):,} of the {len(theirs):,} speakers of {name} speak in train too: an error rate on "
-            f"{name} says little about new voices."
+            f"{name} is better than one on new voices alone."
         )
 
 
