@@ -64,6 +64,7 @@ def test_manifest_to_data_directory(tmp_path):
         "dev-00001-of-00002.tfrecord",
         "readings.tsv",
         "rejected.tsv",
+        "report.html",
         "tokens.txt",
         "train-00000-of-00002.jsonl",
         "train-00000-of-00002.tfrecord",

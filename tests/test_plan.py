@@ -18,7 +18,7 @@ def _settings(**changes):
 
 def _names(directory, shards):
     return [
-        "".join(item.utterance.utterance_id for item in plan.read_items(str(directory), shard.file))
+        "".join(item.utterance.utterance_id for item in items.read(str(directory / shard.file)))
         for shard in shards
     ]
 
@@ -57,7 +57,7 @@ def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):
 
 def test_items_are_lines_of_json_beside_the_shard(tmp_path):
     (shard,) = small_shards.write(_items("a"), 1, tmp_path)
-    assert plan.items_file(shard.file) == "train-00000-of-00001.jsonl"
+    assert items.path_of(shard.file) == "train-00000-of-00001.jsonl"
     assert json.loads((tmp_path / "train-00000-of-00001.jsonl").read_text("utf-8")) == {
         "utterance": {
             **{"utterance_id": "a", "audio": "/a.wav", "speaker": "s", "text": "你", "pinyin": ""},
@@ -67,7 +67,7 @@ def test_items_are_lines_of_json_beside_the_shard(tmp_path):
         "stamp": [1, 2],
         "variant": None,
     }
-    assert list(plan.read_items(str(tmp_path), shard.file)) == _items("a")
+    assert list(items.read(str(tmp_path / shard.file))) == _items("a")
 
 
 def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path):

@@ -17,6 +17,7 @@ from tfrecord_builder import (
     errors,
     files,
     frontend,
+    items,
     labels,
     listing,
     output_directory,
@@ -26,6 +27,7 @@ from tfrecord_builder import (
     vocabularies,
     writer,
 )
+from tfrecord_builder.report import page
 
 PLAIN = augmentation_config.AugmentationConfig()
 
@@ -60,12 +62,12 @@ def build(
         shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
-        output_directory.take_over((plan.items_file(each.file) for each in shards), workspace, staging)
+        output_directory.take_over((items.path_of(each.file) for each in shards), workspace, staging)
         found = writer.write_shards(shards, settings, staging, config.num_workers or _num_cores())
         _reject_what_the_shards_did(found, spooled)
         _check_rejected(config, spooled)
         info = _make_info(config, settings, found, spooled)
-        _write_companions(staging, settings, spooled)
+        _write_companions(staging, settings, info, found, spooled)
         output_directory.publish(config.output_dir, info)
         _tell_rejected(spooled)
     return info
@@ -139,9 +141,17 @@ def _describe(reasons: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{reason} ({count})" for reason, count in reasons)
 
 
-def _write_companions(staging: str, settings: plan.Settings, spooled: spool.Spool) -> None:
+def _write_companions(
+    staging: str,
+    settings: plan.Settings,
+    info: dataset_info.DatasetInfo,
+    found: Sequence[shard_statistics.ShardStatistics],
+    spooled: spool.Spool,
+) -> None:
     settings.vocabularies.save(staging)
     _write_rejected(os.path.join(staging, dataset_info.REJECTED_FILE), spooled)
+    report_file = os.path.join(staging, dataset_info.REPORT_FILE)
+    page.write(report_file, info, found, spooled.rejected(), settings.vocabularies)
 
 
 def _write_rejected(path: str, spooled: spool.Spool) -> None:

@@ -1,8 +1,4 @@
-"""Which utterance goes into which shard: a function of the corpus and the flags alone.
-
-What goes into `<name>.tfrecord` stands in `<name>.jsonl`, an item a line. The file stays beside the shard in
-the data directory: it tells which recording a record was made of, and where a rejected one was.
-"""
+"""Which utterance goes into which shard: a function of the corpus and the flags alone."""
 
 from __future__ import annotations
 
@@ -10,9 +6,9 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tfrecord_builder import files, frontend, items, schema, spool, vocabularies
+from tfrecord_builder import frontend, items, schema, spool, vocabularies
 
 _OPEN_FILES = 64  # an operating system allows a few hundred
 
@@ -41,7 +37,7 @@ class Shard:
     """One file of the output.
 
     Attributes:
-      file: its name; items_file(file) lies beside it.
+      file: its name; items.path_of(file) lies beside it.
       num_items: how many items there are.
       ids_sha256: of their ids alone.
       items_sha256: of all that is known of them.
@@ -52,18 +48,6 @@ class Shard:
     num_items: int
     ids_sha256: str
     items_sha256: str
-
-
-def items_file(shard_file: str) -> str:
-    """Names the file of a shard's items."""
-    return f"{os.path.splitext(shard_file)[0]}.jsonl"
-
-
-def read_items(directory: str, shard_file: str) -> Iterator[items.Item]:
-    """Yields the items of a shard, in their order."""
-    with files.open_binary(os.path.join(directory, items_file(shard_file))) as file:
-        for line in file:
-            yield items.from_line(line.decode())
 
 
 def write(spooled: spool.Spool, num_shards: int, directory: str) -> list[Shard]:
@@ -134,7 +118,7 @@ class _ItemsWriter:
     def __init__(self, split: str, shard_file: str, directory: str):
         self._split, self._shard_file, self._num_items = split, shard_file, 0
         self._ids, self._lines = hashlib.sha256(), hashlib.sha256()
-        self._file = open(os.path.join(directory, items_file(shard_file)), "wb")
+        self._file = open(os.path.join(directory, items.path_of(shard_file)), "wb")
 
     def add(self, name: str, line: str) -> None:
         self._num_items += 1

@@ -101,7 +101,7 @@ def _write_records(
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
     with tf.io.TFRecordWriter(path) as writer:
-        for done, item in enumerate(plan.read_items(directory, shard.file), 1):
+        for done, item in enumerate(items.read(os.path.join(directory, shard.file)), 1):
             try:
                 record, level = make_record(item, settings)
             except checks.Rejected as reason:
