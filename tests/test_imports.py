@@ -14,7 +14,7 @@ PACKAGES = ("tfrecord_builder", "estimator_asr")
 CONTRACT = {
     f"tfrecord_builder.{name}"
     for name in (
-        *("vocabulary", "syllables", "readings", "audio", "frontend", "schema"),
+        *("vocabulary", "syllables", "initials_finals", "readings", "audio", "frontend", "schema"),
         *("dataset_info", "config_flags", "config_json", "errors", "files"),
     )
 }
