@@ -2,7 +2,7 @@ import dataclasses
 
 import small_corpora
 
-from tfrecord_builder import frontend, labels, manifest, plan, vocabularies
+from tfrecord_builder import frontend, labels, manifest, plan
 
 
 def _items(*names, split="train", audio=None):
@@ -15,7 +15,7 @@ def _items(*names, split="train", audio=None):
 
 
 def _settings(**changes):
-    saved = vocabularies.make([labels.Labels("你", ("ni3",), ("你",))])
+    saved = small_corpora.make_vocabularies(labels.Labels("你", ("ni3",), ("你",)))
     return dataclasses.replace(plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes)
 
 
@@ -55,7 +55,8 @@ def test_fingerprint_changes_with_whatever_changes_the_bytes(tmp_path):
         plan.fingerprint(shards, _settings(frontend=frontend.FrontendConfig(num_mel_bins=40))),
         plan.fingerprint(shards, _settings(frontend=None)),
         plan.fingerprint(
-            shards, _settings(vocabularies=vocabularies.make([labels.Labels("好", ("hao3",), ())]))
+            shards,
+            _settings(vocabularies=small_corpora.make_vocabularies(labels.Labels("好", ("hao3",), ()))),
         ),
     ]
     small_corpora.write_audio(audio, small_corpora.tone(0.2))

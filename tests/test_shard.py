@@ -6,14 +6,14 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import audio, frontend, labels, manifest, plan, schema, shard, vocabularies
+from tfrecord_builder import audio, frontend, labels, manifest, plan, schema, shard
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return plan.Settings(vocabularies=vocabularies.make([LABELS]), **{**fields, **changes})
+    return plan.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
 
 
 def _item(name, audio, found=LABELS):

@@ -4,8 +4,9 @@ import signal
 import threading
 
 import pytest
+import small_corpora
 
-from tfrecord_builder import errors, labels, manifest, plan, shard_statistics, vocabularies, worker
+from tfrecord_builder import errors, labels, manifest, plan, shard_statistics, worker
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 ITEM = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
@@ -23,7 +24,7 @@ def _talk(directory):
     messages = []
 
     def listen():
-        ours.send(plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0))
+        ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), None, "float16", 30.0))
         ours.send(SHARD)
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
@@ -66,7 +67,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
     ours, theirs = multiprocessing.Pipe()
-    ours.send(plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0))
+    ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), None, "float16", 30.0))
     ours.send(SHARD)
     ours.close()
     worker.run(theirs, str(tmp_path))  # its first report meets a broken pipe

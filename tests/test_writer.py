@@ -3,7 +3,7 @@ import os
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors, frontend, labels, manifest, plan, shard, vocabularies, writer
+from tfrecord_builder import errors, frontend, labels, manifest, plan, shard, writer
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
@@ -20,7 +20,7 @@ def _shards(directory, num_utterances=6, num_shards=3):
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return plan.Settings(vocabularies=vocabularies.make([LABELS]), **{**fields, **changes})
+    return plan.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
 
 
 def _make_directory(path):

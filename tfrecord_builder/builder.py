@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import hashlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,14 @@ import tqdm
 from absl import logging
 
 from tfrecord_builder import (
+    bpe,
     checks,
     config_flags,
     dataset_info,
     errors,
     frontend,
     labels,
+    manifest,
     output_directory,
     plan,
     schema,
@@ -40,13 +43,6 @@ class BuildConfig:
         (), "where the corpus lies; several directories with commas"
     )
     output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
-    unit: str = config_flags.setting("syllable", "what a token is", choices=labels.UNITS)
-    vocabulary: str = config_flags.setting(
-        "", "tokens.txt to reuse as it is, instead of the train split's tokens"
-    )
-    vocabulary_dir: str = config_flags.setting(
-        "", "data or model directory whose tokens.txt, characters.txt and readings.tsv to reuse as they are"
-    )
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
@@ -65,18 +61,14 @@ class BuildConfig:
         for name in ("corpus_dir", "output_dir"):
             if not getattr(self, name):
                 raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
-        if self.vocabulary and self.vocabulary_dir:
-            raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: both are given, expected one; the directory has tokens too."
-            )
-        if self.corpus == "text" and self.unit != "syllable":
-            raise errors.UserError(
-                f"--corpus=text, --unit={self.unit}: text pairs characters with syllables, "
-                "expected --unit=syllable; leave --unit out."
-            )
 
 
-def build(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> dataset_info.DatasetInfo:
+def build(
+    config: BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    label_config: labels.LabelConfig,
+    vocabulary_config: vocabularies.VocabularyConfig,
+) -> dataset_info.DatasetInfo:
     """Builds config.output_dir.
 
     Returns:
@@ -87,15 +79,18 @@ def build(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> data
         is not as it should be, or a flag does not fit another.
     """
     _check_frontend(config, frontend_config)
-    if config.vocabulary_dir:
-        vocabularies.check_unit(config.vocabulary_dir, config.unit)
+    _check_unit(config, label_config)
+    if vocabulary_config.vocabulary_dir:
+        vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
     output_directory.check_usable(config.output_dir, config.overwrite)
-    items, rejected = _label_corpus(config)
+    utterances = _list_corpus(config)
+    bpe_model = _get_bpe(utterances, label_config, vocabulary_config)
+    items, rejected = _label_corpus(utterances, label_config, bpe_model)
     num_listed = len(items) + len(rejected)
     with output_directory.reserve(config.output_dir, config.overwrite):
         _check_rejected(config, rejected, num_listed)
         settings = plan.Settings(
-            vocabularies=_make_vocabularies(config, items),
+            vocabularies=_make_vocabularies(items, label_config, vocabulary_config, bpe_model),
             frontend=None if config.corpus == "text" else frontend_config,
             fbank_dtype=config.fbank_dtype,
             max_seconds=config.max_seconds,
@@ -108,7 +103,7 @@ def build(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> data
         _check_rejected(config, rejected, num_listed)
         settings.vocabularies.save(staging)
         _write_rejected(os.path.join(staging, dataset_info.REJECTED_FILE), rejected)
-        info = _make_info(config, settings, found, len(rejected))
+        info = _make_info(config, label_config.unit, settings, found, len(rejected))
         output_directory.publish(config.output_dir, info)
     if rejected:
         logging.warning("%d of %d utterances rejected: %s", len(rejected), num_listed, _describe(rejected))
@@ -126,33 +121,76 @@ def _check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfi
         )
 
 
-def _label_corpus(config: BuildConfig) -> tuple[list[plan.Item], Rejections]:
-    """Lists and labels the corpus; what has no usable labels is rejected at once."""
+def _check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
+    """Raises UserError for text with a unit whose tokens do not pair with characters."""
+    units = labels.PAIRED_UNITS
+    if config.corpus == "text" and label_config.unit not in units:
+        raise errors.UserError(
+            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
+            f"expected --unit={' or '.join(units)}; leave --unit out."
+        )
+
+
+def _list_corpus(config: BuildConfig) -> list[manifest.Utterance]:
     utterances = registry.list_utterances(config.corpus, config.corpus_dir)
     if not utterances:
         raise errors.UserError(
             f"--corpus_dir: {', '.join(config.corpus_dir)}: it lists no utterance, expected some."
         )
-    items, rejected = [], []
-    for utterance in tqdm.tqdm(utterances, unit="utt", desc="labelling", disable=not sys.stderr.isatty()):
-        found = labels.make_labels(utterance, config.unit)
-        try:
-            checks.check_labels(found, is_text=utterance.audio is None)
-            items.append(plan.Item(utterance, found))
-        except checks.Rejected as reason:
-            rejected.append((utterance.utterance_id, utterance.split, str(reason)))
     if not any(utterance.split == "dev" for utterance in utterances):
         logging.warning(
             "%s: there is no dev split, so training on this alone has nothing to be measured on; "
             "none is made up here: mark some utterances of the corpus as dev.",
             ", ".join(config.corpus_dir),
         )
+    return utterances
+
+
+def _get_bpe(
+    utterances: Sequence[manifest.Utterance],
+    label_config: labels.LabelConfig,
+    vocabulary_config: vocabularies.VocabularyConfig,
+) -> bytes | None:
+    """Gives the frozen sentencepiece model, or one of the train split; None for another unit."""
+    frozen = vocabularies.load_bpe(vocabulary_config, label_config.unit)
+    if frozen is not None or label_config.unit != "bpe":
+        return frozen
+    training = (labels.make_transcript(each, label_config) for each in utterances if each.split == "train")
+    return bpe.train(training, label_config.bpe_size)
+
+
+def _label_corpus(
+    utterances: Sequence[manifest.Utterance], label_config: labels.LabelConfig, bpe_model: bytes | None
+) -> tuple[list[plan.Item], Rejections]:
+    """Labels the corpus; what has no usable labels is rejected at once."""
+    labeller = labels.Labeller(label_config, bpe.BpeModel(bpe_model) if bpe_model is not None else None)
+    items, rejected = [], []
+    for utterance in tqdm.tqdm(utterances, unit="utt", desc="labelling", disable=not sys.stderr.isatty()):
+        found = labeller(utterance)
+        try:
+            checks.check_labels(found, is_text=utterance.audio is None)
+            items.append(plan.Item(utterance, found))
+        except checks.Rejected as reason:
+            rejected.append((utterance.utterance_id, utterance.split, str(reason)))
     return items, rejected
 
 
-def _make_vocabularies(config: BuildConfig, items: Sequence[plan.Item]) -> vocabularies.Vocabularies:
-    training = [item.labels for item in items if item.utterance.split == "train"]
-    return vocabularies.make(training, config.vocabulary, config.vocabulary_dir)
+def _make_vocabularies(
+    items: Sequence[plan.Item],
+    label_config: labels.LabelConfig,
+    vocabulary_config: vocabularies.VocabularyConfig,
+    bpe_model: bytes | None,
+) -> vocabularies.Vocabularies:
+    collector = vocabularies.Collector(label_config)
+    for item in items:
+        collector.add(item.labels, item.utterance.split)
+    made = vocabularies.make(collector, vocabulary_config, bpe_model)
+    for kind in ("tokens", "characters"):
+        unknown = vocabularies.most_frequent_unknown(getattr(collector, kind), getattr(made, kind), 10)
+        if unknown:
+            shown = ", ".join(f"{token} ({count})" for token, count in unknown)
+            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, shown)
+    return made
 
 
 def _check_rejected(config: BuildConfig, rejected: Rejections, num_listed: int) -> None:
@@ -183,22 +221,25 @@ def _write_rejected(path: str, rejected: Rejections) -> None:
 
 def _make_info(
     config: BuildConfig,
+    unit: str,
     settings: plan.Settings,
     shards: Sequence[shard_statistics.ShardStatistics],
     num_rejected: int,
 ) -> dataset_info.DatasetInfo:
+    saved = settings.vocabularies
     mean, stddev = shard_statistics.feature_moments([shard for shard in shards if shard.split == "train"])
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=config.fbank_dtype,
-        unit=config.unit,
-        tokens_sha256=settings.vocabularies.tokens.sha256,
-        characters_sha256=settings.vocabularies.characters.sha256,
-        readings_sha256=settings.vocabularies.readings.sha256,
+        unit=unit,
+        tokens_sha256=saved.tokens.sha256,
+        characters_sha256=saved.characters.sha256,
+        readings_sha256=saved.readings.sha256,
         feature_mean=mean,
         feature_stddev=stddev,
         splits=shard_statistics.split_infos(shards),
         num_rejected=num_rejected,
+        bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
     )
 
 

@@ -118,9 +118,11 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
         _move(dataset_info.INFO_FILE, output_dir, replaced)
     old_shards = _shard_files(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
     new_shards = _shard_files(info)
-    for name in [*sorted(new_shards), *_COMPANIONS, dataset_info.INFO_FILE]:
+    pieces = {dataset_info.BPE_FILE}  # of one unit only
+    companions = [*_COMPANIONS, *(pieces if info.bpe_sha256 else ())]
+    for name in [*sorted(new_shards), *companions, dataset_info.INFO_FILE]:
         _move(name, staging, output_dir)
-    for name in old_shards - new_shards:
+    for name in (old_shards | pieces) - new_shards - set(companions):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(output_dir, name))
     shutil.rmtree(staging)
