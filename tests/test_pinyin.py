@@ -21,6 +21,8 @@ def _join(syllables):
         ("一个", "yi2 ge4"),  # the phrases of the dictionary have the sandhi of 一 and 不
         ("一天", "yi1 tian1"),  # those that it does not list have none, nor have third tones
         ("你好", "ni3 hao3"),
+        ("石头", "shi2 tou5"),
+        ("一块石头", "yi1 kuai4 shi2 tou2"),  # as 一块石头落地 begins
         ("花儿", "hua1 er2"),
         ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
         ("", ""),
@@ -37,7 +39,7 @@ def test_reads_as_pypinyin_does():
     characters = sorted({character for phrase in phrases for character in phrase})
     for _ in range(300):
         hanzi = "".join(rng.choice(rng.choice([phrases, characters])) for _ in range(6))
-        hanzi = hanzi[rng.randrange(3) :]
+        hanzi = hanzi[rng.randrange(3) : -rng.randrange(1, 4)]
         options = dict(style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False)
         assert READER.read(hanzi) == pypinyin.lazy_pinyin(hanzi, **options), hanzi
 
@@ -55,6 +57,8 @@ def test_the_longest_word_from_the_left_is_taken_whoever_has_it():
     reader = pinyin.Reader({"行长": ("hang2", "zhang3")})
     assert _join(reader.read("银行长期")) == "yin2 hang2 chang2 qi1"
     assert _join(reader.read("问行长期限")) == "wen4 hang2 zhang3 qi1 xian4"
+    at_the_end = pinyin.Reader({"石头": ("shi2", "tou5")})
+    assert _join(at_the_end.read("一块石头")) == "yi1 kuai4 shi2 tou5"
     longer = pinyin.Reader({"你好啊": ("ni3", "hao3", "a1")})
     assert _join(longer.read("你好啊")) == "ni3 hao3 a1"
 

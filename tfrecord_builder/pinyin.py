@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pypinyin
 from pypinyin import constants
+from pypinyin.seg import mmseg
 
 from tfrecord_builder import tone_sandhi
 
@@ -44,20 +45,23 @@ class Reader:
         return tone_sandhi.change_tones(words, syllables, is_fixed)
 
     def _cut(self, hanzi: str) -> list[str]:
-        words, begin = [], 0
+        words, begin, phrases = [], 0, constants.PHRASES_DICT
         while begin < len(hanzi):
-            words.append(self._longest_word(hanzi, begin))
+            word = self._longest_word(hanzi, begin, phrases)
+            if not word and hanzi[begin:] in mmseg.p_set:
+                phrases = {}  # pypinyin finds no word in an end with which a longer phrase of its begins
+            words.append(word or hanzi[begin])
             begin += len(words[-1])
         return words
 
-    def _longest_word(self, hanzi: str, begin: int) -> str:
+    def _longest_word(self, hanzi: str, begin: int, phrases: Mapping) -> str:
         first = hanzi[begin]
         lengths = {*_phrase_lengths().get(first, ()), *self._user_lengths.get(first, ())}
         for length in sorted(lengths, reverse=True):
             word = hanzi[begin : begin + length]
-            if word in self._user_phrases or word in constants.PHRASES_DICT:
+            if word in self._user_phrases or word in phrases:
                 return word
-        return first
+        return ""
 
 
 def dictionary_readings(character: str) -> list[str]:
