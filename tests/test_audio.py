@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tfrecord_builder import audio, errors
+from tfrecord_builder import audio, errors, files
 
 
 def tone(num_samples, sample_rate, hz=440.0, level=0.5):
@@ -180,7 +180,7 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     soundfile.write(str(tmp_path / "a.wav"), tone(1000, 16000), 16000)
-    monkeypatch.setattr(audio, "open", deny, raising=False)
+    monkeypatch.setattr(files, "open", deny, raising=False)
     with pytest.raises(audio.AudioError, match=r"a.wav: cannot be read \(Permission denied\), expected an"):
         audio.read_audio(str(tmp_path / "a.wav"), 16000)
 
@@ -188,3 +188,43 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
 def test_the_reason_travels_between_processes():
     error = pickle.loads(pickle.dumps(audio.AudioError("a.wav: audio has 0 samples", audio.EMPTY)))
     assert (str(error), error.reason) == ("a.wav: audio has 0 samples", "empty audio")
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac", "ogg", "mp3"])
+def test_a_part_is_what_stands_there_in_the_whole(tmp_path, suffix):
+    path = str(tmp_path / f"a.{suffix}")
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.3, 0.3, 48000).astype(np.float32), 16000)
+    whole = audio.read_audio(path, 16000)
+    part = audio.read_audio(path, 16000, start_seconds=1.25, seconds=0.5)
+    np.testing.assert_allclose(part, whole[20000:28000], atol=1e-4)
+    assert len(audio.read_audio(path, 16000, start_seconds=2.75)) == len(whole) - 44000
+
+
+def test_a_part_may_reach_half_a_second_past_the_end_and_no_more(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.full(16000, 0.1), 16000)
+    assert len(audio.read_audio(path, 16000, start_seconds=0.5, seconds=0.99)) == 8000
+    message = r"audio is truncated, it has 1.00 s, expected the part that begins at 0.50 s and lasts 1.10 s"
+    with pytest.raises(audio.AudioError, match=message) as caught:
+        audio.read_audio(path, 16000, start_seconds=0.5, seconds=1.1)
+    assert caught.value.reason == audio.TRUNCATED
+    with pytest.raises(audio.AudioError, match="expected the part that begins at 1.00 s; copy"):
+        audio.read_audio(path, 16000, start_seconds=1.0)
+
+
+def test_a_part_that_is_too_long(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.full(48000, 0.1), 16000)
+    with pytest.raises(audio.AudioError, match="audio is longer than 1 s"):
+        audio.read_audio(path, 16000, 1.0, start_seconds=0.5, seconds=1.5)
+    assert len(audio.read_audio(path, 16000, 1.0, start_seconds=0.5, seconds=1.0)) == 16000
+
+
+def test_one_channel(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, np.stack([np.full(16000, 0.25), np.full(16000, -0.5)], axis=1), 16000)
+    assert audio.read_audio(path, 16000, channel=1)[100] == -0.5
+    assert audio.read_audio(path, 16000)[100] == -0.125
+    with pytest.raises(audio.AudioError, match="channel is 2, expected 0 to 1") as caught:
+        audio.read_audio(path, 16000, channel=2)
+    assert caught.value.reason == "no such channel"

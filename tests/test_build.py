@@ -1,13 +1,24 @@
 import glob
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 
+import pytest
 import small_corpora
 
-from tfrecord_builder import builder, dataset_info, frontend, labels, shard, vocabularies, writer
+from tfrecord_builder import (
+    build_config,
+    builder,
+    dataset_info,
+    frontend,
+    labels,
+    shard,
+    vocabularies,
+    writer,
+)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -25,6 +36,26 @@ def test_a_mistake_is_one_sentence():
     assert done.returncode == 1
     assert "error: --corpus_dir: there is no directory nowhere" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kilobytes", [4, 60])  # the spool, the shards
+def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_path, kilobytes):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
+    command = _command(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_shards=1")
+    limit = (kilobytes << 10, kilobytes << 10)  # of a file: what more is written is refused as on a full disk
+    full = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert full.returncode == 1
+    assert "cannot be written" in full.stderr and "make room" in full.stderr
+    assert "Traceback" not in full.stderr
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
 
 
 def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
@@ -49,11 +80,12 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
     assert "train: 60 utterances, 0.01 hours, 2 speakers, 168 tokens (0 unknown), 168 char" in again.stdout
     assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
 
-    config = builder.BuildConfig(
+    config = build_config.BuildConfig(
         corpus_dir=(corpus_dir,), output_dir=str(straight), num_shards=12, num_workers=1
     )
     monkeypatch.setattr(writer, "_run_workers", _work_here)
-    builder.build(config, frontend.FrontendConfig(), labels.LabelConfig(), vocabularies.VocabularyConfig())
+    others = frontend.FrontendConfig(), labels.LabelConfig(), vocabularies.VocabularyConfig()
+    builder.build(config, *others)
     names = sorted(os.listdir(straight))
     assert dataset_info.INFO_FILE in names
     assert sorted(os.listdir(killed)) == names

@@ -10,6 +10,7 @@ import small_corpora
 import tensorflow as tf
 
 from tfrecord_builder import (
+    build_config,
     builder,
     dataset_info,
     errors,
@@ -39,15 +40,17 @@ def work_in_this_process(monkeypatch):
 
 def _build(corpus_dir, output_dir, frontend_config=FRONTEND, **options):
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
-    given = {config: _pick(config, options) for config in (labels.LabelConfig, vocabularies.VocabularyConfig)}
-    config = builder.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
-    return builder.build(config, frontend_config, *(make(**fields) for make, fields in given.items()))
+    label_config, vocabulary_config = (
+        _pick(config, options) for config in (labels.LabelConfig, vocabularies.VocabularyConfig)
+    )
+    config = build_config.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
+    return builder.build(config, frontend_config, label_config, vocabulary_config)
 
 
 def _pick(config, options):
-    return {
-        field.name: options.pop(field.name) for field in dataclasses.fields(config) if field.name in options
-    }
+    """Makes a config of those options that are fields of it, and takes them out."""
+    names = [field.name for field in dataclasses.fields(config) if field.name in options]
+    return config(**{name: options.pop(name) for name in names})
 
 
 def _rejected(output_dir):
@@ -66,12 +69,16 @@ def test_manifest_to_data_directory(tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == [
         "characters.txt",
         "dataset_info.json",
+        "dev-00000-of-00002.jsonl",
         "dev-00000-of-00002.tfrecord",
+        "dev-00001-of-00002.jsonl",
         "dev-00001-of-00002.tfrecord",
         "readings.tsv",
         "rejected.tsv",
         "tokens.txt",
+        "train-00000-of-00002.jsonl",
         "train-00000-of-00002.tfrecord",
+        "train-00001-of-00002.jsonl",
         "train-00001-of-00002.tfrecord",
     ]
     assert dataset_info.DatasetInfo.load(str(tmp_path / "out")) == info
@@ -387,6 +394,14 @@ def test_missing_dev_split_is_said(tmp_path, caplog):
     assert "there is no dev split" in caplog.text
 
 
+def test_an_id_in_two_directories_is_refused(tmp_path):
+    first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0)
+    second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0)
+    with pytest.raises(errors.UserError, match="--corpus_dir: the utterance id u00 is there twice"):
+        _build((first, second), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_empty_manifest(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
     with pytest.raises(errors.UserError, match="it lists no utterance"):
@@ -460,7 +475,7 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     [
         (dict(corpus_dir=()), "--corpus_dir: it is missing"),
         (dict(output_dir=""), "--output_dir: it is missing"),
-        (dict(corpus="librispeech"), "aishell1, manifest, text, thchs30"),
+        (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
         (dict(num_shards=0), "--num_shards=0"),
         (dict(num_workers=0), "--num_workers=0"),
         (dict(max_rejected=1.5), "--max_rejected=1.5"),
@@ -469,4 +484,4 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
 )
 def test_config_refuses(options, message):
     with pytest.raises(errors.UserError, match=message):
-        builder.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})
+        build_config.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import checks, labels
+from tfrecord_builder import checks, labels, manifest
 
 RATE = small_corpora.SAMPLE_RATE
 
@@ -13,7 +13,8 @@ def _noise(seconds=2.0):
 
 
 def _read(path, max_seconds=30.0):
-    return checks.read_waveform(str(path), RATE, max_seconds)
+    utterance = manifest.Utterance("u", str(path), "s", "", "", "train")
+    return checks.read_waveform(utterance, RATE, max_seconds)
 
 
 def _reason(path, max_seconds=30.0):

@@ -1,7 +1,11 @@
 import errno
 import os
+import pathlib
+import re
 import shutil
+import textwrap
 
+import corpus_trees
 import pytest
 import small_corpora
 
@@ -10,7 +14,7 @@ from tfrecord_builder.corpora import registry
 
 
 def _list(corpus, *directories):
-    return registry.list_utterances(corpus, [str(directory) for directory in directories])
+    return list(registry.list_utterances(corpus, [str(directory) for directory in directories]))
 
 
 def test_manifest(tmp_path):
@@ -29,13 +33,6 @@ def test_several_directories_tell_their_speakers_apart(tmp_path):
         ("x00", "one/a"),
         ("y00", "two/a"),
     ]
-
-
-def test_an_id_in_two_directories_is_refused(tmp_path):
-    first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0)
-    second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0)
-    with pytest.raises(errors.UserError, match="--corpus_dir: the utterance id u00 is there twice"):
-        _list("manifest", first, second)
 
 
 def test_text(tmp_path):
@@ -187,3 +184,49 @@ def test_aishell1_incomplete(tmp_path):
 def test_missing_directory(tmp_path):
     with pytest.raises(errors.UserError, match="--corpus_dir: there is no directory .*/nowhere"):
         _list("manifest", tmp_path / "nowhere")
+
+
+def test_thchs30_drops_what_nobody_speaks(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(
+        tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"
+    )
+    assert _list("thchs30", tmp_path)[0].text == "判处 六年"
+
+
+def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "wav" / "S0724.tar.gz", "")
+    assert len(_list("aishell1", tmp_path)) == 4
+    small_corpora.write_text(tmp_path / "wav" / "S0003.tar.gz", "")
+    with pytest.raises(
+        errors.UserError, match=r"wav: 1 of 2 archives are not unpacked \(S0003.tar.gz is one\)"
+    ):
+        _list("aishell1", tmp_path)
+
+
+@pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
+def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
+    make = f"make_{corpus}_corpus"
+    module = corpus_trees if hasattr(corpus_trees, make) else small_corpora
+    found = _list(corpus, getattr(module, make)(tmp_path))
+    assert len({u.utterance_id for u in found}) == len(found) > 0
+    assert {u.split for u in found} <= {"train", "dev", "test"}
+    recordings = [u for u in found if os.path.isfile(u.audio)]
+    assert any(u.text and u.speaker for u in recordings)
+    assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording
+
+
+def test_the_reader_that_build_md_shows(tmp_path):
+    page = (pathlib.Path(__file__).parent.parent / "BUILD.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(re.search(r"( *\"\"\"VCTK.*?)\n *```", page, re.DOTALL).group(1))
+    reader = {}
+    exec(code, reader)
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p225" / "p225_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
+    (found,) = reader["list_utterances"](str(tmp_path))
+    assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
+    with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
+        list(reader["list_utterances"](str(tmp_path / "txt")))

@@ -4,9 +4,20 @@ import os
 import numpy as np
 import pytest
 import small_corpora
+import small_shards
 import tensorflow as tf
 
-from tfrecord_builder import audio, frontend, labels, manifest, plan, schema, shard
+from tfrecord_builder import (
+    audio,
+    errors,
+    frontend,
+    items,
+    labels,
+    manifest,
+    plan,
+    schema,
+    shard,
+)
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
@@ -17,15 +28,17 @@ def _settings(**changes):
 
 
 def _item(name, audio, found=LABELS):
-    return plan.Item(manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train"), found)
+    utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
+    return items.Item(utterance, found, items.stamp(audio))
 
 
-def _shard(*items):
-    return plan.Shard("train", "train-00000-of-00001.tfrecord", items)
+def _shard(tmp_path, *found):
+    (shard_of_all,) = small_shards.write(found, 1, tmp_path)
+    return shard_of_all
 
 
-def _write(tmp_path, items, settings):
-    return shard.write_shard(_shard(*items), settings, str(tmp_path), lambda done, rejected: None)
+def _write(tmp_path, found, settings, report=lambda done, rejected: None):
+    return shard.write_shard(_shard(tmp_path, *found), settings, str(tmp_path), report)
 
 
 def _read(tmp_path, **options):
@@ -64,7 +77,7 @@ def test_classic_spectrogram_in_float32(tmp_path, tones):
 
 
 def test_text_records_have_no_features(tmp_path):
-    item = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
+    item = items.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
     statistics = _write(tmp_path, [item], _settings(frontend=None))
     assert _read(tmp_path)[0]["utterance_id"] == b"t1"
     assert (statistics.frame_lengths, statistics.token_lengths, statistics.num_frames) == ({}, {"2": 1}, 0)
@@ -73,18 +86,16 @@ def test_text_records_have_no_features(tmp_path):
 def test_statistics(tmp_path, tones):
     silent = small_corpora.write_audio(tmp_path / "silent.wav", np.zeros(8000))
     unknown = labels.Labels("再好", ("zai4", "hao3"), ("再", "好"))
-    items = [
+    listed = [
         _item("u0", tones[0]),
         _item("u1", tones[1], unknown),
         _item("u2", silent),
         _item("u3", tones[0]),
     ]
     reports = []
-    found = shard.write_shard(
-        _shard(*items), _settings(), str(tmp_path), lambda *report: reports.append(report)
-    )
-    assert reports == [(1, 0), (2, 0), (3, 1), (4, 1)]
-    assert found.rejected == [["u2", "train", "silent audio"]]
+    found = _write(tmp_path, listed, _settings(), lambda *report: reports.append(report))
+    assert reports == [(1, 0), (2, 1), (3, 1), (4, 1)]
+    assert found.rejected == [["u2", "train", "silent audio", silent]]
     assert (found.num_records, found.duration_ms) == (3, 500 + 600 + 500)
     assert found.speakers == ["speaker-u0", "speaker-u1", "speaker-u3"]
     assert (found.num_tokens, found.unknown_tokens) == (6, 1)
@@ -101,20 +112,46 @@ def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
     samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
     loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
     found = _write(tmp_path, [_item("u0", tones[0]), _item("u1", loud)], _settings())
-    assert found.rejected == [["u1", "train", "too loud for finite features"]]
+    assert found.rejected == [["u1", "train", "too loud for finite features", loud]]
     assert (found.num_records, found.num_frames) == (1, 48)
     assert np.isfinite(found.feature_sum).all()
 
 
-def test_a_finished_shard_is_found_again_unless_it_is_cut(tmp_path, tones):
+def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, tones):
     path = tmp_path / "train-00000-of-00001.tfrecord"
-    item = _item("u0", tones[0])
-    assert shard.load_finished(_shard(item), str(tmp_path)) is None
-    statistics = _write(tmp_path, [item], _settings())
-    assert shard.load_finished(_shard(item), str(tmp_path)) == statistics
+    planned = _shard(tmp_path, _item("u0", tones[0]))
+    assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
+    statistics = shard.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    assert shard.load_finished(planned, _settings(), str(tmp_path)) == statistics
     assert statistics.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert shard.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
+    other = _shard(tmp_path, _item("u0", tones[1]))
+    assert shard.load_finished(other, _settings(), str(tmp_path)) is None
     path.write_bytes(path.read_bytes()[:-1])
-    assert shard.load_finished(_shard(item), str(tmp_path)) is None
+    assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "added"])
+def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
+    late = str(tmp_path / "late.wav")
+    planned = _shard(tmp_path, _item("u0", late if change == "added" else tones[0]))
+    if change == "removed":
+        os.remove(tones[0])
+    else:
+        small_corpora.write_audio(late if change == "added" else tones[0], small_corpora.tone(0.7))
+    with pytest.raises(errors.UserError, match="wav: the recording is not what it was when the corpus was"):
+        shard.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
+
+
+def test_a_part_of_a_recording(tmp_path, tones):
+    whole = audio.read_audio(tones[2], 16000)
+    utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
+    _write(tmp_path, [items.Item(utterance, LABELS, items.stamp(tones[2]))], _settings())
+    (record,) = _read(tmp_path, num_bins=80)
+    expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()
+    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)
+    assert record["duration_ms"] == 500
 
 
 def test_a_failure_leaves_no_shard_under_its_name(tmp_path, tones):
@@ -122,5 +159,5 @@ def test_a_failure_leaves_no_shard_under_its_name(tmp_path, tones):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        shard.write_shard(_shard(_item("u0", tones[0])), _settings(), str(tmp_path), fail)
+        _write(tmp_path, [_item("u0", tones[0])], _settings(), fail)
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]

@@ -6,11 +6,13 @@ import io
 
 import numpy as np
 import pytest
+import small_corpora
 import soundfile
 import tensorflow as tf
 import tiny_models
 
 from estimator_asr.serving import recogniser, signatures
+from tfrecord_builder import labels, manifest, plan, shard
 
 RATE = tiny_models.FRONTEND.sample_rate
 
@@ -95,6 +97,28 @@ def test_three_doors_lead_to_the_same_text(tiny_export, waveforms):
         np.testing.assert_allclose(
             result["acoustic_score"], results[0]["acoustic_score"], rtol=1e-4, atol=1e-4
         )
+
+
+def test_export_holds_the_builders_extractor_to_the_bit(tiny_export, tmp_path):
+    """What the SavedModel makes of a WAV is what the builder wrote into the record of that WAV."""
+    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    fbank = model.session.graph.get_tensor_by_name("fbank:0")
+    speech = tiny_models.make_waveform(50000, seed=3)
+    path = tmp_path / "a.wav"
+    path.write_bytes(make_wav(speech))
+    built = _build_record(str(path))
+    (served,) = model.session.run(fbank, {model.inputs["wav_bytes"]: [path.read_bytes()]})
+    assert built.shape == served.shape == (311, tiny_models.FRONTEND.num_bins)
+    assert built.dtype == served.dtype == np.float32
+    np.testing.assert_array_equal(built, served)
+
+
+def _build_record(audio):
+    """Gives the features that the builder makes of a recording."""
+    found = labels.Labels("你", ("ni3",), ("你",))
+    settings = plan.Settings(small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0)
+    utterance = manifest.Utterance("u1", audio, "", "", "", "train")
+    return shard.make_record(plan.Item(utterance, found), settings).fbank
 
 
 def test_wavs_alone_give_what_they_give_in_a_batch(tiny_export, waveforms):

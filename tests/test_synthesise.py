@@ -49,7 +49,7 @@ def hashes(corpus):
 
 
 def test_recordings_are_speech_of_the_right_length(corpus):
-    utterances = manifest.read_manifest(str(corpus / "manifest.tsv"))
+    utterances = list(manifest.read_manifest(str(corpus / "manifest.tsv")))
     assert len(utterances) == 70
     for utterance in utterances:
         samples, rate = soundfile.read(utterance.audio)
@@ -68,7 +68,7 @@ def test_voices_of_the_splits_differ(corpus):
 
 
 def test_text_has_a_syllable_for_each_hanzi(corpus):
-    rows = manifest.read_table(str(corpus / "text" / "train.tsv"), ("hanzi", "pinyin"))
+    rows = list(manifest.read_table(str(corpus / "text" / "train.tsv"), ("hanzi", "pinyin")))
     assert len(rows) == 80
     assert all(len(row["hanzi"]) == len(row["pinyin"].split()) for row in rows)
 

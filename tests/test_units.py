@@ -10,7 +10,7 @@ from estimator_asr import config as config_lib
 from estimator_asr import evaluate, experiment, export, model_directory, transcribe
 from estimator_asr.serving import recogniser
 from estimator_asr.training import run_loop
-from tfrecord_builder import builder, frontend, labels, shard, vocabularies, vocabulary, writer
+from tfrecord_builder import build_config, builder, frontend, labels, shard, vocabularies, vocabulary, writer
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def work_in_this_process(monkeypatch):
 def build(corpus_dir, output_dir, unit, **vocabulary_options):
     options = dict(corpus_dir=(corpus_dir,), output_dir=str(output_dir), num_shards=1)
     return builder.build(
-        builder.BuildConfig(**options),
+        build_config.BuildConfig(**options),
         frontend.FrontendConfig(num_mel_bins=20),
         labels.LabelConfig(unit=unit),
         vocabularies.VocabularyConfig(**vocabulary_options),

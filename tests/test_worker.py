@@ -5,12 +5,21 @@ import threading
 
 import pytest
 import small_corpora
+import small_shards
 
-from tfrecord_builder import errors, labels, manifest, plan, shard_statistics, worker
+from tfrecord_builder import (
+    errors,
+    frontend,
+    items,
+    labels,
+    manifest,
+    plan,
+    shard_statistics,
+    worker,
+)
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
-ITEM = plan.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
-SHARD = plan.Shard("train", "train-00000-of-00001.tfrecord", (ITEM, ITEM))
+UTTERANCES = [manifest.Utterance(f"t{i}", None, "news", "你好", "ni3 hao3", "train") for i in range(2)]
 
 
 @pytest.fixture(autouse=True)
@@ -18,14 +27,19 @@ def keep_ctrl_c(monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
 
-def _talk(directory):
+def _shard(directory):
+    (shard,) = small_shards.write([items.Item(each, LABELS) for each in UTTERANCES], 1, directory)
+    return shard
+
+
+def _talk(directory, planned, config=None):
     """Gives what a worker says when it is sent the settings and one shard, until its answer."""
     ours, theirs = multiprocessing.Pipe()
     messages = []
 
     def listen():
-        ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), None, "float16", 30.0))
-        ours.send(SHARD)
+        ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), config, "float16", 30.0))
+        ours.send(planned)
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
             messages.append(ours.recv())
@@ -40,13 +54,14 @@ def _talk(directory):
 
 def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
-    first, second, statistics = _talk(tmp_path)
-    assert (first, second) == ((SHARD.file, 1, 0), (SHARD.file, 2, 0))
-    assert (statistics.file, statistics.num_records) == (SHARD.file, 2)
+    planned = _shard(tmp_path)
+    first, second, statistics = _talk(tmp_path, planned)
+    assert (first, second) == ((planned.file, 1, 0), (planned.file, 2, 0))
+    assert (statistics.file, statistics.num_records) == (planned.file, 2)
 
 
 def test_a_directory_that_cannot_be_written(tmp_path):
-    (error,) = _talk(tmp_path / "none")
+    (error,) = _talk(tmp_path / "none", _shard(tmp_path))
     assert isinstance(error, errors.UserError)
     assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
 
@@ -56,7 +71,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shard_statistics.ShardStatistics, "save", fail)
-    error = _talk(tmp_path)[-1]
+    error = _talk(tmp_path, _shard(tmp_path))[-1]
     assert isinstance(error, errors.UserError)
     assert str(error) == (
         f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device), "
@@ -68,7 +83,14 @@ def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
     ours, theirs = multiprocessing.Pipe()
     ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), None, "float16", 30.0))
-    ours.send(SHARD)
+    ours.send(_shard(tmp_path))
     ours.close()
     worker.run(theirs, str(tmp_path))  # its first report meets a broken pipe
-    assert not (tmp_path / SHARD.file).exists()
+    assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
+
+
+def test_a_recording_that_changed_is_told_as_it_is(tmp_path):
+    gone = items.Item(manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2))
+    (planned,) = small_shards.write([gone], 1, tmp_path)
+    (error,) = _talk(tmp_path, planned, frontend.FrontendConfig())
+    assert "a.wav: the recording is not what it was when the corpus was listed" in str(error)

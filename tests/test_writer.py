@@ -2,25 +2,27 @@ import os
 
 import pytest
 import small_corpora
+import small_shards
 
-from tfrecord_builder import errors, frontend, labels, manifest, plan, shard, writer
+from tfrecord_builder import errors, frontend, items, labels, manifest, plan, shard, writer
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 
-def _shards(directory, num_utterances=6, num_shards=3):
-    items = []
+def _items(directory, num_utterances=6):
+    found = []
     for i in range(num_utterances):
         audio = small_corpora.write_audio(
             directory / f"{i}.wav", small_corpora.tone(0.3 + i / 10, 200 + 90 * i)
         )
-        items.append(plan.Item(manifest.Utterance(f"u{i}", audio, "s", "", "", "train"), LABELS))
-    return plan.make_shards(items, num_shards)
+        utterance = manifest.Utterance(f"u{i}", audio, "s", "", "", "train")
+        found.append(items.Item(utterance, LABELS, items.stamp(audio)))
+    return found
 
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return plan.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
+    return plan.Settings(**{"vocabularies": small_corpora.make_vocabularies(LABELS), **fields, **changes})
 
 
 def _make_directory(path):
@@ -29,8 +31,10 @@ def _make_directory(path):
 
 
 def test_number_of_workers_changes_no_byte(tmp_path):
-    shards = _shards(tmp_path / "audio")
+    found = _items(tmp_path / "audio")
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
+    shards = small_shards.write(found, 3, here)
+    assert shards == small_shards.write(found, 3, there)
     expected = [shard.write_shard(each, _settings(), here, lambda done, rejected: None) for each in shards]
     assert writer.write_shards(shards, _settings(), there, num_workers=2) == expected
     for each in shards:
@@ -38,7 +42,7 @@ def test_number_of_workers_changes_no_byte(tmp_path):
 
 
 def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
-    shards = _shards(tmp_path)
+    shards = small_shards.write(_items(tmp_path), 3, tmp_path)
     expected = [
         shard.write_shard(each, _settings(), str(tmp_path), lambda done, rejected: None) for each in shards
     ]
@@ -48,23 +52,23 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
     assert started == []
 
 
-def test_a_worker_that_dies_is_noticed(tmp_path, capfd):
-    settings = _settings(frontend="broken")
+def test_a_worker_that_dies_is_noticed(tmp_path, capfd, monkeypatch):
+    settings, out = _settings(frontend="broken"), _make_directory(tmp_path / "out")
+    shards = small_shards.write(_items(tmp_path, 1), 1, out)
     with pytest.raises(
         errors.UserError, match="a worker process ended with code 1 before its shard was whole"
     ):
-        writer.write_shards(
-            _shards(tmp_path, 1, 1), settings, _make_directory(tmp_path / "out"), num_workers=1
-        )
+        writer.write_shards(shards, settings, out, num_workers=1)
     assert "has no attribute" in capfd.readouterr().err
 
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(writer.worker, "run", os.getpid)  # a TypeError in the other process: it takes nothing
-    long = labels.Labels("你" * 1_000_000, ("ni3",), ())  # more than a pipe holds
-    item = plan.Item(manifest.Utterance("u", None, "s", "", "", "train"), long)
+    many = labels.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
+    settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
+    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
-        writer.write_shards(plan.make_shards([item], 1), _settings(), str(tmp_path), num_workers=1)
+        writer.write_shards(shards, settings, str(tmp_path), num_workers=1)
 
 
 def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypatch):
@@ -91,7 +95,8 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
     monkeypatch.setattr(writer, "_start_worker", start)
     monkeypatch.setattr(writer.multiprocessing.connection, "wait", end)
     with pytest.raises(Ended):
-        writer.write_shards(_shards(tmp_path), _settings(), str(tmp_path), num_workers=2)
+        shards = small_shards.write(_items(tmp_path), 3, tmp_path)
+        writer.write_shards(shards, _settings(), str(tmp_path), num_workers=2)
     sent = ["Settings", "Shard"]
     assert events == ["start", "start", *sent, *sent, "terminate", "terminate"]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import re
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soundfile
 import soxr
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 # Why a recording cannot be used, in the words by which the builder counts.
 MISSING = "no such audio file"
@@ -18,6 +18,7 @@ UNREADABLE = "unreadable audio"
 EMPTY = "empty audio"
 TRUNCATED = "truncated audio"
 TOO_LONG = "longer than --max_seconds"
+NO_CHANNEL = "no such channel"
 
 # libsndfile's log of a WAV whose header promises more than the file holds: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
@@ -26,7 +27,10 @@ _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
 _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC whose header, written into a pipe, has none
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: its header counts may include the encoder's own padding
-_BLOCK_SAMPLES = 4096  # one FLAC frame, so that the log still says which frame was the one that failed
+_BLOCK_SAMPLES = 1 << 20  # most recordings are one block
+_FLAC_FRAME_SAMPLES = 4096
+# A segment may reach past the end so far: Kaldi, featbin/extract-segments.cc, --max-overshoot.
+_OVERSHOOT_SECONDS = 0.5
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders write; beyond, a header is damaged
 
 
@@ -38,24 +42,35 @@ class AudioError(errors.UserError):
         self.reason = reason
 
 
-def read_audio(path: str, sample_rate: int, max_seconds: float = math.inf) -> np.ndarray:
-    """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels.
+def read_audio(
+    path: str,
+    sample_rate: int,
+    max_seconds: float = math.inf,
+    start_seconds: float = 0.0,
+    seconds: Optional[float] = None,
+    channel: Optional[int] = None,
+) -> np.ndarray:
+    """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels, or a part of it.
 
     Args:
       path: the file; its name decides nothing.
       sample_rate: samples a second to give; audio of another rate is resampled.
       max_seconds: longest recording to accept; of a longer one no more than that is read.
+      start_seconds: where to begin.
+      seconds: how much to read; None for all that is left.
+      channel: which one to take, from 0; None for the mean of all.
 
     Returns:
-      float32 [num_samples] in [-1, 1] (resampling and float files may go beyond), the mean of the channels.
-        There is at least one sample.
+      float32 [num_samples] in [-1, 1] (resampling and float files may go beyond). There is at least one
+        sample.
 
     Raises:
-      AudioError: the file is missing, empty, truncated, too long or no audio, or holds no samples.
+      AudioError: the file is missing, empty, truncated, too long or no audio, or holds no samples, not the
+        part or not the channel.
     """
     _check_file(path)
-    samples, file_rate = _decode(path, max_seconds)
-    waveform = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1)
+    samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
+    waveform = _take_channel(path, samples, channel)
     if file_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, file_rate, sample_rate)
     if not len(waveform):
@@ -65,6 +80,18 @@ def read_audio(path: str, sample_rate: int, max_seconds: float = math.inf) -> np
             EMPTY,
         )
     return waveform
+
+
+def _take_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
+    num_channels = samples.shape[1]
+    if channel is not None and not 0 <= channel < num_channels:
+        raise AudioError(
+            f"{path}: channel is {channel}, expected 0 to {num_channels - 1}; mend the corpus's list",
+            NO_CHANNEL,
+        )
+    if num_channels == 1 or channel is not None:
+        return samples[:, channel or 0]
+    return samples.mean(axis=1)
 
 
 class _Stream(soundfile.SoundFile):
@@ -79,20 +106,23 @@ class _Stream(soundfile.SoundFile):
 
 
 def _check_file(path: str) -> None:
-    if os.path.isdir(path):
+    if files.is_directory(path):
         raise AudioError(f"{path}: is a directory, expected an audio file", MISSING)
-    if not os.path.exists(path):
+    if not files.exists(path):
         raise AudioError(f"{path}: there is no such file", MISSING)
-    if not os.path.getsize(path):
+    if not files.size_and_time(path)[0]:
         raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
 
 
-def _decode(path: str, max_seconds: float) -> tuple[np.ndarray, int]:
-    """Gives float32 [num_samples, num_channels] and the rate in Hz of a whole recording."""
+def _decode(
+    path: str, max_seconds: float, start_seconds: float, seconds: Optional[float]
+) -> tuple[np.ndarray, int]:
+    """Gives float32 [num_samples, num_channels] and the rate in Hz of a recording, or of a part of it."""
     try:  # by descriptor: soundfile takes the headers of a file named *.raw and names in UTF-8 for granted
-        with open(path, "rb") as file, _Stream(file.fileno(), closefd=False) as stream:
-            rate = stream.samplerate
-            samples, problem = _read_blocks(stream, max_seconds * rate)
+        with files.open_binary(path) as file:
+            is_whole = not start_seconds and seconds is None
+            part = None if is_whole else (start_seconds, seconds)
+            samples, rate, problem = _read_stream(file, max_seconds, part)
     except OSError as error:
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
     except soundfile.LibsndfileError as error:
@@ -110,27 +140,85 @@ def _decode(path: str, max_seconds: float) -> tuple[np.ndarray, int]:
     return samples, rate
 
 
-def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
+def _read_stream(
+    file: BinaryIO, max_seconds: float, part: Optional[tuple[float, Optional[float]]]
+) -> tuple[np.ndarray, int, str]:
+    """Reads an open file, of which part is (start_seconds, seconds) or None for all.
+
+    Returns:
+      float32 [num_samples, num_channels], the rate in Hz, and how the file falls short of what its header
+        says or of the part, or nothing.
+    """
+    with _Stream(file.fileno(), closefd=False) as stream:
+        rate, limit = stream.samplerate, max_seconds * stream.samplerate
+        try:
+            found = _read_part(stream, *part, limit) if part else _read_blocks(stream, limit, _BLOCK_SAMPLES)
+            return found[0], rate, found[1]
+        except soundfile.LibsndfileError:
+            if part or stream.format != "FLAC":
+                raise
+    file.seek(0)
+    with _Stream(file.fileno(), closefd=False) as stream:
+        samples, problem = _read_flac_frames(stream, limit)
+    return samples, rate, problem
+
+
+def _read_part(
+    stream: soundfile.SoundFile, start_seconds: float, seconds: Optional[float], limit: float
+) -> tuple[np.ndarray, str]:
+    """Reads a part of a recording, and one sample more than the limit where it is longer than that.
+
+    Returns:
+      float32 [num_samples, num_channels], and how the recording falls short of the part, or nothing.
+    """
+    start = round(start_seconds * stream.samplerate)
+    left = stream.frames - start
+    wanted = left if seconds is None else round(seconds * stream.samplerate)
+    if left <= 0 or wanted - left > _OVERSHOOT_SECONDS * stream.samplerate:
+        length = stream.frames / stream.samplerate
+        return _nothing(stream), (
+            f"it has {length:.2f} s, expected the part that begins at {start_seconds:.2f} s"
+            + ("" if seconds is None else f" and lasts {seconds:.2f} s")
+        )
+    stream.seek(start)
+    wanted = int(min(wanted, left, limit + 1))
+    samples = stream.read(wanted, dtype="float32", always_2d=True)
+    return samples, "" if len(samples) == wanted else f"it has {len(samples)} samples, expected {wanted}"
+
+
+def _read_blocks(
+    stream: soundfile.SoundFile, max_samples: float, block_samples: int
+) -> tuple[np.ndarray, str]:
     """Reads to the end, or past max_samples; what the header says of the length sizes no memory.
 
     Returns:
       float32 [num_samples, num_channels], and how they fall short of the file's own header, or nothing.
     """
-    blocks, num_samples = [np.empty([0, stream.channels], np.float32)], 0
+    blocks, num_samples = [], 0
+    while num_samples <= max_samples:
+        # No more than there is: libsndfile reports an Ogg that is read beyond its end as cut.
+        wanted = min(block_samples, stream.frames - num_samples)
+        block = stream.read(wanted, dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        blocks.append(block)
+        num_samples += len(block)
+    samples = blocks[0] if len(blocks) == 1 else np.concatenate([_nothing(stream), *blocks])
+    return samples, _truncation(stream, num_samples)
+
+
+def _read_flac_frames(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
+    """Reads a FLAC that cannot be read in large blocks, so that the log ends at the frame that fails."""
     try:
-        while num_samples <= max_samples:
-            # No more than there is: libsndfile reports an Ogg that is read beyond its end as cut.
-            wanted = min(_BLOCK_SAMPLES, stream.frames - num_samples)
-            block = stream.read(wanted, dtype="float32", always_2d=True)
-            if not len(block):
-                break
-            blocks.append(block)
-            num_samples += len(block)
+        return _read_blocks(stream, max_samples, _FLAC_FRAME_SAMPLES)
     except soundfile.LibsndfileError:
         if "STREAM_DECODER_END_OF_STREAM" not in stream.extra_info:  # else libFLAC met the end within a frame
             raise
-        return blocks[0], "the FLAC stream has no end"
-    return np.concatenate(blocks), _truncation(stream, num_samples)
+        return _nothing(stream), "the FLAC stream has no end"
+
+
+def _nothing(stream: soundfile.SoundFile) -> np.ndarray:
+    return np.empty([0, stream.channels], np.float32)
 
 
 def _truncation(stream: soundfile.SoundFile, num_samples: int) -> str:

@@ -15,10 +15,19 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
-from tfrecord_builder import builder, config_flags, dataset_info, errors, frontend, labels, vocabularies
+from tfrecord_builder import (
+    build_config,
+    builder,
+    config_flags,
+    dataset_info,
+    errors,
+    frontend,
+    labels,
+    vocabularies,
+)
 
 _CONFIGS = (
-    builder.BuildConfig,
+    build_config.BuildConfig,
     frontend.FrontendConfig,
     labels.LabelConfig,
     vocabularies.VocabularyConfig,

@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-import collections
+import contextlib
 import dataclasses
 import hashlib
 import os
-import sys
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Iterable, Iterator, Sequence
 
-import tqdm
 from absl import logging
 
 from tfrecord_builder import (
     bpe,
-    checks,
-    config_flags,
+    build_config,
     dataset_info,
     errors,
+    files,
     frontend,
     labels,
-    manifest,
+    listing,
     output_directory,
     plan,
-    schema,
     shard_statistics,
+    spool,
     vocabularies,
     writer,
 )
-from tfrecord_builder.corpora import registry
 
-Rejections = list[tuple[str, str, str]]  # utterance_id, split, reason
-
-
-@dataclasses.dataclass(frozen=True)
-class BuildConfig:
-    """What to build; how the features are made stands in frontend.FrontendConfig."""
-
-    corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
-    corpus_dir: tuple[str, ...] = config_flags.setting(
-        (), "where the corpus lies; several directories with commas"
-    )
-    output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
-    max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
-    max_rejected: float = config_flags.setting(
-        0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
-    )
-    fbank_dtype: str = config_flags.setting("float16", "how features are stored", choices=schema.FBANK_DTYPES)
-    num_shards: int = config_flags.setting(
-        16, "files a split; fewer where it has fewer utterances", minimum=1
-    )
-    num_workers: Optional[int] = config_flags.setting(None, "processes; one a core if not given", minimum=1)
-    overwrite: bool = config_flags.setting(
-        False, "replace a build that is in --output_dir, once the new one is whole"
-    )
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        for name in ("corpus_dir", "output_dir"):
-            if not getattr(self, name):
-                raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
+_NUM_UNKNOWN_TOLD = 10
 
 
 def build(
-    config: BuildConfig,
+    config: build_config.BuildConfig,
     frontend_config: frontend.FrontendConfig,
     label_config: labels.LabelConfig,
     vocabulary_config: vocabularies.VocabularyConfig,
@@ -78,156 +45,130 @@ def build(
       UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
         is not as it should be, or a flag does not fit another.
     """
-    _check_frontend(config, frontend_config)
-    _check_unit(config, label_config)
+    build_config.check_frontend(config, frontend_config)
+    build_config.check_unit(config, label_config)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
-    output_directory.check_usable(config.output_dir, config.overwrite)
-    utterances = _list_corpus(config)
-    bpe_model = _get_bpe(utterances, label_config, vocabulary_config)
-    items, rejected = _label_corpus(utterances, label_config, bpe_model)
-    num_listed = len(items) + len(rejected)
-    with output_directory.reserve(config.output_dir, config.overwrite):
-        _check_rejected(config, rejected, num_listed)
-        settings = plan.Settings(
-            vocabularies=_make_vocabularies(items, label_config, vocabulary_config, bpe_model),
-            frontend=None if config.corpus == "text" else frontend_config,
-            fbank_dtype=config.fbank_dtype,
-            max_seconds=config.max_seconds,
-        )
-        shards = plan.make_shards(items, config.num_shards)
+    with _open(config) as (workspace, spooled):
+        listing.list_corpus(config.corpus, config.corpus_dir, spooled)
+        pieces = _get_bpe(label_config, vocabulary_config, spooled)
+        collector = _label(label_config, pieces, spooled)
+        _check_rejected(config, spooled)
+        saved = vocabularies.make(collector, vocabulary_config, pieces)
+        _tell_unknown(collector, saved)
+        described = None if config.corpus == "text" else frontend_config
+        settings = plan.Settings(saved, described, config.fbank_dtype, config.max_seconds)
+        shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
+        output_directory.take_over((plan.items_file(each.file) for each in shards), workspace, staging)
         found = writer.write_shards(shards, settings, staging, config.num_workers or _num_cores())
-        rejected += [tuple(row) for shard in found for row in shard.rejected]
-        _check_rejected(config, rejected, num_listed)
-        settings.vocabularies.save(staging)
-        _write_rejected(os.path.join(staging, dataset_info.REJECTED_FILE), rejected)
-        info = _make_info(config, label_config.unit, settings, found, len(rejected))
+        _reject_what_the_shards_did(found, spooled)
+        _check_rejected(config, spooled)
+        info = _make_info(config, label_config.unit, settings, found, spooled)
+        _write_companions(staging, settings, spooled)
         output_directory.publish(config.output_dir, info)
-    if rejected:
-        logging.warning("%d of %d utterances rejected: %s", len(rejected), num_listed, _describe(rejected))
+        _tell_rejected(spooled)
     return info
 
 
-def _check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> None:
-    """Raises UserError for a flag of the features where there are none to make."""
-    usual, given = (dataclasses.asdict(each) for each in (frontend.FrontendConfig(), frontend_config))
-    changed = [f"--{name}={value}" for name, value in given.items() if value != usual[name]]
-    if config.corpus == "text" and changed:
-        raise errors.UserError(
-            f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
-            f"leave {changed[0]} out."
-        )
-
-
-def _check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
-    """Raises UserError for text with a unit whose tokens do not pair with characters."""
-    units = labels.PAIRED_UNITS
-    if config.corpus == "text" and label_config.unit not in units:
-        raise errors.UserError(
-            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
-            f"expected --unit={' or '.join(units)}; leave --unit out."
-        )
-
-
-def _list_corpus(config: BuildConfig) -> list[manifest.Utterance]:
-    utterances = registry.list_utterances(config.corpus, config.corpus_dir)
-    if not utterances:
-        raise errors.UserError(
-            f"--corpus_dir: {', '.join(config.corpus_dir)}: it lists no utterance, expected some."
-        )
-    if not any(utterance.split == "dev" for utterance in utterances):
-        logging.warning(
-            "%s: there is no dev split, so training on this alone has nothing to be measured on; "
-            "none is made up here: mark some utterances of the corpus as dev.",
-            ", ".join(config.corpus_dir),
-        )
-    return utterances
+@contextlib.contextmanager
+def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, spool.Spool]]:
+    """Holds the output directory against others, and gives a place for scratch files and an empty spool."""
+    with output_directory.reserve(config.output_dir, config.overwrite) as workspace:
+        with spool.open_new(os.path.join(workspace, "spool.sqlite")) as spooled:
+            yield workspace, spooled
 
 
 def _get_bpe(
-    utterances: Sequence[manifest.Utterance],
     label_config: labels.LabelConfig,
     vocabulary_config: vocabularies.VocabularyConfig,
+    spooled: spool.Spool,
 ) -> bytes | None:
     """Gives the frozen sentencepiece model, or one of the train split; None for another unit."""
     frozen = vocabularies.load_bpe(vocabulary_config, label_config.unit)
     if frozen is not None or label_config.unit != "bpe":
         return frozen
-    training = (labels.make_transcript(each, label_config) for each in utterances if each.split == "train")
-    return bpe.train(training, label_config.bpe_size)
+    transcripts = (labels.make_transcript(each, label_config) for each in spooled.utterances("train"))
+    return bpe.train(transcripts, label_config.bpe_size)
 
 
-def _label_corpus(
-    utterances: Sequence[manifest.Utterance], label_config: labels.LabelConfig, bpe_model: bytes | None
-) -> tuple[list[plan.Item], Rejections]:
-    """Labels the corpus; what has no usable labels is rejected at once."""
-    labeller = labels.Labeller(label_config, bpe.BpeModel(bpe_model) if bpe_model is not None else None)
-    items, rejected = [], []
-    for utterance in tqdm.tqdm(utterances, unit="utt", desc="labelling", disable=not sys.stderr.isatty()):
-        found = labeller(utterance)
-        try:
-            checks.check_labels(found, is_text=utterance.audio is None)
-            items.append(plan.Item(utterance, found))
-        except checks.Rejected as reason:
-            rejected.append((utterance.utterance_id, utterance.split, str(reason)))
-    return items, rejected
-
-
-def _make_vocabularies(
-    items: Sequence[plan.Item],
-    label_config: labels.LabelConfig,
-    vocabulary_config: vocabularies.VocabularyConfig,
-    bpe_model: bytes | None,
-) -> vocabularies.Vocabularies:
+def _label(
+    label_config: labels.LabelConfig, pieces: bytes | None, spooled: spool.Spool
+) -> vocabularies.Collector:
+    """Labels the corpus into items; gives what the labels hold."""
     collector = vocabularies.Collector(label_config)
-    for item in items:
+    labeller = labels.Labeller(label_config, None if pieces is None else bpe.BpeModel(pieces))
+    for item in listing.label_corpus(spooled, labeller):
+        spooled.add_item(item)
         collector.add(item.labels, item.utterance.split)
-    made = vocabularies.make(collector, vocabulary_config, bpe_model)
+    return collector
+
+
+def _tell_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
     for kind in ("tokens", "characters"):
-        unknown = vocabularies.most_frequent_unknown(getattr(collector, kind), getattr(made, kind), 10)
+        found, known = getattr(collector, kind), getattr(saved, kind)
+        unknown = vocabularies.most_frequent_unknown(found, known, _NUM_UNKNOWN_TOLD)
         if unknown:
-            shown = ", ".join(f"{token} ({count})" for token, count in unknown)
-            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, shown)
-    return made
+            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, _describe(unknown))
 
 
-def _check_rejected(config: BuildConfig, rejected: Rejections, num_listed: int) -> None:
+def _reject_what_the_shards_did(
+    found: Iterable[shard_statistics.ShardStatistics], spooled: spool.Spool
+) -> None:
+    for statistics in found:
+        for row in statistics.rejected:
+            spooled.reject(*row)
+
+
+def _check_rejected(config: build_config.BuildConfig, spooled: spool.Spool) -> None:
     """Raises UserError, and leaves rejected.tsv for reading, if too much was rejected."""
-    if len(rejected) / num_listed <= config.max_rejected:
+    reasons, num_listed = spooled.reasons(), spooled.count_listed()
+    num_rejected = sum(count for _, count in reasons)
+    if num_rejected / num_listed <= config.max_rejected:
         return
     path = output_directory.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
-    _write_rejected(path, rejected)
+    _write_rejected(path, spooled)
     raise errors.UserError(
-        f"--max_rejected: {len(rejected)} of {num_listed} utterances are rejected, expected at most "
-        f"{config.max_rejected:.1%}: {_describe(rejected, 3)}; "
+        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected at most "
+        f"{config.max_rejected:.1%}: {_describe(reasons[:3])}; "
         f"read {path}, mend the corpus or raise --max_rejected."
     )
 
 
-def _describe(rejected: Rejections, limit: int | None = None) -> str:
-    """Gives the most frequent reasons with their counts."""
-    counts = collections.Counter(reason for _, _, reason in rejected).most_common(limit)
-    return ", ".join(f"{reason} ({count})" for reason, count in counts)
+def _tell_rejected(spooled: spool.Spool) -> None:
+    reasons = spooled.reasons()
+    if reasons:
+        num_rejected = sum(count for _, count in reasons)
+        logging.warning(
+            "%d of %d utterances rejected: %s", num_rejected, spooled.count_listed(), _describe(reasons)
+        )
 
 
-def _write_rejected(path: str, rejected: Rejections) -> None:
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+def _describe(reasons: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{reason} ({count})" for reason, count in reasons)
+
+
+def _write_companions(staging: str, settings: plan.Settings, spooled: spool.Spool) -> None:
+    settings.vocabularies.save(staging)
+    _write_rejected(os.path.join(staging, dataset_info.REJECTED_FILE), spooled)
+
+
+def _write_rejected(path: str, spooled: spool.Spool) -> None:
+    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("utterance_id\tsplit\treason\n")
-        file.writelines("\t".join(row) + "\n" for row in rejected)
-    os.replace(f"{path}.tmp", path)
+        file.writelines("\t".join(row[:3]) + "\n" for row in spooled.rejected())
 
 
 def _make_info(
-    config: BuildConfig,
+    config: build_config.BuildConfig,
     unit: str,
     settings: plan.Settings,
-    shards: Sequence[shard_statistics.ShardStatistics],
-    num_rejected: int,
+    found: Sequence[shard_statistics.ShardStatistics],
+    spooled: spool.Spool,
 ) -> dataset_info.DatasetInfo:
     saved = settings.vocabularies
-    mean, stddev = shard_statistics.feature_moments([shard for shard in shards if shard.split == "train"])
+    mean, stddev = shard_statistics.feature_moments([shard for shard in found if shard.split == "train"])
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=config.fbank_dtype,
@@ -237,10 +178,24 @@ def _make_info(
         readings_sha256=saved.readings.sha256,
         feature_mean=mean,
         feature_stddev=stddev,
-        splits=shard_statistics.split_infos(shards),
-        num_rejected=num_rejected,
+        splits=_with_sentences(shard_statistics.split_infos(found), spooled.sentences()),
+        num_rejected=sum(count for _, count in spooled.reasons()),
+        config_sha256=plan.settings_sha256(settings),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
     )
+
+
+def _with_sentences(
+    splits: dict[str, dataset_info.SplitInfo], sentences: spool.Sentences
+) -> dict[str, dataset_info.SplitInfo]:
+    return {
+        name: dataclasses.replace(
+            split,
+            num_sentences=sentences.counts.get(name, 0),
+            shared_sentences=sentences.shared.get(name, {}),
+        )
+        for name, split in splits.items()
+    }
 
 
 def _num_cores() -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import audio, frontend, labels
+from tfrecord_builder import audio, frontend, labels, manifest
 
 # What is wrong with a file as such stands in audio.
 NO_TRANSCRIPT = "no transcript"
@@ -32,11 +32,11 @@ def check_labels(found: labels.Labels, is_text: bool) -> None:
         raise Rejected(NOT_PAIRED)
 
 
-def read_waveform(path: str, sample_rate: int, max_seconds: float) -> np.ndarray:
-    """Reads a recording that is fit for use.
+def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
+    """Reads the sound of an utterance that is fit for use.
 
     Args:
-      path: audio file.
+      utterance: its recording, and the part and channel of that.
       sample_rate: in Hz, of the result.
       max_seconds: longest recording that is accepted.
 
@@ -46,8 +46,9 @@ def read_waveform(path: str, sample_rate: int, max_seconds: float) -> np.ndarray
     Raises:
       Rejected: the recording is unusable.
     """
+    part = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
-        waveform = audio.read_audio(path, sample_rate, max_seconds)
+        waveform = audio.read_audio(utterance.audio, sample_rate, max_seconds, *part)
     except audio.AudioError as error:
         raise Rejected(error.reason) from None
     _check_samples(waveform)

@@ -9,10 +9,11 @@ Two lines of a file (UTF-8, one header line, no quoting; columns are found by na
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 SPLITS = ("train", "dev", "test")
 
@@ -44,43 +45,43 @@ class Utterance:
     channel: int | None = None
 
 
-def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> list[str]:
-    """Reads a text file of a corpus.
+def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterator[str]:
+    """Reads a text file of a corpus, a line at a time.
 
     Args:
       path: the file, UTF-8; a byte order mark is ignored.
       remedy: what a message tells the user to do where the file cannot be read.
 
-    Returns:
+    Yields:
       The lines without their ends, which may be those of any system.
 
     Raises:
       UserError: there is no such file, it is none that can be read, or it is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().split("\n")  # at once, so that an error counts its bytes from the beginning
+        with files.open_binary(path) as file:
+            for line in io.TextIOWrapper(file, encoding="utf-8-sig"):
+                yield line.removesuffix("\n")
     except FileNotFoundError:
         raise errors.UserError(f"{path}: there is no such file, expected one; {remedy}.") from None
     except OSError as error:
         raise errors.UserError(
             f"{path}: it cannot be read ({error.strerror}), expected a text file; {remedy}."
         ) from error
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise errors.UserError(
-            f"{path}: byte {error.start} is not UTF-8, expected only that; save the file as UTF-8."
+            f"{path}: byte {_first_bad_byte(path)} is not UTF-8, expected only that; save the file as UTF-8."
         ) from None
-    return lines if lines[-1] else lines[:-1]
 
 
-def read_table(path: str, required: Sequence[str]) -> list[dict[str, str]]:
+def read_table(path: str, required: Sequence[str]) -> Iterator[dict[str, str]]:
     """Reads a tab separated file with a header line.
 
     Args:
       path: the file; a byte order mark and carriage returns are ignored, and so are empty lines.
       required: columns that must be there.
 
-    Returns:
+    Yields:
       One dict a line, column to value, plus "line" (its number in the file). Missing trailing columns are
         empty.
 
@@ -88,32 +89,33 @@ def read_table(path: str, required: Sequence[str]) -> list[dict[str, str]]:
       UserError: the file cannot be read, a column is missing, or a line has more columns than the header.
     """
     lines = read_lines(path)
-    columns = lines[0].split("\t") if lines else []
+    header = next(lines, "")
+    columns = header.split("\t") if header else []
     missing = [column for column in required if column not in columns]
     if missing:
         raise errors.UserError(
             f"{path}: its header line has {_list(columns)}, expected also {_list(missing)}; "
             "name the columns in the first line, parted by tabs."
         )
-    return [_split_line(path, i, line, columns) for i, line in enumerate(lines[1:], 2) if line.strip()]
+    for number, line in enumerate(lines, 2):
+        if line.strip():
+            yield _split_line(path, number, line, columns)
 
 
-def read_manifest(path: str) -> list[Utterance]:
+def read_manifest(path: str) -> Iterator[Utterance]:
     """Reads a manifest; audio paths come back relative to where the manifest was named from.
 
     Needed columns: id, audio, and text or pinyin. A missing split is "train"; speaker may be missing too.
 
     Raises:
-      UserError: the file or a line of it is not as described, or an id is given twice.
+      UserError: the file or a line of it is not as described.
     """
-    rows = read_table(path, ("id", "audio"))
-    if rows and "text" not in rows[0] and "pinyin" not in rows[0]:
-        raise errors.UserError(
-            f"{path}: it has neither a column text nor pinyin, expected one; add the transcripts."
-        )
-    utterances = [_to_utterance(path, row) for row in rows]
-    check_unique(path, utterances)
-    return utterances
+    for row in read_table(path, ("id", "audio")):
+        if "text" not in row and "pinyin" not in row:
+            raise errors.UserError(
+                f"{path}: it has neither a column text nor pinyin, expected one; add the transcripts."
+            )
+        yield _to_utterance(path, row)
 
 
 def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
@@ -126,16 +128,13 @@ def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
             file.write("\t".join((u.utterance_id, audio, u.speaker, u.text, u.pinyin, u.split)) + "\n")
 
 
-def check_unique(where: str, utterances: Iterable[Utterance]) -> None:
-    """Raises UserError if two utterances share an id."""
-    seen = set()
-    for utterance in utterances:
-        if utterance.utterance_id in seen:
-            raise errors.UserError(
-                f"{where}: the utterance id {utterance.utterance_id} is there twice, expected once; "
-                "give every utterance, in all the directories together, an id of its own."
-            )
-        seen.add(utterance.utterance_id)
+def _first_bad_byte(path: str) -> int:
+    with files.open_binary(path) as file:
+        try:
+            file.read().decode()
+        except UnicodeDecodeError as error:
+            return error.start
+    return 0
 
 
 def _split_line(path: str, number: int, line: str, columns: list[str]) -> dict[str, str]:

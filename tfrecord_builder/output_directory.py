@@ -11,24 +11,23 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import dataset_info, errors, files, plan
 
 _STAGING = ".build"
+_WORKSPACE = ".plan"
 _PLAN_FILE = "plan"
+_PUBLISHED_FILE = "published"  # what the plan file becomes when all but dataset_info.json is in place
 _REPLACED = "replaced"
-_COMPANIONS = (
-    dataset_info.TOKENS_FILE,
-    dataset_info.CHARACTERS_FILE,
-    dataset_info.READINGS_FILE,
-    dataset_info.REJECTED_FILE,
-)
+_OURS_ALONE = {_PLAN_FILE, _PUBLISHED_FILE, _REPLACED, dataset_info.INFO_FILE}
+_UNFINISHED_SUFFIXES = (".incomplete", ".tfrecord.json")
 
 
 def is_complete(output_dir: str) -> bool:
     """True if a finished build is there."""
-    return os.path.exists(os.path.join(output_dir, dataset_info.INFO_FILE))
+    return files.exists(os.path.join(output_dir, dataset_info.INFO_FILE))
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
@@ -36,25 +35,16 @@ def check_usable(output_dir: str, overwrite: bool) -> None:
 
     Nor may it be a directory that cannot be read and written.
     """
-    if os.path.exists(output_dir) and not os.path.isdir(output_dir):
-        raise errors.UserError(
-            f"--output_dir: {output_dir} is a file, expected a directory; choose another name."
-        )
-    if os.path.isdir(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
-        raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be read and written, expected permission for both; "
-            "change its permissions or choose another directory."
-        )
+    names = _list_names(output_dir)
     if is_complete(output_dir):
         _check_ours(output_dir)
+        _clear_published(output_dir)
         if not overwrite:
             raise errors.UserError(
                 f"--output_dir: {output_dir} holds a finished build, expected none; "
                 "pass --overwrite to replace it, or choose another directory."
             )
-    names = sorted(os.listdir(output_dir)) if os.path.isdir(output_dir) else []
-    is_ours = is_complete(output_dir) or _STAGING in names
-    if names and not is_ours:
+    elif names and not {_STAGING, _WORKSPACE} & set(names):
         raise errors.UserError(
             f"--output_dir: {output_dir} holds {', '.join(names[:3])} and no build, expected an empty or "
             "a new directory; choose another one, nothing was touched."
@@ -62,26 +52,28 @@ def check_usable(output_dir: str, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def reserve(output_dir: str, overwrite: bool) -> Iterator[None]:
+def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
     """Makes the directory if need be and holds it against other builds.
+
+    An object store knows no locks: there, two builds into one directory are the user's to avoid.
+
+    Yields:
+      A local directory for scratch files; it goes away at the end.
 
     Raises:
       UserError: it is not usable, another build is running in it, or what is done in the meantime cannot be
         written, as on a full disk.
     """
     check_usable(output_dir, overwrite)
-    descriptor = _open(output_dir)
     try:
-        _lock(descriptor, output_dir)
-        check_usable(output_dir, overwrite)  # another build may have finished in between
-        yield
+        with _lock(output_dir), _make_workspace(output_dir) as workspace:
+            check_usable(output_dir, overwrite)  # another build may have finished in between
+            yield workspace
     except OSError as error:
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be written ({error.strerror or error}), expected room and "
             "permission; make room and call the build again: finished shards are kept."
         ) from error
-    finally:
-        os.close(descriptor)  # gives the lock back; so does any death of the process
 
 
 def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
@@ -101,11 +93,18 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
                 f"{output_dir}: an interrupted build there was of another corpus or other flags, "
                 "expected the same as this one; repeat them to go on, or pass --overwrite to start afresh."
             )
-        shutil.rmtree(staging)  # ours: nobody else names a directory so
-    os.makedirs(staging, exist_ok=True)
-    with open(plan_file, "w", encoding="utf-8") as file:
+        files.remove_tree(staging)  # ours: nobody else names a directory so
+    files.make_directory(staging)
+    with files.writing(plan_file) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(fingerprint)
     return staging
+
+
+def take_over(names: Iterable[str], workspace: str, staging: str) -> None:
+    """Puts files of the workspace into the staging directory."""
+    for name in names:
+        with files.writing(os.path.join(staging, name)) as temporary:
+            shutil.copyfile(os.path.join(workspace, name), temporary)
 
 
 def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
@@ -114,24 +113,24 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
     info.save(staging)
     replaced = os.path.join(staging, _REPLACED)
     if is_complete(output_dir):
-        os.makedirs(replaced, exist_ok=True)
+        files.make_directory(replaced)
         _move(dataset_info.INFO_FILE, output_dir, replaced)
-    old_shards = _shard_files(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
-    new_shards = _shard_files(info)
-    pieces = {dataset_info.BPE_FILE}  # of one unit only
-    companions = [*_COMPANIONS, *(pieces if info.bpe_sha256 else ())]
-    for name in [*sorted(new_shards), *companions, dataset_info.INFO_FILE]:
+    old_files = _files_of(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
+    new_files = _finished_files(staging)
+    for name in new_files:
         _move(name, staging, output_dir)
-    for name in (old_shards | pieces) - new_shards - set(companions):
+    for name in old_files.difference(new_files):
         with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(output_dir, name))
-    shutil.rmtree(staging)
+            files.remove(os.path.join(output_dir, name))
+    files.move(os.path.join(staging, _PLAN_FILE), os.path.join(staging, _PUBLISHED_FILE))
+    _move(dataset_info.INFO_FILE, staging, output_dir)
+    files.remove_tree(staging)
 
 
 def failure_path(output_dir: str, name: str) -> str:
     """Gives where to leave a file of a failed build: beside the data of a finished one it would mislead."""
     staging = os.path.join(output_dir, _STAGING)
-    os.makedirs(staging, exist_ok=True)
+    files.make_directory(staging)
     return os.path.join(staging if is_complete(output_dir) else output_dir, name)
 
 
@@ -145,37 +144,91 @@ def _check_ours(output_dir: str) -> None:
         ) from None
 
 
-def _open(output_dir: str) -> int:
+def _list_names(output_dir: str) -> list[str]:
+    """Gives what is in the directory, nothing where there is none; raises UserError if it cannot be used."""
+    if not files.exists(output_dir):
+        return []
+    if not files.is_directory(output_dir):
+        raise errors.UserError(
+            f"--output_dir: {output_dir} is a file, expected a directory; choose another name."
+        )
+    if not files.is_remote(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
+        raise errors.UserError(
+            f"--output_dir: {output_dir} cannot be read and written, expected permission for both; "
+            "change its permissions or choose another directory."
+        )
+    return files.list_names(output_dir)
+
+
+@contextlib.contextmanager
+def _lock(output_dir: str) -> Iterator[None]:
+    """Holds a directory, which is made; one that was not there and stays empty goes away again."""
+    was_there = files.exists(output_dir)
     try:
-        os.makedirs(output_dir, exist_ok=True)
-        return os.open(output_dir, os.O_RDONLY)
+        files.make_directory(output_dir)
+        descriptor = None if files.is_remote(output_dir) else os.open(output_dir, os.O_RDONLY)
     except OSError as error:
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be made ({error.strerror}), "
             "expected a directory to write to; choose another."
         ) from None
-
-
-def _lock(descriptor: int, output_dir: str) -> None:
+    if descriptor is None:
+        yield
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     except BlockingIOError:
         raise errors.UserError(
             f"--output_dir: another build is writing to {output_dir}, expected none; wait for it to end."
         ) from None
+    finally:
+        if not was_there:
+            with contextlib.suppress(OSError):
+                os.rmdir(output_dir)
+        os.close(descriptor)  # gives the lock back; so does any death of the process
 
 
-def _shard_files(info: dataset_info.DatasetInfo) -> set[str]:
-    return {shard.file for split in info.splits.values() for shard in split.shards}
+@contextlib.contextmanager
+def _make_workspace(output_dir: str) -> Iterator[str]:
+    if files.is_remote(output_dir):
+        with tempfile.TemporaryDirectory() as workspace:
+            yield workspace
+        return
+    workspace = os.path.join(output_dir, _WORKSPACE)
+    shutil.rmtree(workspace, ignore_errors=True)  # of a build that was killed
+    os.mkdir(workspace)
+    try:
+        yield workspace
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _clear_published(output_dir: str) -> None:
+    """Removes what a build leaves that was killed after its last step but one."""
+    staging = os.path.join(output_dir, _STAGING)
+    if files.exists(os.path.join(staging, _PUBLISHED_FILE)):
+        files.remove_tree(staging)
+
+
+def _finished_files(staging: str) -> list[str]:
+    names = set(files.list_names(staging)) - _OURS_ALONE
+    return sorted(name for name in names if not name.endswith(_UNFINISHED_SUFFIXES))
+
+
+def _files_of(info: dataset_info.DatasetInfo) -> set[str]:
+    shards = [shard.file for split in info.splits.values() for shard in split.shards]
+    pieces = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another unit has none
+    return {*shards, *map(plan.items_file, shards), *pieces}
 
 
 def _move(name: str, source: str, target: str) -> None:
-    os.replace(os.path.join(source, name), os.path.join(target, name))
+    files.move(os.path.join(source, name), os.path.join(target, name))
 
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        with files.open_binary(path) as file:
+            return file.read().decode()
     except FileNotFoundError:
         return ""

@@ -1,4 +1,8 @@
-"""Which utterance goes into which shard: a function of the corpus and the flags alone."""
+"""Which utterance goes into which shard: a function of the corpus and the flags alone.
+
+What goes into `<name>.tfrecord` stands in `<name>.jsonl`, an item a line. The file stays beside the shard in
+the data directory: it tells which recording a record was made of, and where a rejected one was.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
-from tfrecord_builder import frontend, labels, manifest, schema, vocabularies
+from tfrecord_builder import files, frontend, items, schema, spool, vocabularies
+
+_OPEN_FILES = 64  # an operating system allows a few hundred
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,65 +35,107 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
-    """An utterance and its labels.
+class Shard:
+    """One file of the output.
 
     Attributes:
-      stamp: bytes and time of the recording when it was listed; None for text and where it is missing.
+      file: its name; items_file(file) lies beside it.
+      num_items: how many items there are.
+      ids_sha256: of their ids alone.
+      items_sha256: of all that is known of them.
     """
-
-    utterance: manifest.Utterance
-    labels: labels.Labels
-    stamp: tuple[int, int] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """One file of the output: its name and what to put in, in order."""
 
     split: str
     file: str
-    items: tuple[Item, ...]
+    num_items: int
+    ids_sha256: str
+    items_sha256: str
 
 
-def make_shards(items: Iterable[Item], num_shards: int) -> list[Shard]:
-    """Deals the utterances of each split into shards, in the order of a digest of their ids.
+def items_file(shard_file: str) -> str:
+    """Names the file of a shard's items."""
+    return f"{os.path.splitext(shard_file)[0]}.jsonl"
 
-    A split with fewer utterances than num_shards gets a shard for each.
+
+def read_items(directory: str, shard_file: str) -> Iterator[items.Item]:
+    """Yields the items of a shard, in their order."""
+    with files.open_binary(os.path.join(directory, items_file(shard_file))) as file:
+        for line in file:
+            yield items.from_line(line.decode())
+
+
+def write(spooled: spool.Spool, num_shards: int, directory: str) -> list[Shard]:
+    """Deals the items of each split into shards, in the order of a digest of their ids.
+
+    A split with fewer items than num_shards gets a shard for each.
+
+    Args:
+      spooled: all items.
+      num_shards: of a split.
+      directory: where to write the file of items of each shard.
     """
-    by_split: dict[str, list[Item]] = {}
-    for item in sorted(items, key=_digest):
-        by_split.setdefault(item.utterance.split, []).append(item)
-    return [shard for split in sorted(by_split) for shard in _deal(split, by_split[split], num_shards)]
+    shards = []
+    for split, size in spooled.split_sizes().items():
+        count = min(num_shards, size)
+        for first in range(0, count, _OPEN_FILES):
+            group = range(first, min(first + _OPEN_FILES, count))
+            shards += _write_group(spooled, split, group, count, directory)
+    return shards
 
 
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
-    """Gives the hash of what the bytes of the output depend on; for a recording, size and time stand in."""
-    digest = hashlib.sha256()
+    """Gives the hash by which an interrupted build is known again: the utterances and all settings."""
+    parts = [settings_sha256(settings), *((shard.file, shard.ids_sha256) for shard in shards)]
+    return _hash(parts)
+
+
+def shard_fingerprint(shard: Shard, settings: Settings) -> str:
+    """Gives the hash of what a shard's bytes depend on; for a recording, size and time stand in."""
+    return _hash([settings_sha256(settings), shard.file, shard.items_sha256])
+
+
+def settings_sha256(settings: Settings) -> str:
+    """Gives the hash of all that a record depends on beside its item."""
     saved = settings.vocabularies
-    described = dataclasses.asdict(settings.frontend) if settings.frontend else None
-    digest.update(
-        json.dumps([described, settings.fbank_dtype, settings.max_seconds], sort_keys=True).encode()
-    )
-    for part in (saved.tokens, saved.characters, saved.readings):
-        digest.update(part.sha256.encode())
-    for shard in shards:
-        digest.update(repr((shard.file, shard.items, [_stamp(item) for item in shard.items])).encode())
-    return digest.hexdigest()
+    described = settings.frontend and dataclasses.asdict(settings.frontend)
+    hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
+    return _hash([described, settings.fbank_dtype, settings.max_seconds, *hashes])
 
 
-def _deal(split: str, items: list[Item], num_shards: int) -> list[Shard]:
-    count = min(num_shards, len(items))
-    return [Shard(split, schema.shard_name(split, i, count), tuple(items[i::count])) for i in range(count)]
+def _hash(parts: list) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _stamp(item: Item) -> tuple[int, int] | None:
-    audio = item.utterance.audio
-    if audio is None or not os.path.exists(audio):
-        return None
-    status = os.stat(audio)
-    return status.st_size, status.st_mtime_ns
+def _write_group(spooled: spool.Spool, split: str, group: range, count: int, directory: str) -> list[Shard]:
+    """Writes the items of some shards of a split; a pass over the split for each group."""
+    writers = {i: _ItemsWriter(split, schema.shard_name(split, i, count), directory) for i in group}
+    try:
+        for place, (name, line) in enumerate(spooled.lines(split)):
+            if place % count in writers:
+                writers[place % count].add(name, line)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return [writer.shard() for writer in writers.values()]
 
 
-def _digest(item: Item) -> bytes:
-    return hashlib.sha256(item.utterance.utterance_id.encode()).digest()
+class _ItemsWriter:
+    """The file of the items of one shard, and what is known of it."""
+
+    def __init__(self, split: str, shard_file: str, directory: str):
+        self._split, self._shard_file, self._num_items = split, shard_file, 0
+        self._ids, self._lines = hashlib.sha256(), hashlib.sha256()
+        self._file = open(os.path.join(directory, items_file(shard_file)), "wb")
+
+    def add(self, name: str, line: str) -> None:
+        self._num_items += 1
+        self._ids.update(f"{name}\n".encode())
+        self._lines.update(line.encode())
+        self._file.write(line.encode())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def shard(self) -> Shard:
+        hashes = self._ids.hexdigest(), self._lines.hexdigest()
+        return Shard(self._split, self._shard_file, self._num_items, *hashes)

@@ -11,7 +11,18 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tfrecord_builder import checks, frontend, plan, schema, shard_statistics
+from tfrecord_builder import (
+    augmentation,
+    checks,
+    errors,
+    files,
+    frontend,
+    items,
+    levels,
+    plan,
+    schema,
+    shard_statistics,
+)
 
 
 def write_shard(
@@ -20,38 +31,46 @@ def write_shard(
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
     Args:
-      shard: what to write.
+      shard: what to write; directory holds its items.
       settings: what to make it with.
       directory: where to.
       report: called after each utterance with how many are done and how many of them were rejected.
 
     Returns:
       What the shard holds, as in the JSON file.
+
+    Raises:
+      UserError: a recording is not what it was when the corpus was listed.
     """
     path = os.path.join(directory, shard.file)
-    temporary = f"{path}.{os.getpid()}.incomplete"
-    statistics = _write_records(shard, settings, temporary, report)
-    statistics.num_bytes = os.path.getsize(temporary)
-    statistics.sha256 = _file_sha256(temporary)
-    os.replace(temporary, path)
+    with files.writing(path) as temporary:
+        statistics = _write_records(shard, settings, directory, temporary, report)
+        statistics.num_bytes = os.path.getsize(temporary)
+        statistics.sha256 = _file_sha256(temporary)
+    statistics.fingerprint = plan.shard_fingerprint(shard, settings)
     statistics.save(f"{path}.json")
     return statistics
 
 
-def load_finished(shard: plan.Shard, directory: str) -> shard_statistics.ShardStatistics | None:
-    """Gives the statistics of a shard that is written already; None if it is not there, or not whole."""
+def load_finished(
+    shard: plan.Shard, settings: plan.Settings, directory: str
+) -> shard_statistics.ShardStatistics | None:
+    """Gives the statistics of a shard that is written already; None if it is not there, or not this one."""
     path = os.path.join(directory, shard.file)
-    if not os.path.exists(path) or not os.path.exists(f"{path}.json"):
+    if not files.exists(path) or not files.exists(f"{path}.json"):
         return None
     statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
-    return statistics if os.path.getsize(path) == statistics.num_bytes else None
+    is_this = statistics.fingerprint == plan.shard_fingerprint(shard, settings)
+    is_whole = files.size_and_time(path)[0] == statistics.num_bytes
+    return statistics if is_this and is_whole else None
 
 
-def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
-    """Gives the record of an utterance.
+def make_record(item: items.Item, settings: plan.Settings) -> tuple[schema.Record, levels.Level | None]:
+    """Gives the record of an utterance, and how loud it is (None for text).
 
     Raises:
       checks.Rejected: its recording cannot be used.
+      UserError: its recording is not what it was when the corpus was listed.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -64,36 +83,61 @@ def make_record(item: plan.Item, settings: plan.Settings) -> schema.Record:
         fbank=None,
         duration_ms=0,
     )
-    return record if settings.frontend is None else _add_features(record, item, settings)
+    if settings.frontend is None:
+        return record, None
+    try:
+        return _add_features(record, item, settings)
+    finally:
+        _check_unchanged(item)
 
 
 def _write_records(
-    shard: plan.Shard, settings: plan.Settings, path: str, report: Callable[[int, int], None]
+    shard: plan.Shard,
+    settings: plan.Settings,
+    directory: str,
+    path: str,
+    report: Callable[[int, int], None],
 ) -> shard_statistics.ShardStatistics:
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
     with tf.io.TFRecordWriter(path) as writer:
-        for done, item in enumerate(shard.items, 1):
+        for done, item in enumerate(plan.read_items(directory, shard.file), 1):
             try:
-                record = make_record(item, settings)
+                record, level = make_record(item, settings)
             except checks.Rejected as reason:
-                statistics.rejected.append([item.utterance.utterance_id, shard.split, str(reason)])
+                utterance = item.utterance
+                statistics.rejected.append(
+                    [utterance.utterance_id, shard.split, str(reason), utterance.audio]
+                )
             else:
                 writer.write(schema.make_example(record))
-                statistics.count(record, item, settings)
+                statistics.count(record, item, settings, level)
                 speakers.add(record.speaker)
             report(done, len(statistics.rejected))
     statistics.speakers = sorted(speakers)
     return statistics
 
 
-def _add_features(record: schema.Record, item: plan.Item, settings: plan.Settings) -> schema.Record:
+def _add_features(
+    record: schema.Record, item: items.Item, settings: plan.Settings
+) -> tuple[schema.Record, levels.Level]:
     sample_rate = settings.frontend.sample_rate
-    waveform = checks.read_waveform(item.utterance.audio, sample_rate, settings.max_seconds)
+    waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
+    if item.variant:
+        waveform = augmentation.apply(waveform, sample_rate, item.variant)
     checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
     fbank = _build_extractor(settings.frontend)(waveform).astype(settings.fbank_dtype)
     checks.check_features(fbank)
-    return dataclasses.replace(record, fbank=fbank, duration_ms=round(1000 * len(waveform) / sample_rate))
+    duration_ms = round(1000 * len(waveform) / sample_rate)
+    return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), levels.measure(waveform)
+
+
+def _check_unchanged(item: items.Item) -> None:
+    if items.stamp(item.utterance.audio) != item.stamp:
+        raise errors.UserError(
+            f"{item.utterance.audio}: the recording is not what it was when the corpus was listed, expected "
+            "no change while a build runs; call the build again: finished shards are kept."
+        )
 
 
 @functools.lru_cache(maxsize=1)

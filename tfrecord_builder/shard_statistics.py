@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, plan, schema
+from tfrecord_builder import dataset_info, items, plan, schema
 
 
 @dataclasses.dataclass
@@ -28,6 +28,7 @@ class ShardStatistics:
     split: str
     num_bytes: int = 0
     sha256: str = ""
+    fingerprint: str = ""
     num_records: int = 0
     speakers: list = dataclasses.field(default_factory=list)
     duration_ms: int = 0
@@ -42,7 +43,7 @@ class ShardStatistics:
     feature_sum: list = dataclasses.field(default_factory=list)
     feature_square_sum: list = dataclasses.field(default_factory=list)
 
-    def count(self, record: schema.Record, item: plan.Item, settings: plan.Settings) -> None:
+    def count(self, record: schema.Record, item: items.Item, settings: plan.Settings, level) -> None:
         """Counts one record, but not its speaker."""
         saved = settings.vocabularies
         self.num_records += 1

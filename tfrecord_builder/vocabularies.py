@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from tfrecord_builder import config_flags, dataset_info, errors, labels, manifest, readings, vocabulary
+from tfrecord_builder import config_flags, dataset_info, errors, files, labels, manifest, readings, vocabulary
 
 _TRAIN = manifest.SPLITS[0]
 _UNIT_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
@@ -65,9 +65,8 @@ class Vocabularies:
         self.readings.save(os.path.join(directory, dataset_info.READINGS_FILE))
         if self.bpe is not None:
             path = os.path.join(directory, dataset_info.BPE_FILE)
-            with open(f"{path}.tmp", "wb") as file:
+            with files.writing(path) as temporary, open(temporary, "wb") as file:
                 file.write(self.bpe)
-            os.replace(f"{path}.tmp", path)
 
 
 class Collector:
@@ -102,7 +101,7 @@ class Collector:
 def check_unit(directory: str, unit: str) -> None:
     """Raises UserError if a data or model directory says that its tokens are of another unit."""
     for path in (os.path.join(directory, name) for name in _UNIT_FILES):
-        saved = _read_unit(path) if os.path.exists(path) else unit
+        saved = _read_unit(path) if files.exists(path) else unit
         if saved != unit:
             raise errors.UserError(
                 f"--vocabulary_dir: {path}: unit is {saved}, expected {unit}, the --unit of this build; "
@@ -125,7 +124,7 @@ def load_bpe(config: VocabularyConfig, unit: str) -> Optional[bytes]:
         )
     path = os.path.join(config.vocabulary_dir, dataset_info.BPE_FILE)
     try:
-        with open(path, "rb") as file:
+        with files.open_binary(path) as file:
             return file.read()
     except OSError as error:
         raise errors.UserError(
@@ -175,7 +174,7 @@ def most_frequent_unknown(
 
 def _read_unit(path: str) -> object:
     try:
-        with open(path, encoding="utf-8") as file:
+        with files.open_binary(path) as file:
             return json.load(file)["unit"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.UserError(
@@ -210,4 +209,4 @@ def _make_readings(
 
 def _existing(directory: str, name: str) -> str:
     path = os.path.join(directory, name)
-    return path if directory and os.path.exists(path) else ""
+    return path if directory and files.exists(path) else ""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tfrecord_builder import errors, initials_finals
+from tfrecord_builder import errors, files, initials_finals
 
 UNKNOWN = "<unk>"
 SPACE = "<space>"  # a blank inside a transcript
@@ -71,8 +70,8 @@ class Vocabulary:
           errors.UserError: the file is missing, is not UTF-8, or holds no vocabulary.
         """
         try:
-            with open(path, encoding="utf-8", newline="") as file:
-                lines = file.read().removesuffix("\n").split("\n")
+            with files.open_binary(path) as file:
+                lines = file.read().decode().removesuffix("\n").split("\n")
         except OSError as error:
             raise errors.UserError(f"{path}: vocabulary cannot be read, {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -84,10 +83,8 @@ class Vocabulary:
 
     def save(self, path: str) -> None:
         """Writes one token a line, to a temporary name first."""
-        temporary = f"{path}.tmp"
-        with open(temporary, "wb") as file:
+        with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
-        os.replace(temporary, path)
 
     def extended(self, tokens: Iterable[str]) -> Vocabulary:
         """Gives a vocabulary with further tokens behind these, sorted; the ids of these stay."""

@@ -36,6 +36,8 @@ def _write(
 ) -> shard_statistics.ShardStatistics | errors.UserError:
     try:
         return shard.write_shard(waiting, settings, directory, _Reporter(waiting.file, connection))
+    except errors.UserError as error:
+        return error
     except (OSError, tf.errors.OpError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.message
         return errors.UserError(

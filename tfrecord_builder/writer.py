@@ -29,9 +29,9 @@ def write_shards(
     Raises:
       UserError: a shard cannot be written, or a worker was killed.
     """
-    finished = {waiting.file: shard.load_finished(waiting, directory) for waiting in shards}
+    finished = {waiting.file: shard.load_finished(waiting, settings, directory) for waiting in shards}
     waiting = [each for each in shards if finished[each.file] is None]
-    with _Progress(sum(len(each.items) for each in shards)) as progress:
+    with _Progress(sum(each.num_items for each in shards)) as progress:
         for statistics in filter(None, finished.values()):
             progress.note_finished(statistics)
         for message in _run_workers(waiting, settings, directory, min(num_workers, len(waiting))):

@@ -4,47 +4,70 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from tfrecord_builder import errors, manifest
-from tfrecord_builder.corpora import aishell1, thchs30
+from tfrecord_builder import errors, files, manifest
+from tfrecord_builder.corpora import (
+    aidatatang_200zh,
+    aishell1,
+    aishell3,
+    common_voice,
+    kaldi,
+    lhotse,
+    librispeech,
+    magicdata,
+    nemo,
+    primewords,
+    st_cmds,
+    table,
+    thchs30,
+)
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
 
 CORPORA = {
+    "aidatatang_200zh": aidatatang_200zh.list_utterances,
     "aishell1": aishell1.list_utterances,
+    "aishell3": aishell3.list_utterances,
+    "common_voice": common_voice.list_utterances,
+    "kaldi": kaldi.list_utterances,
+    "lhotse": lhotse.list_utterances,
+    "librispeech": librispeech.list_utterances,
+    "magicdata": magicdata.list_utterances,
     "manifest": manifest_corpus.list_utterances,
+    "nemo": nemo.list_utterances,
+    "primewords": primewords.list_utterances,
+    "st_cmds": st_cmds.list_utterances,
+    "table": table.list_utterances,
     "text": text_corpus.list_utterances,
     "thchs30": thchs30.list_utterances,
 }
 
 
-def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> list[manifest.Utterance]:
+def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifest.Utterance]:
     """Lists the utterances of one or several directories of a corpus.
 
     Utterance ids of recordings stay as they are, so they must differ between the directories. Their speakers,
     if there are several directories, become <directory>/<speaker>: two corpora never share one, and scores
     can be told apart by corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory.
+    Recordings have whole paths, so that they are found again from elsewhere.
 
     Raises:
-      UserError: a directory is missing, given twice, not readable or not laid out as the corpus is, or two
-        utterances share an id.
+      UserError: a directory is missing, given twice, not readable or not laid out as the corpus is.
     """
-    utterances = []
-    for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs)):
-        found = _list_directory(corpus, corpus_dir)
-        utterances.extend(_name_utterance(u, name, len(corpus_dirs) > 1) for u in found)
-    manifest.check_unique("--corpus_dir", utterances)
-    return utterances
+    names = _name_directories(corpus_dirs)
+    for corpus_dir, name in zip(corpus_dirs, names):
+        for utterance in _list_directory(corpus, corpus_dir):
+            yield _name_utterance(utterance, name, len(corpus_dirs) > 1)
 
 
-def _list_directory(corpus: str, corpus_dir: str) -> list[manifest.Utterance]:
-    if not os.path.isdir(corpus_dir):
-        raise errors.UserError(
-            f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
-        )
+def _list_directory(corpus: str, corpus_dir: str) -> Iterator[manifest.Utterance]:
     try:
-        return CORPORA[corpus](corpus_dir)
+        if not files.is_directory(corpus_dir):
+            raise errors.UserError(
+                f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
+            )
+        yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         raise errors.UserError(
             f"--corpus_dir: {error.filename} cannot be read ({error.strerror}), expected permission to; "
@@ -54,11 +77,11 @@ def _list_directory(corpus: str, corpus_dir: str) -> list[manifest.Utterance]:
 
 def _name_directories(corpus_dirs: Sequence[str]) -> list[str]:
     """Names each by its last part, or by as many of its last parts as tell all of them apart."""
-    parts = [os.path.abspath(corpus_dir).split(os.sep) for corpus_dir in corpus_dirs]
+    parts = [_whole_path(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(each[-count:]) for each in parts]
         if len(set(names)) == len(names):
-            return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names]
+            return [_printable(name) for name in names]
     raise errors.UserError(
         f"--corpus_dir: {','.join(corpus_dirs)} names a directory twice, expected each once; leave one out."
     )
@@ -67,6 +90,19 @@ def _name_directories(corpus_dirs: Sequence[str]) -> list[str]:
 def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several: bool) -> manifest.Utterance:
     if utterance.audio is None:
         return dataclasses.replace(utterance, utterance_id=f"{name}-{utterance.utterance_id}", speaker=name)
-    if is_one_of_several:
-        return dataclasses.replace(utterance, speaker=f"{name}/{utterance.speaker}")
-    return utterance
+    speaker = f"{name}/{utterance.speaker}" if is_one_of_several else utterance.speaker
+    return dataclasses.replace(
+        utterance,
+        utterance_id=_printable(utterance.utterance_id),
+        speaker=_printable(speaker),
+        audio=_whole_path(utterance.audio),
+    )
+
+
+def _whole_path(path: str) -> str:
+    return path if files.is_remote(path) else os.path.abspath(path)
+
+
+def _printable(name: str) -> str:
+    """Gives a name that a file name may have lent, whose bytes may be no UTF-8, as text."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,1 @@
+"""Ours beside a peer in one run, ratios printed."""

@@ -1,0 +1,180 @@
+"""Times the builder beside kaldi-native-fbank with tf.io.TFRecordWriter, and prints ratios.
+
+    python -m benchmarks.builder
+    python -m benchmarks.builder --num_files=100 --rounds=9 --memory_hours=100
+
+It speaks its own input (16 kHz, 16 bits, about 8 s a file) and reads it once before it times anything, so
+that the disk plays no part. On one pinned core it times, in turns:
+
+    ours      the whole build: read, decode, log-mel, serialise, write, statistics, checksum
+    peer      the same features by soundfile, kaldi-native-fbank, tf.train.Example and tf.io.TFRecordWriter
+    bound     decode, the FFT of ready frames, write as many bytes: nothing can do with less
+
+then one worker on one core against two on two, with and without the start of the processes, and the peak of
+a worker's memory for one hour and for --memory_hours of input. A bar that is missed is named FAIL, and the
+exit code is 1. Seconds are medians over the rounds, ratios medians of each round's own.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy and TensorFlow load, here and in the workers.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = "1"
+
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks import builder_input, builder_loops, builder_ours
+from tfrecord_builder import config_flags, errors
+
+LOOPS = {
+    "ours": builder_ours.build_here,
+    "peer": builder_loops.build_with_kaldi_native_fbank,
+    "bound": builder_loops.decode_transform_write,
+}
+_MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+    """How much to time."""
+
+    num_files: int = config_flags.setting(40, "recordings of about 8 s", minimum=2)
+    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+    worker_hours: float = config_flags.setting(
+        1.0, "hours of input for the workers: the recordings over and over", positive=True
+    )
+    memory_hours: float = config_flags.setting(
+        4.0, "hours of input whose memory is compared with that of --worker_hours", positive=True
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A figure, and what it must be at least or at most."""
+
+    what: str
+    value: float
+    minimum: float = float("-inf")
+    maximum: float = float("inf")
+
+    @property
+    def is_met(self) -> bool:
+        return self.minimum <= self.value <= self.maximum
+
+    def __str__(self) -> str:
+        limits = [f"at least {self.minimum:,g}"] if self.minimum > float("-inf") else []
+        limits += [f"at most {self.maximum:,g}"] if self.maximum < float("inf") else []
+        return f"{'PASS' if self.is_met else 'FAIL'}  {self.what}: {self.value:,.2f} ({' and '.join(limits)})"
+
+
+def main(argv: list[str]) -> int:
+    """Prints the tables and the bars; gives 1 if one is missed."""
+    del argv
+    config = config_flags.from_flags(BenchmarkConfig)
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise errors.UserError("benchmarks: this process has 1 core, expected 2; run it where there are two.")
+    with tempfile.TemporaryDirectory() as directory:
+        recordings = builder_input.make_recordings(directory, config.num_files)
+        bars = time_loops(recordings, config.rounds, directory, cores[0])
+        bars += time_workers(recordings["wav"], config, cores[:2])
+    print("\n".join(["", *map(str, bars)]))
+    return 0 if all(bar.is_met for bar in bars) else 1
+
+
+def time_loops(
+    recordings: Mapping[str, Sequence[builder_input.Recording]], rounds: int, directory: str, core: int
+) -> list[Bar]:
+    """Times each of LOOPS on each format, on one core, and prints the table."""
+    os.sched_setaffinity(0, {core})
+    seconds = {(name, form): [] for form in recordings for name in LOOPS}
+    for number in range(rounds + 1):
+        for name, form in seconds:
+            taken = _seconds(lambda: LOOPS[name](recordings[form], directory))  # noqa: B023  (called at once)
+            if number:  # the first round builds graphs and fills the page cache
+                seconds[name, form].append(taken)
+    audio_seconds = sum(recording.seconds for recording in recordings["wav"])
+    print(f"{len(recordings['wav'])} files, {audio_seconds:.0f} s of speech, core {core}, {rounds} rounds")
+    _print_table(seconds, audio_seconds)
+    ours = seconds["ours", "wav"]
+    return [
+        Bar("WAV, times as fast as the peer", _ratio(seconds["peer", "wav"], ours), minimum=2.5),
+        Bar("WAV, times real time", audio_seconds / statistics.median(ours), minimum=1200),
+        Bar("WAV, times what the bound takes", _ratio(ours, seconds["bound", "wav"]), maximum=1.5),
+    ]
+
+
+def time_workers(
+    recordings: Sequence[builder_input.Recording], config: BenchmarkConfig, cores: Sequence[int]
+) -> list[Bar]:
+    """Times one worker on one core against two on two, watches their memory, and prints both.
+
+    The start of the processes is what a build of one utterance a worker takes.
+    """
+    runs = {"one": [], "one, start": [], "two": [], "two, start": []}
+    for _ in range(config.rounds):
+        for name, used in (("one", cores[:1]), ("two", cores)):
+            runs[name].append(_time_build(recordings, config.worker_hours, used))
+            runs[f"{name}, start"].append(_time_build(recordings, 0, used))
+    one, start_one, two, start_two = (statistics.median(taken for taken, _ in runs[name]) for name in runs)
+    short, (_, long) = (
+        max(peak for _, peak in runs["one"]),
+        _time_build(recordings, config.memory_hours, cores[:1]),
+    )
+    hours, more_hours = f"{config.worker_hours:g} h", f"{config.memory_hours:g} h"
+    print(f"{hours}: one worker {one:.2f} s, {start_one:.2f} s of it to start and end; ", end="")
+    print(f"two {two:.2f} s, {start_two:.2f} s of it; with these {one / two:.2f} times as fast")
+    print(f"peak of a worker: {short / _MIB:.0f} MiB for {hours}, {long / _MIB:.0f} MiB for {more_hours}")
+    faster = (one - start_one) / (two - start_two)
+    return [
+        Bar("two workers against one, times as fast without their start", faster, minimum=1.8),
+        Bar("peak memory of a worker in MiB", max(short, long) / _MIB, maximum=600),
+        Bar(f"memory for {more_hours} against {hours}", long / short, maximum=1.05),
+    ]
+
+
+def _time_build(
+    recordings: Sequence[builder_input.Recording], hours: float, cores: Sequence[int]
+) -> tuple[float, int]:
+    """Builds with a worker for each core; gives the seconds and the largest worker's peak in bytes."""
+    os.sched_setaffinity(0, cores)
+    mean_seconds = statistics.mean(recording.seconds for recording in recordings)
+    num_utterances = max(len(cores), round(hours * 3600 / mean_seconds))
+    with tempfile.TemporaryDirectory() as directory:
+        start = time.perf_counter()
+        peak = builder_ours.build_with_workers(recordings, num_utterances, directory, len(cores))
+        return time.perf_counter() - start, peak
+
+
+def _print_table(seconds: Mapping[tuple[str, str], Sequence[float]], audio_seconds: float) -> None:
+    print(f"{'loop':8}{'format':8}{'seconds':>9}{'x real time':>13}{'/ ours':>9}")
+    for (name, form), taken in seconds.items():
+        median = statistics.median(taken)
+        ratio = _ratio(taken, seconds["ours", form])
+        print(f"{name:8}{form:8}{median:9.3f}{audio_seconds / median:13,.0f}{ratio:9.2f}")
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    return statistics.median(a / b for a, b in zip(above, below))
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def define_flags() -> None:
+    """Defines a flag for every field of the config."""
+    config_flags.define(BenchmarkConfig)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

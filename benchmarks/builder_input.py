@@ -1,0 +1,54 @@
+"""The benchmark's own input: sentences of about eight seconds, spoken by eSpeak NG, in three formats."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import soundfile
+import soxr
+
+from tfrecord_builder.synthesis import espeak, voices
+
+SAMPLE_RATE = 16000
+FORMATS = ("wav", "flac", "mp3")
+_WORDS = (
+    "jin1tian1 wo3men5 qu4 bei3jing1 tian1qi4 hen2hao3 ni3 xi3huan5 he1 cha2 peng2you5 shi2hou5 ma5".split()
+)
+_NUM_WORDS = 19  # about eight seconds
+_VARIANTS = ("f1", "m3", "linda", "david")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """A file, its tokens and its length."""
+
+    path: str
+    tokens: tuple[str, ...]
+    seconds: float
+
+
+def make_recordings(directory: str, num_files: int) -> dict[str, list[Recording]]:
+    """Speaks num_files sentences into 16 kHz mono files.
+
+    Args:
+      directory: where to.
+      num_files: how many; each is another sentence or another voice.
+
+    Returns:
+      The same sentences in each of FORMATS; WAV and FLAC have 16 bits.
+    """
+    speaker = espeak.Speaker()
+    recordings = {name: [] for name in FORMATS}
+    for index in range(num_files):
+        voice = voices.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)
+        rng = voices.random_state(1, str(index))
+        words = [_WORDS[i] for i in rng.randint(0, len(_WORDS), _NUM_WORDS)]
+        speech = speaker.speak(" ".join(words), voice, 175)
+        speech = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
+        recorded = voices.record(speech, SAMPLE_RATE, voice, rng)
+        for name in FORMATS:
+            path = os.path.join(directory, f"{index:04d}.{name}")
+            soundfile.write(path, recorded, SAMPLE_RATE)
+            recordings[name].append(Recording(path, tuple(words), len(recorded) / SAMPLE_RATE))
+    return recordings

@@ -1,0 +1,106 @@
+"""Our builder as the benchmark calls it; the one place that knows its functions."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import threading
+from collections.abc import Sequence
+
+from benchmarks import builder_input
+from tfrecord_builder import frontend, labels, manifest, plan, schema, shard, vocabularies, writer
+
+_NUM_SHARDS = 16
+_POLL_SECONDS = 0.05
+
+
+def build_here(recordings: Sequence[builder_input.Recording], directory: str) -> str:
+    """Builds one shard in this process, the whole loop of a worker: read, decode, log-mel, serialise, write.
+
+    Returns:
+      The path of the TFRecord file.
+    """
+    only, settings = _plan(tuple(recordings))
+    shard.write_shard(only, settings, directory, lambda done, rejected: None)
+    return os.path.join(directory, only.file)
+
+
+def build_with_workers(
+    recordings: Sequence[builder_input.Recording], num_utterances: int, directory: str, num_workers: int
+) -> int:
+    """Builds num_utterances, the recordings over and over, in worker processes.
+
+    Returns:
+      The peak of the resident memory of the largest worker in bytes.
+    """
+    items = [_make_item(index, recordings[index % len(recordings)]) for index in range(num_utterances)]
+    shards = plan.make_shards(items, _NUM_SHARDS)
+    with _PeakOfChildren() as peak:
+        written = writer.write_shards(shards, _make_settings(recordings), directory, num_workers)
+    assert sum(each.num_records for each in written) == num_utterances
+    return peak.num_bytes
+
+
+def read_features(path: str) -> list:
+    """Gives the features of each record of a file that one of the loops wrote, float32 [num_frames, 80]."""
+    import tensorflow as tf
+
+    dataset = schema.parse_examples(tf.data.TFRecordDataset([path]), num_bins=80)
+    records = sorted(dataset.as_numpy_iterator(), key=lambda record: record["utterance_id"])
+    return [record["fbank"] for record in records]
+
+
+@functools.cache
+def _plan(recordings: tuple[builder_input.Recording, ...]) -> tuple[plan.Shard, plan.Settings]:
+    """Labels and plans before the time is taken, as a build has done when its workers start."""
+    items = [_make_item(index, recording) for index, recording in enumerate(recordings)]
+    (only,) = plan.make_shards(items, num_shards=1)
+    return only, _make_settings(recordings)
+
+
+def _make_item(index: int, recording: builder_input.Recording) -> plan.Item:
+    text = "".join(recording.tokens)
+    utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
+    return plan.Item(utterance, _make_labels(recording))
+
+
+def _make_labels(recording: builder_input.Recording) -> labels.Labels:
+    return labels.Labels("".join(recording.tokens), recording.tokens, recording.tokens)
+
+
+def _make_settings(recordings: Sequence[builder_input.Recording]) -> plan.Settings:
+    collector = vocabularies.Collector(labels.LabelConfig())
+    for recording in recordings:
+        collector.add(_make_labels(recording), "train")
+    saved = vocabularies.make(collector, vocabularies.VocabularyConfig())
+    return plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
+
+
+class _PeakOfChildren:
+    """Watches the VmHWM of this process's children, which only rises, until the block ends."""
+
+    def __enter__(self) -> _PeakOfChildren:
+        self.num_bytes = 0
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._has_ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._has_ended.wait(_POLL_SECONDS):
+            for path in glob.glob("/proc/self/task/*/children"):
+                with open(path) as file:
+                    self.num_bytes = max([self.num_bytes, *map(_peak_bytes, file.read().split())])
+
+
+def _peak_bytes(process_id: str) -> int:
+    try:
+        with open(f"/proc/{process_id}/status") as file:
+            return sum(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return 0

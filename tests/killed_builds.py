@@ -1,0 +1,82 @@
+"""Builds that are killed: a process that has loaded TensorFlow forks one for each build.
+
+    python tests/killed_builds.py CORPUS_DIR     then lines "OUTPUT_DIR" in, "PID" and "EXIT_CODE" out
+
+A forked build starts in milliseconds and does its work in the one process that is killed. Nothing of
+TensorFlow has run before the fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Builds:
+    """Runs builds of one corpus, and kills them if asked to."""
+
+    def __init__(self, corpus_dir: str):
+        command = [sys.executable, os.path.abspath(__file__), corpus_dir]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}, **pipes
+        )
+
+    def run(self, output_dir: str, kill_after: float | None = None) -> tuple[int, float]:
+        """Gives the exit code (-9 if it was killed) and the seconds that it took."""
+        print(output_dir, file=self._process.stdin, flush=True)
+        pid, began = int(self._process.stdout.readline()), time.monotonic()
+        if kill_after is not None:
+            timer = threading.Timer(kill_after, _kill, (pid,))
+            timer.start()
+        code = int(self._process.stdout.readline())
+        if kill_after is not None:
+            timer.cancel()
+        return code, time.monotonic() - began
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it was faster
+        os.kill(pid, signal.SIGKILL)
+
+
+def _serve(corpus_dir: str) -> None:
+    from tfrecord_builder import build_config, builder, errors, frontend, labels, shard, vocabularies, writer
+
+    def work_here(waiting, settings, directory, num_workers):
+        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
+
+    writer._run_workers = work_here
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid:
+            print(pid, flush=True)
+            _, status = os.waitpid(pid, 0)
+            print(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
+            continue
+        try:
+            config = build_config.BuildConfig(
+                corpus_dir=(corpus_dir,), output_dir=line.rstrip("\n"), num_shards=6, max_rejected=0.5
+            )
+            others = frontend.FrontendConfig(), labels.LabelConfig(), vocabularies.VocabularyConfig()
+            builder.build(config, *others)
+            os._exit(0)
+        except errors.UserError as error:
+            os._exit(3 if "holds a finished build" in str(error) else 1)
+        except BaseException:
+            os._exit(2)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

@@ -1,0 +1,187 @@
+"""An HTTP server on 127.0.0.1 that serves files with ranges, or misbehaves as a test says.
+
+with loopback_server.serve({"/a.tgz": content}) as server:
+    server.script = [loopback_server.break_off(1000)]  # how to answer the next requests, one each
+    ... server.address("/a.tgz") ...
+    server.asked  # the headers of each request, in order
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.server
+import re
+import threading
+import time
+
+DATE = "Mon, 02 Jan 2023 03:04:05 GMT"
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, contents):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.contents = dict(contents)
+        self.asked = []
+        self.script = []
+        self.answer = serve_ranges  # once the script is at its end
+        self.ended = threading.Event()
+
+    def address(self, path=""):
+        return f"http://127.0.0.1:{self.server_address[1]}{path}"
+
+    def handle_error(self, request, client_address):
+        """A client that hangs up is no news."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append(dict(self.headers))
+        content = self.server.contents.get(self.path)
+        if content is None:
+            return status(404)(self, b"")
+        answer = self.server.script.pop(0) if self.server.script else self.server.answer
+        answer(self, content)
+
+    def log_message(self, *arguments):
+        pass
+
+    def head(self, code, **headers):
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+
+
+@contextlib.contextmanager
+def serve(contents):
+    server = Server(contents)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def etag(content):
+    return f'"{hashlib.sha256(content).hexdigest()[:12]}"'
+
+
+def asked_start(handler, content):
+    """Where the request wants the body to start; 0 if what it has is of another version."""
+    condition = handler.headers.get("If-Range", etag(content))
+    found = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+    return int(found[1]) if found and condition in (etag(content), DATE) else 0
+
+
+def _send_head(handler, content, start, marks):
+    size = len(content)
+    if start:
+        span = f"bytes {start}-{size - 1}/{size}"
+        handler.head(206, Content_Range=span, Content_Length=size - start, **marks)
+    else:
+        handler.head(200, Content_Length=size, **marks)
+
+
+def serve_ranges(handler, content):
+    start = asked_start(handler, content)
+    if start and start >= len(content):
+        return handler.head(416, Content_Range=f"bytes */{len(content)}", Content_Length=0)
+    _send_head(handler, content, start, {"ETag": etag(content)})
+    handler.wfile.write(content[start:])
+
+
+def serve_with(**marks):
+    """Serves ranges under other marks of the version: Last_Modified, a weak ETag, or none."""
+
+    def answer(handler, content):
+        start = asked_start(handler, content)
+        _send_head(handler, content, start, marks)
+        handler.wfile.write(content[start:])
+
+    return answer
+
+
+def ignore_ranges(handler, content):
+    handler.head(200, Content_Length=len(content), ETag=etag(content))
+    handler.wfile.write(content)
+
+
+def break_off(num_bytes):
+    """Declares all, sends so many bytes from where the request wants them, and hangs up."""
+
+    def answer(handler, content):
+        start = asked_start(handler, content)
+        _send_head(handler, content, start, {"ETag": etag(content)})
+        handler.wfile.write(content[start : start + num_bytes])
+
+    return answer
+
+
+def claim(num_bytes):
+    """Declares another length than it sends."""
+
+    def answer(handler, content):
+        handler.head(200, Content_Length=num_bytes, ETag=etag(content))
+        handler.wfile.write(content)
+
+    return answer
+
+
+def without_length(num_bytes=None):
+    """Says no length: the end is where the connection ends, after so many bytes or all."""
+
+    def answer(handler, content):
+        handler.head(200, ETag=etag(content))
+        handler.wfile.write(content[:num_bytes])
+
+    return answer
+
+
+def range_header(text, length=None):
+    """Answers 206 under another Content-Range."""
+
+    def answer(handler, content):
+        rest = content[asked_start(handler, content) :] if length is None else bytes(length)
+        handler.head(206, Content_Range=text, Content_Length=len(rest))
+        handler.wfile.write(rest)
+
+    return answer
+
+
+def status(code):
+    def answer(handler, content):
+        handler.head(code, Content_Length=0)
+
+    return answer
+
+
+def redirect(location):
+    def answer(handler, content):
+        handler.head(302, Location=location, Content_Length=0)
+
+    return answer
+
+
+def hang(handler, content):
+    """Says nothing until the test is over."""
+    handler.server.ended.wait(30)
+
+
+def drip(num_bytes, seconds):
+    """Sends so many bytes at a time, with pauses."""
+
+    def answer(handler, content):
+        start = asked_start(handler, content)
+        _send_head(handler, content, start, {"ETag": etag(content)})
+        for i in range(start, len(content), num_bytes):
+            handler.wfile.write(content[i : i + num_bytes])
+            time.sleep(seconds)
+
+    return answer

@@ -1,0 +1,174 @@
+import fcntl
+import hashlib
+import os
+
+import loopback_server
+import pytest
+from small_archives import DATA, FILES, SOUND, L, M, X
+
+from tfrecord_builder import errors
+from tfrecord_builder.downloading import archives, corpus_directory, fetch
+
+QUICK = fetch.Patience(timeout_seconds=0.3, pauses_seconds=(0.01,))
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+    with loopback_server.serve(FILES) as server:
+        yield server
+
+
+def run(server, corpus, directory, parts=()):
+    return corpus_directory.download(corpus, str(directory), parts, server.address(), QUICK)
+
+
+def fails(server, corpus, directory, parts=()):
+    with pytest.raises(errors.UserError) as caught:
+        run(server, corpus, directory, parts)
+    return str(caught.value)
+
+
+def tree(directory):
+    return sorted(
+        os.path.relpath(os.path.join(d, f), directory) for d, _, fs in os.walk(directory) for f in fs
+    )
+
+
+DONE = ["data_x/.data_x.tgz.unpacked", "data_x/t.txt", "data_x/wav/train/S1/a.wav"]
+
+
+def test_downloads_checks_and_unpacks(server, tmp_path):
+    assert run(server, X, tmp_path / "new" / "dir") == []
+    assert tree(tmp_path / "new" / "dir") == DONE
+    assert (tmp_path / "new/dir/data_x/wav/train/S1/a.wav").read_bytes() == SOUND
+
+
+def test_a_second_call_does_nothing(server, tmp_path):
+    run(server, X, tmp_path)
+    assert run(server, X, tmp_path) == ["data_x.tgz"]
+    assert len(server.asked) == 1 and tree(tmp_path) == DONE
+
+
+def test_goes_on_after_a_broken_connection(server, tmp_path):
+    server.answer = loopback_server.break_off(70_000)
+    assert "ends at 140,000 bytes" in fails(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.incomplete", "data_x.tgz.incomplete.json"]
+    server.answer = loopback_server.serve_ranges
+    run(server, X, tmp_path)
+    assert server.asked[-1]["Range"] == "bytes=140000-" and tree(tmp_path) == DONE
+
+
+def test_a_wrong_checksum_leaves_nothing_that_looks_whole(server, tmp_path):
+    server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
+    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; it was put aside"
+    assert f"data_x.tgz.wrong: its MD5 sum is {sums}" in fails(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong"]
+    server.contents["/resources/7/data_x.tgz"] = DATA
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong", *DONE]
+
+
+def test_an_archive_that_is_there_is_used(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(DATA)
+    run(server, X, tmp_path)
+    assert server.asked == [] and tree(tmp_path) == DONE
+
+
+def test_a_wrong_archive_that_is_there_is_put_aside(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(b"half")
+    assert "data_x.tgz.wrong: its MD5 sum is" in fails(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.wrong"]
+
+
+def test_parts_come_into_one_folder(server, tmp_path):
+    run(server, L, tmp_path, ["test"])
+    assert tree(tmp_path) == ["L/.test.tar.gz.unpacked", "L/README", "L/test/a.wav"]
+    assert run(server, L, tmp_path) == ["test.tar.gz"]
+    assert tree(tmp_path / "L") == [
+        ".dev.tar.gz.unpacked",
+        ".test.tar.gz.unpacked",
+        "README",
+        "dev/a.wav",
+        "test/a.wav",
+    ]
+
+
+def test_archives_without_a_folder_get_one(server, tmp_path):
+    run(server, M, tmp_path)
+    assert tree(tmp_path) == [
+        "m/.a.tgz.unpacked",
+        "m/.b.tgz.unpacked",
+        "m/ReadMe",
+        "m/dev/b.wav",
+        "m/train/a.wav",
+    ]
+
+
+def test_what_a_killed_call_left_is_made_good(server, tmp_path):
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # it was killed while it moved the files into place
+    for name in ("data_x/wav/train", "data_x.incomplete/data_x"):
+        os.makedirs(tmp_path / name)
+    (tmp_path / "data_x.incomplete/junk").touch()
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == DONE
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # or just before it removed the archive
+    run(server, X, tmp_path)
+    assert tree(tmp_path) == DONE and server.asked == []
+
+
+def test_a_corpus_of_someone_else_is_left_alone(server, tmp_path):
+    os.makedirs(tmp_path / "data_x/wav")
+    message = fails(server, X, tmp_path)
+    assert f"--corpus_dir: {tmp_path / 'data_x'} is there already and was not downloaded by this" in message
+    assert server.asked == []
+
+
+def test_a_second_download_is_refused(server, tmp_path):
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    message = fails(server, X, tmp_path)
+    os.close(descriptor)
+    assert message == (
+        f"--corpus_dir: another download is writing to {tmp_path}, expected none; wait for it to end."
+    )
+    run(server, X, tmp_path)
+
+
+def test_a_full_disk(server, tmp_path):
+    os.symlink("/dev/full", tmp_path / "data_x.tgz.incomplete")
+    message = fails(server, X, tmp_path)
+    assert "cannot be written (No space left on device), expected room and permission; mend" in message
+
+
+def test_a_directory_that_cannot_be(server, tmp_path):
+    (tmp_path / "file").touch()
+    assert f"--corpus_dir: {tmp_path / 'file'} cannot be written (File exists)" in fails(
+        server, X, tmp_path / "file"
+    )
+
+
+def test_an_unknown_part(server, tmp_path):
+    assert fails(server, L, tmp_path, ["train", "dev"]) == (
+        "--parts: train is no part of L, expected some of dev, test; leave --parts out for all."
+    )
+
+
+def test_an_archive_without_the_folder(server, tmp_path):
+    other = archives.Corpus("X", 7, "free", "data_y", X.archives)
+    assert "data_x.tgz: it holds no folder data_y, expected one; look at what it holds in" in fails(
+        server, other, tmp_path
+    )
+
+
+def test_a_corpus_that_was_withdrawn(server, tmp_path):
+    withdrawn = archives.Corpus("X", 7, "free", "data_x", X.archives, not_offered="its owner withdrew it")
+    assert fails(server, withdrawn, tmp_path) == (
+        "X: its owner withdrew it, expected a download without a person; "
+        f"put data_x.tgz into {tmp_path}, if you have it, and call again to unpack it."
+    )
+    assert tree(tmp_path) == server.asked == []
+    (tmp_path / "data_x.tgz").write_bytes(DATA)
+    run(server, withdrawn, tmp_path)
+    assert run(server, withdrawn, tmp_path) == ["data_x.tgz"]
+    assert tree(tmp_path) == DONE and server.asked == []

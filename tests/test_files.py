@@ -1,0 +1,61 @@
+import os
+
+import pytest
+
+from tfrecord_builder import files
+
+
+def test_what_has_a_scheme_is_remote():
+    assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
+
+
+def test_finds_files_by_the_end_of_their_names_in_any_case(tmp_path):
+    for name in ("b/2.WAV", "b/1.wav", "a/3.flac", "a/4.txt", "0.wav"):
+        os.makedirs(tmp_path / os.path.dirname(name), exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = [os.path.relpath(path, tmp_path) for path in files.find_files(str(tmp_path), (".wav", ".flac"))]
+    assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
+
+
+def test_a_file_appears_when_the_block_ends_and_not_if_it_fails(tmp_path):
+    path = tmp_path / "a.txt"
+    with files.writing(str(path)) as temporary:
+        with open(temporary, "w") as file:
+            file.write("one")
+        assert not path.exists()
+    assert path.read_text() == "one"
+    with pytest.raises(KeyError):
+        with files.writing(str(path)) as temporary:
+            with open(temporary, "w") as file:
+                file.write("two")
+            raise KeyError
+    assert path.read_text() == "one"
+
+
+def test_size_and_time(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"123")
+    os.utime(path, ns=(5, 7))
+    assert files.size_and_time(str(path)) == (3, 7)
+
+
+def test_directories(tmp_path):
+    directory = str(tmp_path / "one" / "two")
+    files.make_directory(directory)
+    files.make_directory(directory)
+    assert files.is_directory(directory) and files.exists(directory)
+    assert files.list_names(str(tmp_path)) == ["one"]
+    (tmp_path / "one" / "b").write_bytes(b"b")
+    files.move(str(tmp_path / "one" / "b"), str(tmp_path / "one" / "a"))
+    assert files.list_names(str(tmp_path / "one")) == ["a", "two"]
+    with files.open_binary(str(tmp_path / "one" / "a")) as file:
+        assert file.read() == b"b"
+    files.remove(str(tmp_path / "one" / "a"))
+    files.remove_tree(str(tmp_path / "one"))
+    assert files.list_names(str(tmp_path)) == []
+
+
+def test_what_is_not_there_is_an_os_error(tmp_path):
+    for function in (files.open_binary, files.list_names, files.size_and_time, files.remove):
+        with pytest.raises(FileNotFoundError):
+            function(str(tmp_path / "none"))

@@ -1,0 +1,82 @@
+import gzip
+
+import corpus_trees
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import json_lines
+
+
+def _read(path):
+    return list(json_lines.read_objects(str(path)))
+
+
+def test_objects_with_their_lines(tmp_path):
+    content = '\ufeff{"text": "你好"}\r\n\r\n{"text": 1}\n'
+    plain = small_corpora.write_text(tmp_path / "a.jsonl", content)
+    packed = corpus_trees.write_gzip(tmp_path / "a.jsonl.gz", content)
+    assert _read(plain) == [(f"{plain}: line 1", {"text": "你好"}), (f"{plain}: line 3", {"text": 1})]
+    assert _read(packed) == [(f"{packed}: line 1", {"text": "你好"}), (f"{packed}: line 3", {"text": 1})]
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ('[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is no JSON object"),
+        ("{\n", "is no JSON object, expected one a line"),
+        ("[" * 100000, r"'\[+\.\.\. is no JSON object"),
+        ('{"a": ' + "9" * 5000 + "}", "is no JSON object"),
+    ],
+)
+def test_lines_that_are_no_objects(tmp_path, content, shown):
+    with pytest.raises(errors.UserError, match=f"a.json: line 1: .*{shown}"):
+        _read(small_corpora.write_text(tmp_path / "a.json", content))
+
+
+def test_files_that_are_no_gzip_or_cut(tmp_path):
+    whole = gzip.compress(b"{}\n" * 1000)
+    for content in (b"{}\n", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:], gzip.compress(b"\xc4\xe3\n")):
+        (tmp_path / "a.jsonl.gz").write_bytes(content)
+        with pytest.raises(
+            errors.UserError, match=r"a.jsonl.gz: it cannot be unpacked \(.*\), expected UTF-8 "
+        ):
+            _read(tmp_path / "a.jsonl.gz")
+
+
+def test_text():
+    fields = {"a": "你好", "null": None, "number": 12, "empty": ""}
+    values = [
+        json_lines.get_text("w", fields, name, "x") for name in ("a", "null", "none", "number", "empty")
+    ]
+    assert values == ["你好", "x", "x", "12", ""]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "missing"),
+        (["a.wav", "b.wav"], r"\['a.wav', 'b.wav'\]"),
+        (True, "True"),
+        (1.5, "1.5"),
+        ("a\0b", r"'a\\x00b'"),
+        ("\ud800", r"'\\ud800'"),
+    ],
+)
+def test_what_is_no_text(value, shown):
+    with pytest.raises(errors.UserError, match=f"^w: a is {shown}, expected text; mend the line.$"):
+        json_lines.get_text("w", {"a": value}, "a")
+
+
+def test_seconds():
+    fields = {"a": 1, "b": 0.25, "null": None}
+    assert [json_lines.get_seconds("w", fields, name) for name in ("a", "b", "null", "none")] == [
+        1.0,
+        0.25,
+    ] + [None] * 2
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 10**400, "1.0", True, []])
+def test_what_is_no_seconds(value):
+    with pytest.raises(errors.UserError, match="^w: a is .*, expected seconds of 0 or more; mend the line.$"):
+        json_lines.get_seconds("w", {"a": value}, "a")

@@ -1,0 +1,52 @@
+import os
+
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import layout
+
+
+def test_require(tmp_path):
+    (tmp_path / "wav").mkdir()
+    small_corpora.write_text(tmp_path / "text", "")
+    layout.require(str(tmp_path), ("wav", "text"), "NAME", "pass it")
+    with pytest.raises(errors.UserError) as error:
+        layout.require(str(tmp_path), ("wav", "train", "dev"), "NAME", "pass it")
+    assert (
+        str(error.value)
+        == f"{tmp_path}: train, dev is missing, expected wav, train and dev of NAME; pass it."
+    )
+
+
+def test_archives_without_a_folder(tmp_path):
+    folders = [str(tmp_path / split) for split in ("train", "dev", "test")]
+    layout.check_unpacked(str(tmp_path / "nowhere"), folders)
+    for name in ("S0002.tar.gz", "S0003.tar.gz", "._S0004.tar.gz", "notes.txt"):
+        small_corpora.write_text(tmp_path / name, "")
+    (tmp_path / "dev" / "S0002").mkdir(parents=True)
+    message = r"1 of 2 archives are not unpacked \(S0003.tar.gz is one\), expected a folder for each; unpack"
+    with pytest.raises(errors.UserError, match=message):
+        layout.check_unpacked(str(tmp_path), folders)
+    (tmp_path / "train" / "S0003").mkdir(parents=True)
+    layout.check_unpacked(str(tmp_path), folders)
+
+
+def test_recordings_in_order_without_hidden_ones(tmp_path):
+    for name in ("b/2.wav", "a/1.WAV", "a/._1.wav", "a/1.txt"):
+        small_corpora.write_text(tmp_path / name, "")
+    found = [os.path.relpath(path, tmp_path) for path in layout.find_recordings(str(tmp_path), ".wav")]
+    assert found == ["a/1.WAV", "b/2.wav"]
+
+
+def test_recording_id():
+    assert layout.recording_id("/x/y.z/BAC009S0002W0122.wav") == "BAC009S0002W0122"
+    assert layout.recording_id(os.path.join("x", os.fsdecode("你".encode("gbk")) + ".wav")) == r"\xc4\xe3"
+
+
+@pytest.mark.parametrize(
+    ("path", "resolved"),
+    [("wav/a.wav", "/in/wav/a.wav"), ("/x/a.wav", "/x/a.wav"), ("s3://x/a.wav", "s3://x/a.wav")],
+)
+def test_resolve(path, resolved):
+    assert layout.resolve("/in", path) == resolved

@@ -1,0 +1,58 @@
+"""What to build: which corpus goes where, and how it is divided."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from tfrecord_builder import config_flags, errors, frontend, labels, schema
+from tfrecord_builder.corpora import registry
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildConfig:
+    """What to build. Features, labels and vocabularies have configs of their own."""
+
+    corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
+    corpus_dir: tuple[str, ...] = config_flags.setting(
+        (), "where the corpus lies; several directories with commas"
+    )
+    output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
+    max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
+    max_rejected: float = config_flags.setting(
+        0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
+    )
+    fbank_dtype: str = config_flags.setting("float16", "how features are stored", choices=schema.FBANK_DTYPES)
+    num_shards: int = config_flags.setting(
+        16, "files a split; fewer where it has fewer utterances", minimum=1
+    )
+    num_workers: Optional[int] = config_flags.setting(None, "processes; one a core if not given", minimum=1)
+    overwrite: bool = config_flags.setting(
+        False, "replace a build that is in --output_dir, once the new one is whole"
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        for name in ("corpus_dir", "output_dir"):
+            if not getattr(self, name):
+                raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
+
+
+def check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
+    """Raises UserError for text with a unit whose tokens do not stand against characters."""
+    if config.corpus == "text" and label_config.unit not in labels.PAIRED_UNITS:
+        raise errors.UserError(
+            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
+            f"expected --unit={' or '.join(labels.PAIRED_UNITS)}; leave --unit out."
+        )
+
+
+def check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> None:
+    """Raises UserError for a flag of the features where there are none to make."""
+    usual, given = (dataclasses.asdict(each) for each in (frontend.FrontendConfig(), frontend_config))
+    changed = [f"--{name}={value}" for name, value in given.items() if value != usual[name]]
+    if config.corpus == "text" and changed:
+        raise errors.UserError(
+            f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
+            f"leave {changed[0]} out."
+        )

@@ -1,0 +1,57 @@
+"""What lies where in the directory of a corpus, and what is not unpacked there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from tfrecord_builder import errors, files
+
+_ARCHIVE = ".tar.gz"
+
+
+def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
+    """Raises UserError if a file or directory that makes up the corpus is not in corpus_dir."""
+    names = list(names)
+    missing = [name for name in names if not files.exists(os.path.join(corpus_dir, name))]
+    if missing:
+        raise errors.UserError(
+            f"{corpus_dir}: {', '.join(missing)} is missing, expected "
+            f"{', '.join(names[:-1])} and {names[-1]} of {corpus}; {remedy}."
+        )
+
+
+def check_unpacked(directory: str, folders: Iterable[str]) -> None:
+    """Raises UserError if an archive in a directory has no folder of its name in any of the given folders."""
+    if not files.is_directory(directory):
+        return
+    unpacked = {name for folder in folders if files.is_directory(folder) for name in files.list_names(folder)}
+    archives = [name for name in files.list_names(directory) if _is_visible(name) and name.endswith(_ARCHIVE)]
+    packed = [name for name in archives if name[: -len(_ARCHIVE)] not in unpacked]
+    if packed:
+        raise errors.UserError(
+            f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked ({packed[0]} is one), "
+            "expected a folder for each; unpack them, or move away those that you do not want."
+        )
+
+
+def find_recordings(directory: str, suffix: str) -> Iterator[str]:
+    """Yields the files below a directory whose names end so, without hidden ones (macOS adds ._*.wav)."""
+    for path in files.find_files(directory, (suffix,)):
+        if _is_visible(os.path.basename(path)):
+            yield path
+
+
+def recording_id(path: str) -> str:
+    """Gives the name of a file without its suffix; bytes that are not UTF-8 as backslash and digits."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def resolve(directory: str, path: str) -> str:
+    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL."""
+    return path if files.is_remote(path) else os.path.join(directory, path)
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".")

@@ -1,0 +1,139 @@
+"""The corpora that can be had from openslr.org: licence, archives, and what each archive must be.
+
+Licences and MD5 sums are openslr.org's own, resources/<number>/info.txt and checksum.md5 of
+https://github.com/openslr-org/openslr (the sums are of its commit 65225c4). Sizes are those that the download
+scripts of Kaldi (egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese) check; that of
+AISHELL-3 is known to three digits only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+SITE = "https://www.openslr.org"
+_NOT_COMMERCIAL = "CC BY-NC-ND 4.0 (no commercial use)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Archive:
+    """One .tar.gz; num_bytes may be off by a hundredth, md5 is in hexadecimal digits."""
+
+    name: str
+    num_bytes: int
+    md5: str
+
+    @property
+    def part(self) -> str:
+        """The name without what it ends in, for --parts."""
+        return self.name.split(".")[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A corpus of openslr.org.
+
+    Attributes:
+      title: its name, as its authors write it.
+      number: the N of openslr.org/N; None if it is not there.
+      licence: what it may be used for.
+      folder: the directory below --corpus_dir that `build` reads.
+      archives: all of them make the corpus.
+      brings_folder: whether the archives hold the folder; else they are unpacked into it.
+      not_offered: why this program cannot download it, if so.
+      by_hand: how a person can, if so.
+    """
+
+    title: str
+    number: int | None
+    licence: str
+    folder: str
+    archives: tuple[Archive, ...]
+    brings_folder: bool = True
+    not_offered: str = ""
+    by_hand: str = ""
+
+
+CORPORA = {
+    "aidatatang_200zh": Corpus(
+        "aidatatang_200zh",
+        62,
+        _NOT_COMMERCIAL,
+        "aidatatang_200zh",
+        (Archive("aidatatang_200zh.tgz", 18756983399, "6e0f4f39cd5f667a7ee53c397c8d0949"),),
+        # resources/62/about.html since commit 4689332 of 2 January 2024.
+        not_offered="openslr.org has not offered it since January 2024, when its owner withdrew it",
+    ),
+    "aishell1": Corpus(
+        "AISHELL-1",
+        33,
+        "Apache License 2.0",
+        "data_aishell",
+        (Archive("data_aishell.tgz", 15582913665, "2f494334227864a8a8fec932999db9d8"),),
+    ),
+    "aishell3": Corpus(
+        "AISHELL-3",
+        93,
+        "Apache License 2.0",
+        "data_aishell3",
+        (Archive("data_aishell3.tgz", 19060000000, "6833e9dcb47709d4e153e2f669e5ddc8"),),
+        brings_folder=False,
+    ),
+    "common_voice": Corpus(
+        "Common Voice",
+        None,
+        "CC0 1.0",
+        "",
+        (),
+        not_offered="Mozilla gives it to those who agree to its terms on its page",
+        by_hand="get the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
+        "directory of its .tsv files to build --corpus=common_voice.",
+    ),
+    "librispeech": Corpus(
+        "LibriSpeech",
+        12,
+        "CC BY 4.0",
+        "LibriSpeech",
+        (
+            Archive("dev-clean.tar.gz", 337926286, "42e2234ba48799c1f50f24a7926300a1"),
+            Archive("dev-other.tar.gz", 314305928, "c8d0bcc9cca99d4f8b62fcc847357931"),
+            Archive("test-clean.tar.gz", 346663984, "32fa31d27d2e1cad72775fee3f4849a9"),
+            Archive("test-other.tar.gz", 328757843, "fb5a50374b501bb3bac4815ee91d3135"),
+            Archive("train-clean-100.tar.gz", 6387309499, "2a93770f6d5c6c964bc36631d331a522"),
+            Archive("train-clean-360.tar.gz", 23049477885, "c0e676e450a7ff2f54aeade5171606fa"),
+            Archive("train-other-500.tar.gz", 30593501606, "d1a0fd59409feb2c614ce4d30c387708"),
+        ),
+    ),
+    "magicdata": Corpus(
+        "MAGICDATA Mandarin Chinese Read Speech Corpus",
+        68,
+        _NOT_COMMERCIAL,
+        "magicdata",
+        (
+            Archive("dev_set.tar.gz", 1035537823, "114a9333a9b5039b47bdbc0dd812adde"),
+            Archive("test_set.tar.gz", 2201936013, "8bf65c183ffe927288dcd8f23b7a576e"),
+            Archive("train_set.tar.gz", 52627842921, "3a9ad969fc4518731a0faf1899b3d759"),
+        ),
+        brings_folder=False,
+    ),
+    "primewords": Corpus(
+        "Primewords Chinese Corpus Set 1",
+        47,
+        _NOT_COMMERCIAL,
+        "primewords_md_2018_set1",
+        (Archive("primewords_md_2018_set1.tar.gz", 9057625192, "c7b9000fd2828256dca4deae107ff96e"),),
+    ),
+    "st_cmds": Corpus(
+        "Free ST Chinese Mandarin Corpus",
+        38,
+        _NOT_COMMERCIAL,
+        "ST-CMDS-20170001_1-OS",
+        (Archive("ST-CMDS-20170001_1-OS.tar.gz", 8231662593, "c28ddfc8e4ebe48949bc79a0c23c5545"),),
+    ),
+    "thchs30": Corpus(
+        "THCHS-30",
+        18,
+        "Apache License 2.0",
+        "data_thchs30",
+        (Archive("data_thchs30.tgz", 6453425169, "2d2252bde5c8429929e1841d4cb95e90"),),
+    ),
+}

@@ -1,0 +1,9 @@
+"""stand-in"""
+
+
+class Level:
+    pass
+
+
+def measure(waveform):
+    return None

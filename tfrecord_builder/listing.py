@@ -1,0 +1,62 @@
+"""A corpus into the spool: listed, labelled, and rejected where there is nothing to learn from."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import tqdm
+from absl import logging
+
+from tfrecord_builder import checks, errors, items, labels, manifest, spool
+from tfrecord_builder.corpora import registry
+
+Labeller = Callable[[manifest.Utterance], labels.Labels]
+
+
+def list_corpus(corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool) -> None:
+    """Puts every utterance of the corpus into the spool.
+
+    Raises:
+      UserError: the corpus cannot be read, has no utterance, or two share an id.
+    """
+    utterances = registry.list_utterances(corpus, corpus_dirs)
+    for utterance in tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
+        spooled.add_utterance(utterance)
+    where = ", ".join(corpus_dirs)
+    if not spooled.count_utterances():
+        raise errors.UserError(f"--corpus_dir: {where}: it lists no utterance, expected some.")
+    if not spooled.count_utterances("dev"):
+        logging.warning(
+            "%s: there is no dev split, so training on this alone has nothing to be measured on; "
+            "none is made up here: mark some utterances of the corpus as dev.",
+            where,
+        )
+
+
+def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Item]:
+    """Yields every utterance with its labels; what has no usable labels is rejected at once."""
+    progress = tqdm.tqdm(
+        spooled.utterances(),
+        total=spooled.count_utterances(),
+        unit="utt",
+        desc="labelling",
+        disable=not sys.stderr.isatty(),
+    )
+    for utterance in progress:
+        found = labeller(utterance)
+        try:
+            checks.check_labels(found, is_text=utterance.audio is None)
+        except checks.Rejected as reason:
+            spooled.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)
+        else:
+            yield items.Item(utterance, found, items.stamp(utterance.audio))
+
+
+def with_variants(item: items.Item, variants: Sequence) -> Iterator[items.Item]:
+    """Yields an item for each way to change its sound, named after it."""
+    for variant in variants:
+        name = variant.name(item.utterance.utterance_id)
+        utterance = dataclasses.replace(item.utterance, utterance_id=name)
+        yield dataclasses.replace(item, utterance=utterance, variant=variant)
