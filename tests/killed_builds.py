@@ -52,7 +52,7 @@ def _kill(pid: int) -> None:
 
 
 def _serve(corpus_dir: str) -> None:
-    from tfrecord_builder import build_config, builder, errors, frontend, labels, shard, vocabularies, writer
+    from tfrecord_builder import build_config, builder, errors, frontend, shard, writer
 
     def work_here(waiting, settings, directory, num_workers):
         return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
@@ -69,8 +69,7 @@ def _serve(corpus_dir: str) -> None:
             config = build_config.BuildConfig(
                 corpus_dir=(corpus_dir,), output_dir=line.rstrip("\n"), num_shards=6, max_rejected=0.5
             )
-            others = frontend.FrontendConfig(), labels.LabelConfig(), vocabularies.VocabularyConfig()
-            builder.build(config, *others)
+            builder.build(config, frontend.FrontendConfig())
             os._exit(0)
         except errors.UserError as error:
             os._exit(3 if "holds a finished build" in str(error) else 1)

@@ -9,16 +9,7 @@ import time
 import pytest
 import small_corpora
 
-from tfrecord_builder import (
-    build_config,
-    builder,
-    dataset_info,
-    frontend,
-    labels,
-    shard,
-    vocabularies,
-    writer,
-)
+from tfrecord_builder import build_config, builder, dataset_info, frontend, shard, writer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -84,8 +75,7 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
         corpus_dir=(corpus_dir,), output_dir=str(straight), num_shards=12, num_workers=1
     )
     monkeypatch.setattr(writer, "_run_workers", _work_here)
-    others = frontend.FrontendConfig(), labels.LabelConfig(), vocabularies.VocabularyConfig()
-    builder.build(config, *others)
+    builder.build(config, frontend.FrontendConfig())
     names = sorted(os.listdir(straight))
     assert dataset_info.INFO_FILE in names
     assert sorted(os.listdir(killed)) == names

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr.serving import recogniser, signatures
-from tfrecord_builder import labels, manifest, plan, shard
+from tfrecord_builder import items, labels, manifest, plan, shard
 
 RATE = tiny_models.FRONTEND.sample_rate
 
@@ -118,7 +118,8 @@ def _build_record(audio):
     found = labels.Labels("你", ("ni3",), ("你",))
     settings = plan.Settings(small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0)
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
-    return shard.make_record(plan.Item(utterance, found), settings).fbank
+    record, _ = shard.make_record(items.Item(utterance, found, items.stamp(audio)), settings)
+    return record.fbank
 
 
 def test_wavs_alone_give_what_they_give_in_a_batch(tiny_export, waveforms):

@@ -26,8 +26,8 @@ def build(corpus_dir, output_dir, unit, **vocabulary_options):
     return builder.build(
         build_config.BuildConfig(**options),
         frontend.FrontendConfig(num_mel_bins=20),
-        labels.LabelConfig(unit=unit),
-        vocabularies.VocabularyConfig(**vocabulary_options),
+        label_config=labels.LabelConfig(unit=unit),
+        vocabulary_config=vocabularies.VocabularyConfig(**vocabulary_options),
     )
 
 

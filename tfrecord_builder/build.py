@@ -16,6 +16,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
 from tfrecord_builder import (
+    augmentation_config,
     build_config,
     builder,
     config_flags,
@@ -29,6 +30,7 @@ from tfrecord_builder import (
 _CONFIGS = (
     build_config.BuildConfig,
     frontend.FrontendConfig,
+    augmentation_config.AugmentationConfig,
     labels.LabelConfig,
     vocabularies.VocabularyConfig,
 )

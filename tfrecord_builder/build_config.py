@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors, frontend, labels, schema
+from tfrecord_builder import augmentation_config, config_flags, errors, frontend, labels, schema
 from tfrecord_builder.corpora import registry
 
 
@@ -47,12 +47,20 @@ def check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
         )
 
 
-def check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> None:
-    """Raises UserError for a flag of the features where there are none to make."""
-    usual, given = (dataclasses.asdict(each) for each in (frontend.FrontendConfig(), frontend_config))
-    changed = [f"--{name}={value}" for name, value in given.items() if value != usual[name]]
+def check_text(
+    config: BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    augmentation: augmentation_config.AugmentationConfig,
+) -> None:
+    """Raises UserError for a flag of the sound where there is none."""
+    changed = [*_changed_flags(frontend_config), *_changed_flags(augmentation)]
     if config.corpus == "text" and changed:
         raise errors.UserError(
             f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
             f"leave {changed[0]} out."
         )
+
+
+def _changed_flags(config: object) -> list[str]:
+    usual, given = (dataclasses.asdict(each) for each in (type(config)(), config))
+    return [f"--{name}={value}" for name, value in given.items() if value != usual[name]]

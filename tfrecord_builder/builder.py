@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from absl import logging
 
 from tfrecord_builder import (
+    augmentation_config,
+    augmentation_sources,
     bpe,
     build_config,
     dataset_info,
@@ -20,6 +22,7 @@ from tfrecord_builder import (
     labels,
     listing,
     output_directory,
+    pieces,
     plan,
     shard_statistics,
     spool,
@@ -27,14 +30,18 @@ from tfrecord_builder import (
     writer,
 )
 
+PLAIN = augmentation_config.AugmentationConfig()
+SYLLABLES = labels.LabelConfig()
+OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
 _NUM_UNKNOWN_TOLD = 10
 
 
 def build(
     config: build_config.BuildConfig,
     frontend_config: frontend.FrontendConfig,
-    label_config: labels.LabelConfig,
-    vocabulary_config: vocabularies.VocabularyConfig,
+    augmentation: augmentation_config.AugmentationConfig = PLAIN,
+    label_config: labels.LabelConfig = SYLLABLES,
+    vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
     """Builds config.output_dir.
 
@@ -45,19 +52,22 @@ def build(
       UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
         is not as it should be, or a flag does not fit another.
     """
-    build_config.check_frontend(config, frontend_config)
+    build_config.check_text(config, frontend_config, augmentation)
+    sources = augmentation_sources.find_sources(augmentation)
     build_config.check_unit(config, label_config)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
     with _open(config) as (workspace, spooled):
         listing.list_corpus(config.corpus, config.corpus_dir, spooled)
-        pieces = _get_bpe(label_config, vocabulary_config, spooled)
-        collector = _label(label_config, pieces, spooled)
+        bpe_model = pieces.make(label_config, vocabulary_config, spooled)
+        collector = _label(label_config, bpe_model, augmentation, sources, spooled)
         _check_rejected(config, spooled)
-        saved = vocabularies.make(collector, vocabulary_config, pieces)
+        saved = vocabularies.make(collector, vocabulary_config, bpe_model)
         _tell_unknown(collector, saved)
         described = None if config.corpus == "text" else frontend_config
-        settings = plan.Settings(saved, described, config.fbank_dtype, config.max_seconds)
+        settings = plan.Settings(
+            saved, described, config.fbank_dtype, config.max_seconds, _describe_copies(augmentation, sources)
+        )
         shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
@@ -80,28 +90,20 @@ def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, spool.Spool]]
             yield workspace, spooled
 
 
-def _get_bpe(
-    label_config: labels.LabelConfig,
-    vocabulary_config: vocabularies.VocabularyConfig,
-    spooled: spool.Spool,
-) -> bytes | None:
-    """Gives the frozen sentencepiece model, or one of the train split; None for another unit."""
-    frozen = vocabularies.load_bpe(vocabulary_config, label_config.unit)
-    if frozen is not None or label_config.unit != "bpe":
-        return frozen
-    transcripts = (labels.make_transcript(each, label_config) for each in spooled.utterances("train"))
-    return bpe.train(transcripts, label_config.bpe_size)
-
-
 def _label(
-    label_config: labels.LabelConfig, pieces: bytes | None, spooled: spool.Spool
+    label_config: labels.LabelConfig,
+    bpe_model: bytes | None,
+    augmentation: augmentation_config.AugmentationConfig,
+    sources: augmentation_sources.Sources,
+    spooled: spool.Spool,
 ) -> vocabularies.Collector:
     """Labels the corpus into items; gives what the labels hold."""
     collector = vocabularies.Collector(label_config)
-    labeller = labels.Labeller(label_config, None if pieces is None else bpe.BpeModel(pieces))
+    labeller = labels.Labeller(label_config, None if bpe_model is None else bpe.BpeModel(bpe_model))
     for item in listing.label_corpus(spooled, labeller):
-        spooled.add_item(item)
         collector.add(item.labels, item.utterance.split)
+        for copy in listing.copies(item, augmentation, sources):
+            spooled.add_item(copy)
     return collector
 
 
@@ -111,6 +113,14 @@ def _tell_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabul
         unknown = vocabularies.most_frequent_unknown(found, known, _NUM_UNKNOWN_TOLD)
         if unknown:
             logging.warning("most frequent %s that the vocabulary lacks: %s", kind, _describe(unknown))
+
+
+def _describe_copies(
+    augmentation: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
+) -> str:
+    if augmentation.is_plain:
+        return ""
+    return plan.hash_json([dataclasses.asdict(augmentation), sources.describe()])
 
 
 def _reject_what_the_shards_did(

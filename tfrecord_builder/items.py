@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from tfrecord_builder import augmentation, files, labels, manifest
+from tfrecord_builder import augmentation_plan, files, labels, manifest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Item:
     utterance: manifest.Utterance
     labels: labels.Labels
     stamp: tuple[int, int] | None = None
-    variant: augmentation.Variant | None = None
+    variant: augmentation_plan.Variant | None = None
 
 
 def to_line(item: Item) -> str:
@@ -42,7 +42,7 @@ def from_line(line: str) -> Item:
         manifest.Utterance(**parts["utterance"]),
         labels.Labels(**found),
         parts["stamp"] and tuple(parts["stamp"]),
-        parts["variant"] and augmentation.Variant(**parts["variant"]),
+        parts["variant"] and augmentation_plan.Variant(**parts["variant"]),
     )
 
 

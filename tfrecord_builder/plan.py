@@ -25,13 +25,15 @@ class Settings:
       vocabularies: tokens and characters by number.
       frontend: None for text.
       fbank_dtype: "float16" or "float32".
-      max_seconds: longest recording that is accepted.
+      max_seconds: longest recording that is accepted, before its speed is changed.
+      augmentation_sha256: of the augmentation's flags and files; empty without.
     """
 
     vocabularies: vocabularies.Vocabularies
     frontend: frontend.FrontendConfig | None
     fbank_dtype: str
     max_seconds: float
+    augmentation_sha256: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,24 +88,31 @@ def write(spooled: spool.Spool, num_shards: int, directory: str) -> list[Shard]:
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
     """Gives the hash by which an interrupted build is known again: the utterances and all settings."""
     parts = [settings_sha256(settings), *((shard.file, shard.ids_sha256) for shard in shards)]
-    return _hash(parts)
+    return hash_json(parts)
 
 
 def shard_fingerprint(shard: Shard, settings: Settings) -> str:
     """Gives the hash of what a shard's bytes depend on; for a recording, size and time stand in."""
-    return _hash([settings_sha256(settings), shard.file, shard.items_sha256])
+    return hash_json([settings_sha256(settings), shard.file, shard.items_sha256])
 
 
 def settings_sha256(settings: Settings) -> str:
     """Gives the hash of all that a record depends on beside its item."""
     saved = settings.vocabularies
-    described = settings.frontend and dataclasses.asdict(settings.frontend)
     hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
-    return _hash([described, settings.fbank_dtype, settings.max_seconds, *hashes])
+    return hash_json([config_sha256(settings), *hashes])
 
 
-def _hash(parts: list) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+def config_sha256(settings: Settings) -> str:
+    """Gives the hash of how a recording becomes features."""
+    described = settings.frontend and dataclasses.asdict(settings.frontend)
+    values = [settings.fbank_dtype, settings.max_seconds, settings.augmentation_sha256]
+    return hash_json([described, *values])
+
+
+def hash_json(values: list) -> str:
+    """Gives the hex digest of values that JSON can write."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _write_group(spooled: spool.Spool, split: str, group: range, count: int, directory: str) -> list[Shard]:
