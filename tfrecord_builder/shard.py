@@ -126,7 +126,7 @@ def _add_features(
     if item.variant:
         waveform = augmentation.apply(waveform, sample_rate, item.variant)
     checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
-    fbank = _build_extractor(settings.frontend)(waveform).astype(settings.fbank_dtype)
+    fbank = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     checks.check_features(fbank)
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), levels.measure(waveform)
@@ -141,15 +141,15 @@ def _check_unchanged(item: items.Item) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _build_extractor(config: frontend.FrontendConfig) -> Callable[[np.ndarray], np.ndarray]:
-    """Builds the frontend once a process: float32 [num_samples] -> float32 [num_frames, num_bins].
+def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Builds the frontend once a process: float32 [num_samples] -> fbank_dtype [num_frames, num_bins].
 
     One thread and no GPU, so that neither the number of workers nor that of cores changes a bit of the
     result.
     """
     with tf.Graph().as_default() as graph:
         waveform = tf.compat.v1.placeholder(tf.float32, [None])
-        fbank = frontend.extract(waveform, config)
+        fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
     options = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1,
         inter_op_parallelism_threads=1,
