@@ -92,7 +92,10 @@ def _make_labels(recording: builder_input.Recording) -> labels.Labels:
 
 
 def _make_settings(recordings: Sequence[builder_input.Recording]) -> plan.Settings:
-    saved = vocabularies.make([_make_labels(recording) for recording in recordings])
+    collector = vocabularies.Collector(labels.LabelConfig())
+    for recording in recordings:
+        collector.add(_make_labels(recording), "train")
+    saved = vocabularies.make(collector, vocabularies.VocabularyConfig())
     return plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import hashlib
 import os
@@ -15,10 +16,12 @@ from tfrecord_builder import (
     dataset_info,
     errors,
     frontend,
+    labels,
     readings,
     schema,
     shard,
     shard_statistics,
+    vocabularies,
     vocabulary,
     writer,
 )
@@ -38,8 +41,15 @@ def work_in_this_process(monkeypatch):
 
 def _build(corpus_dir, output_dir, frontend_config=FRONTEND, augmentation=builder.PLAIN, **options):
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
+    others = [_pick(config, options) for config in (labels.LabelConfig, vocabularies.VocabularyConfig)]
     config = build_config.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
-    return builder.build(config, frontend_config, augmentation)
+    return builder.build(config, frontend_config, augmentation, *others)
+
+
+def _pick(config, options):
+    """Makes a config of those options that are fields of it, and takes them out."""
+    names = [field.name for field in dataclasses.fields(config) if field.name in options]
+    return config(**{name: options.pop(name) for name in names})
 
 
 def _rejected(output_dir):
@@ -461,6 +471,58 @@ def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeyp
     assert finished > 0 and len(written) == 8 - finished
 
 
+@pytest.mark.parametrize("unit", ["initial_final", "character", "bpe"])
+def test_text_needs_tokens_that_pair(tmp_path, unit):
+    message = f"--corpus=text, --unit={unit}: .* expected --unit=syllable or toneless"
+    with pytest.raises(errors.UserError, match=message):
+        _build(small_corpora.make_text_corpus(tmp_path / "in"), tmp_path / "out", corpus="text", unit=unit)
+
+
+def test_toneless_text(tmp_path):
+    corpus_dir = small_corpora.make_text_corpus(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", corpus="text", unit="toneless")
+    assert (info.unit, info.num_rejected) == ("toneless", 0)
+    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
+    assert pairs == {"hao": "好", "ni": "你", "xie": "谢"}
+
+
+def _make_english_corpus(directory, *sentences):
+    small_corpora.write_audio(directory / "a.wav", small_corpora.tone(1.0))
+    lines = [f"u{i}\ta.wav\t{sentence}\ttrain" for i, sentence in enumerate(sentences)]
+    small_corpora.write_text(directory / "manifest.tsv", "\n".join(["id\taudio\ttext\tsplit", *lines]))
+    return directory
+
+
+def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
+    corpus_dir = _make_english_corpus(tmp_path / "in", *["The cat sat.", "A cat", "the mat sat"] * 3)
+    info = _build(corpus_dir, tmp_path / "out", unit="bpe", bpe_size=30)
+    model = (tmp_path / "out" / "bpe.model").read_bytes()
+    assert (info.unit, info.bpe_sha256) == ("bpe", hashlib.sha256(model).hexdigest())
+    assert info.splits["train"].unknown_tokens == 0 and not caplog.text.count("lacks")
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+
+    more = _make_english_corpus(tmp_path / "more", "the cat eats", "eats")
+    frozen = dict(unit="bpe", vocabulary_dir=str(tmp_path / "out"))
+    again = _build(more, tmp_path / "frozen", **frozen)
+    assert (again.bpe_sha256, again.tokens_sha256) == (info.bpe_sha256, info.tokens_sha256)
+    assert (tmp_path / "frozen" / "bpe.model").read_bytes() == model
+    assert again.splits["train"].unknown_tokens > 0
+    assert "most frequent tokens that the vocabulary lacks: " in caplog.text
+
+    extended = _build(more, tmp_path / "extended", extend_vocabulary=True, **frozen)
+    longer = vocabulary.Vocabulary.load(str(tmp_path / "extended" / "tokens.txt")).tokens
+    assert longer[: len(tokens)] == tokens and len(longer) > len(tokens)
+    assert extended.splits["train"].unknown_tokens == 0
+
+
+def test_another_unit_over_pieces_leaves_none(tmp_path):
+    corpus_dir = _make_english_corpus(tmp_path / "in", "a cat", "the mat")
+    _build(corpus_dir, tmp_path / "out", unit="bpe")
+    info = _build(corpus_dir, tmp_path / "out", unit="character", overwrite=True)
+    assert not (tmp_path / "out" / "bpe.model").exists()
+    assert info.bpe_sha256 == ""
+
+
 def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
     message = (
@@ -475,8 +537,6 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     [
         (dict(corpus_dir=()), "--corpus_dir: it is missing"),
         (dict(output_dir=""), "--output_dir: it is missing"),
-        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
-        (dict(corpus="text", unit="character"), "--corpus=text, --unit=character"),
         (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
         (dict(num_shards=0), "--num_shards=0"),
         (dict(num_workers=0), "--num_workers=0"),

@@ -1,9 +1,10 @@
 import dataclasses
 import json
 
+import small_corpora
 import small_shards
 
-from tfrecord_builder import frontend, items, labels, manifest, plan, vocabularies
+from tfrecord_builder import frontend, items, labels, manifest, plan
 
 
 def _items(*names, split="train", stamp=(1, 2), text="你"):
@@ -12,7 +13,7 @@ def _items(*names, split="train", stamp=(1, 2), text="你"):
 
 
 def _settings(**changes):
-    saved = vocabularies.make([labels.Labels("你", ("ni3",), ("你",))])
+    saved = small_corpora.make_vocabularies(labels.Labels("你", ("ni3",), ("你",)))
     return dataclasses.replace(plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes)
 
 
@@ -87,7 +88,7 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
         fingerprint(_items(*"abc"), _settings(frontend=None)),
         fingerprint(
             _items(*"abc"),
-            _settings(vocabularies=vocabularies.make([labels.Labels("好", ("hao3",), ())])),
+            _settings(vocabularies=small_corpora.make_vocabularies(labels.Labels("好", ("hao3",), ()))),
         ),
     ]
     assert len({first, *others}) == 9

@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import pytest
+import small_corpora
 
 from tfrecord_builder import (
     dataset_info,
@@ -14,11 +15,10 @@ from tfrecord_builder import (
     plan,
     schema,
     shard_statistics,
-    vocabularies,
 )
 
 KNOWN = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
-SETTINGS = plan.Settings(vocabularies.make([KNOWN]), frontend.FrontendConfig(), "float16", 30.0)
+SETTINGS = plan.Settings(small_corpora.make_vocabularies(KNOWN), frontend.FrontendConfig(), "float16", 30.0)
 
 
 def _shard(frames, **fields):

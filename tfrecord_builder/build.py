@@ -23,25 +23,30 @@ from tfrecord_builder import (
     dataset_info,
     errors,
     frontend,
+    labels,
+    vocabularies,
+)
+
+_CONFIGS = (
+    build_config.BuildConfig,
+    frontend.FrontendConfig,
+    augmentation_config.AugmentationConfig,
+    labels.LabelConfig,
+    vocabularies.VocabularyConfig,
 )
 
 
 def define_flags() -> None:
     """Defines a flag for every field of the configs."""
-    config_flags.define(build_config.BuildConfig)
-    config_flags.define(frontend.FrontendConfig)
-    config_flags.define(augmentation_config.AugmentationConfig)
+    for config in _CONFIGS:
+        config_flags.define(config)
 
 
 def main(argv: list[str]) -> None:
     """Builds what the flags say, and tells what came of it."""
     del argv
-    config = config_flags.from_flags(build_config.BuildConfig)
-    info = builder.build(
-        config,
-        config_flags.from_flags(frontend.FrontendConfig),
-        config_flags.from_flags(augmentation_config.AugmentationConfig),
-    )
+    config, *others = map(config_flags.from_flags, _CONFIGS)
+    info = builder.build(config, *others)
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
 

@@ -11,20 +11,13 @@ from tfrecord_builder.corpora import registry
 
 @dataclasses.dataclass(frozen=True)
 class BuildConfig:
-    """What to build; how the features are made stands in frontend.FrontendConfig."""
+    """What to build. Features, labels and vocabularies have configs of their own."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
         (), "where the corpus lies; several directories with commas"
     )
     output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
-    unit: str = config_flags.setting("syllable", "what a token is", choices=labels.UNITS)
-    vocabulary: str = config_flags.setting(
-        "", "tokens.txt to reuse as it is, instead of the train split's tokens"
-    )
-    vocabulary_dir: str = config_flags.setting(
-        "", "data or model directory whose tokens.txt, characters.txt and readings.tsv to reuse as they are"
-    )
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
@@ -43,15 +36,15 @@ class BuildConfig:
         for name in ("corpus_dir", "output_dir"):
             if not getattr(self, name):
                 raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
-        if self.vocabulary and self.vocabulary_dir:
-            raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: both are given, expected one; the directory has tokens too."
-            )
-        if self.corpus == "text" and self.unit != "syllable":
-            raise errors.UserError(
-                f"--corpus=text, --unit={self.unit}: text pairs characters with syllables, "
-                "expected --unit=syllable; leave --unit out."
-            )
+
+
+def check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
+    """Raises UserError for text with a unit whose tokens do not stand against characters."""
+    if config.corpus == "text" and label_config.unit not in labels.PAIRED_UNITS:
+        raise errors.UserError(
+            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
+            f"expected --unit={' or '.join(labels.PAIRED_UNITS)}; leave --unit out."
+        )
 
 
 def check_text(

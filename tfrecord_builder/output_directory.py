@@ -116,7 +116,7 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
     if is_complete(output_dir):
         files.make_directory(replaced)
         _move(dataset_info.INFO_FILE, output_dir, replaced)
-    old_files = _shard_files(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
+    old_files = _files_of(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
     new_files = _finished_files(staging)
     for name in new_files:
         _move(name, staging, output_dir)
@@ -217,9 +217,10 @@ def _finished_files(staging: str) -> list[str]:
     return sorted(name for name in names if not name.endswith(_UNFINISHED_SUFFIXES))
 
 
-def _shard_files(info: dataset_info.DatasetInfo) -> set[str]:
+def _files_of(info: dataset_info.DatasetInfo) -> set[str]:
     shards = [shard.file for split in info.splits.values() for shard in split.shards]
-    return {*shards, *map(items.path_of, shards)}
+    pieces = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another unit has none
+    return {*shards, *map(items.path_of, shards), *pieces}
 
 
 def _move(name: str, source: str, target: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 
 import numpy as np
 
-from tfrecord_builder import errors, vocabulary
+from tfrecord_builder import errors, files, vocabulary
 
 
 class Readings:
@@ -31,8 +30,8 @@ class Readings:
           errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
         """
         try:
-            with open(path, encoding="utf-8", newline="") as file:
-                lines = file.read().split("\n")
+            with files.open_binary(path) as file:
+                lines = file.read().decode().split("\n")
         except OSError as error:
             raise errors.UserError(f"{path}: readings cannot be read, {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -48,9 +47,8 @@ class Readings:
 
     def save(self, path: str) -> None:
         """Writes the file, to a temporary name first."""
-        with open(f"{path}.tmp", "wb") as file:
+        with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
-        os.replace(f"{path}.tmp", path)
 
     def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
         """Tells which character may be written for which token.
