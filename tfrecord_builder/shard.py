@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 
 from tfrecord_builder import (
     augmentation,
@@ -156,7 +157,12 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Calla
         use_per_session_threads=True,
         device_count={"GPU": 0},
     )
-    return tf.compat.v1.Session(graph=graph, config=options).make_callable(fbank, [waveform])
+    session = tf.compat.v1.Session(graph=graph, config=options)
+    # The public make_callable looks its fetches up again at every call, which takes a fifth of the whole.
+    run = session._make_callable_from_options(
+        config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name])
+    )
+    return lambda samples: run(samples)[0]
 
 
 def _file_sha256(path: str) -> str:
