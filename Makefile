@@ -1,6 +1,8 @@
 # make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
 # make test   lint and every test
 # make lint   ruff alone
+# make bench  the builder beside kaldi-native-fbank, ratios and bars
+# make soak   a build killed a thousand times, at random moments
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
 
@@ -13,7 +15,7 @@ VENV_PYTHON = .venv/bin/python
 PIP_INSTALL = $(VENV_PYTHON) -m pip install --disable-pip-version-check --progress-bar=on
 TEST_WORKERS ?= 2
 
-.PHONY: demo test lint
+.PHONY: demo test lint bench soak
 
 demo: .venv/installed
 	$(VENV_PYTHON) -m estimator_asr.demo --output_dir=demo
@@ -24,6 +26,12 @@ test: lint
 lint: .venv/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
+
+bench: .venv/installed-dev
+	$(VENV_PYTHON) -m benchmarks.builder
+
+soak: .venv/installed-dev
+	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/test_recovery.py
 
 .venv/installed: requirements.txt
 	@if ! $(VENV_PYTHON) $(SUITABLE) 2>/dev/null || ! $(VENV_PYTHON) -m pip --version >/dev/null 2>&1; then \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import multiprocessing
 import os
 
 import soundfile
@@ -38,7 +40,12 @@ def make_recordings(directory: str, num_files: int) -> dict[str, list[Recording]
     Returns:
       The same sentences in each of FORMATS; WAV and FLAC have 16 bits.
     """
-    speaker = espeak.Speaker()
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_speak, directory, num_files).result()
+
+
+def _speak(directory: str, num_files: int) -> dict[str, list[Recording]]:
+    speaker = espeak.Speaker()  # one a process, and the same samples only in a fresh one
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
         voice = voices.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)

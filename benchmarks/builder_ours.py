@@ -6,10 +6,21 @@ import functools
 import glob
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
-from tfrecord_builder import frontend, labels, manifest, plan, schema, shard, vocabularies, writer
+from tfrecord_builder import (
+    frontend,
+    items,
+    labels,
+    manifest,
+    plan,
+    schema,
+    shard,
+    spool,
+    vocabularies,
+    writer,
+)
 
 _NUM_SHARDS = 16
 _POLL_SECONDS = 0.05
@@ -21,7 +32,9 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
     Returns:
       The path of the TFRecord file.
     """
-    only, settings = _plan(tuple(recordings))
+    directory = os.path.join(directory, os.path.splitext(recordings[0].path)[1][1:])
+    os.makedirs(directory, exist_ok=True)
+    only, settings = _plan(tuple(recordings), directory)
     shard.write_shard(only, settings, directory, lambda done, rejected: None)
     return os.path.join(directory, only.file)
 
@@ -34,8 +47,8 @@ def build_with_workers(
     Returns:
       The peak of the resident memory of the largest worker in bytes.
     """
-    items = [_make_item(index, recordings[index % len(recordings)]) for index in range(num_utterances)]
-    shards = plan.make_shards(items, _NUM_SHARDS)
+    found = (_make_item(index, recordings[index % len(recordings)]) for index in range(num_utterances))
+    shards = _write_plan(found, _NUM_SHARDS, directory)
     with _PeakOfChildren() as peak:
         written = writer.write_shards(shards, _make_settings(recordings), directory, num_workers)
     assert sum(each.num_records for each in written) == num_utterances
@@ -52,17 +65,26 @@ def read_features(path: str) -> list:
 
 
 @functools.cache
-def _plan(recordings: tuple[builder_input.Recording, ...]) -> tuple[plan.Shard, plan.Settings]:
+def _plan(
+    recordings: tuple[builder_input.Recording, ...], directory: str
+) -> tuple[plan.Shard, plan.Settings]:
     """Labels and plans before the time is taken, as a build has done when its workers start."""
-    items = [_make_item(index, recording) for index, recording in enumerate(recordings)]
-    (only,) = plan.make_shards(items, num_shards=1)
+    found = (_make_item(index, recording) for index, recording in enumerate(recordings))
+    (only,) = _write_plan(found, 1, directory)
     return only, _make_settings(recordings)
 
 
-def _make_item(index: int, recording: builder_input.Recording) -> plan.Item:
+def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[plan.Shard]:
+    with spool.open_new(":memory:") as spooled:
+        for item in found:
+            spooled.add_item(item)
+        return plan.write(spooled, num_shards, directory)
+
+
+def _make_item(index: int, recording: builder_input.Recording) -> items.Item:
     text = "".join(recording.tokens)
     utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
-    return plan.Item(utterance, _make_labels(recording))
+    return items.Item(utterance, _make_labels(recording), items.stamp(recording.path))
 
 
 def _make_labels(recording: builder_input.Recording) -> labels.Labels:
@@ -70,7 +92,10 @@ def _make_labels(recording: builder_input.Recording) -> labels.Labels:
 
 
 def _make_settings(recordings: Sequence[builder_input.Recording]) -> plan.Settings:
-    saved = vocabularies.make([_make_labels(recording) for recording in recordings])
+    collector = vocabularies.Collector(labels.LabelConfig())
+    for recording in recordings:
+        collector.add(_make_labels(recording), "train")
+    saved = vocabularies.make(collector, vocabularies.VocabularyConfig())
     return plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
 
 

@@ -123,7 +123,7 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
 
 
 def _measures(has_acoustic: bool, has_language: bool, unit: str) -> dict[str, tuple[str, str]]:
-    writes_characters = has_language or unit == "character"
+    writes_characters = has_language or unit in ("character", "bpe")
     return {**(_TOKENS if has_acoustic else {}), **(_CHARACTERS if writes_characters else {})}
 
 

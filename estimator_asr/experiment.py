@@ -31,6 +31,7 @@ class ExperimentConfig:
     characters_sha256: str
     readings_sha256: str
     format_version: int = FORMAT_VERSION
+    bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another unit
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
@@ -49,6 +50,7 @@ class ExperimentConfig:
             tokens_sha256=info.tokens_sha256,
             characters_sha256=info.characters_sha256,
             readings_sha256=info.readings_sha256,
+            bpe_sha256=info.bpe_sha256,
             **sections,
         )
 

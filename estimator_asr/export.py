@@ -22,6 +22,9 @@ from absl import logging
 from estimator_asr.serving import saved_model_writer, trained_model
 from tfrecord_builder import config_flags, errors, vocabulary
 
+# Unit of an acoustic model to that of the language models behind it: parts of syllables become whole first.
+_READ_UNITS = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
+
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig:
@@ -52,6 +55,7 @@ def export(config: ExportConfig) -> str:
         acoustic, language = opened["acoustic"], opened.get("language")
         progress.clear()  # makes room for the lines that follow
         if language is not None:
+            _check_units(acoustic, language)
             _check_shared_tokens(acoustic, language)
         for kind, trained in opened.items():
             logging.info("%s model: %s", kind, trained.checkpoint)
@@ -67,8 +71,22 @@ def _open(path: str, kind: str, progress: tqdm.tqdm) -> trained_model.TrainedMod
     return trained
 
 
+def _check_units(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
+    """Refuses a language model that does not read what the acoustic one writes."""
+    written, read = acoustic.model.config.unit, language.model.config.unit
+    if _READ_UNITS.get(written) != read:
+        readers = [f"{reader} for {unit}" for unit, reader in _READ_UNITS.items()]
+        raise errors.UserError(
+            f"export: --acoustic_model_dir={acoustic.model.path} writes unit {written} and "
+            f"--language_model_dir={language.model.path} reads unit {read}, expected {', '.join(readers)}; "
+            "leave the language model out, or train both on units that fit"
+        )
+
+
 def _check_shared_tokens(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
     """Refuses a language model that knows no token of the acoustic one; warns if it lacks some."""
+    if acoustic.model.config.unit != language.model.config.unit:  # parts do not say which syllables they make
+        return
     spoken = set(acoustic.model.tokens.tokens) - {vocabulary.UNKNOWN}
     missing = spoken.difference(language.model.tokens.tokens)
     paths = acoustic.model.path, language.model.path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import hashlib
 import os
 import shutil
 from typing import Optional
@@ -76,7 +77,7 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
     else:
         _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
         os.makedirs(path, exist_ok=True)
-        for file in _VOCABULARY_HASHES[config.model].values():
+        for file in _vocabulary_hashes(config).values():
             with files.open_binary(os.path.join(data_dir, file)) as source:
                 with open(os.path.join(path, file), "wb") as target:
                     shutil.copyfileobj(source, target)
@@ -92,7 +93,7 @@ def check_data(
     Raises:
         errors.UserError: another vocabulary or frontend; names both directories and both values.
     """
-    for key, file in _VOCABULARY_HASHES[config.model].items():
+    for key, file in _vocabulary_hashes(config).items():
         got, want = getattr(info, key), getattr(config, key)
         if got != want:
             raise errors.UserError(
@@ -183,8 +184,10 @@ def _check_files(model, source):
         "characters_sha256": model.characters,
         "readings_sha256": model.readings,
     }
-    for key, file in _VOCABULARY_HASHES[model.config.model].items():
-        got, want = loaded[key].sha256, getattr(model.config, key)
+    hashes = {key: content.sha256 for key, content in loaded.items() if content}
+    hashes["bpe_sha256"] = _hash_pieces(model)
+    for key, file in _vocabulary_hashes(model.config).items():
+        got, want = hashes[key], getattr(model.config, key)
         if got != want:
             raise errors.UserError(
                 f"{os.path.join(model.path, file)}: sha256 is {got[:12]}, expected {want[:12]} as in "
@@ -192,9 +195,29 @@ def _check_files(model, source):
             )
 
 
+def _hash_pieces(model):
+    """The digest of bpe.model, with which more data for the model is built; nobody here reads it."""
+    if not model.config.bpe_sha256:
+        return ""
+    path = os.path.join(model.path, dataset_info.BPE_FILE)
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError as error:
+        raise errors.UserError(
+            f"{path}: pieces cannot be read, {error.strerror}; restore the file that belongs to the tokens"
+        ) from error
+
+
+def _vocabulary_hashes(config):
+    """Key of config to file, for the files that a model of `config` has."""
+    pieces = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
+    return {**_VOCABULARY_HASHES[config.model], **pieces}
+
+
 def _check_same_model(path, saved, wanted):
     """Refuses a run whose model is not the saved one."""
-    keys = ["model", wanted.model, *_VOCABULARY_HASHES[wanted.model]]
+    keys = ["model", wanted.model, *_VOCABULARY_HASHES[wanted.model], "bpe_sha256"]
     keys += ["frontend", "unit"] if wanted.model == "acoustic" else []
     for key in keys:
         got, want = getattr(wanted, key), getattr(saved, key)

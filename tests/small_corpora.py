@@ -7,6 +7,8 @@ import os
 import numpy as np
 import soundfile
 
+from tfrecord_builder import labels, vocabularies
+
 SAMPLE_RATE = 16000
 
 
@@ -28,6 +30,14 @@ def write_text(path, content: str) -> str:
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.write(content)
     return str(path)
+
+
+def make_vocabularies(*training: labels.Labels) -> vocabularies.Vocabularies:
+    """Gives the vocabularies of a train split of syllables."""
+    collector = vocabularies.Collector(labels.LabelConfig())
+    for found in training:
+        collector.add(found, "train")
+    return vocabularies.make(collector, vocabularies.VocabularyConfig())
 
 
 SENTENCES = ("一下", "你好", "今天天气很好", "北京", "谢谢")

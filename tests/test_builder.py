@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import hashlib
 import os
@@ -9,15 +10,18 @@ import small_corpora
 import tensorflow as tf
 
 from tfrecord_builder import (
+    augmentation_config,
     build_config,
     builder,
     dataset_info,
     errors,
     frontend,
+    labels,
     readings,
     schema,
     shard,
     shard_statistics,
+    vocabularies,
     vocabulary,
     writer,
 )
@@ -35,10 +39,17 @@ def work_in_this_process(monkeypatch):
     monkeypatch.setattr(writer, "_run_workers", work_here)
 
 
-def _build(corpus_dir, output_dir, frontend_config=FRONTEND, **options):
+def _build(corpus_dir, output_dir, frontend_config=FRONTEND, augmentation=builder.PLAIN, **options):
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
+    others = [_pick(config, options) for config in (labels.LabelConfig, vocabularies.VocabularyConfig)]
     config = build_config.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
-    return builder.build(config, frontend_config)
+    return builder.build(config, frontend_config, augmentation, *others)
+
+
+def _pick(config, options):
+    """Makes a config of those options that are fields of it, and takes them out."""
+    names = [field.name for field in dataclasses.fields(config) if field.name in options]
+    return config(**{name: options.pop(name) for name in names})
 
 
 def _rejected(output_dir):
@@ -63,6 +74,7 @@ def test_manifest_to_data_directory(tmp_path):
         "dev-00001-of-00002.tfrecord",
         "readings.tsv",
         "rejected.tsv",
+        "report.html",
         "tokens.txt",
         "train-00000-of-00002.jsonl",
         "train-00000-of-00002.tfrecord",
@@ -397,6 +409,120 @@ def test_empty_manifest(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1)
+    speeds = augmentation_config.AugmentationConfig(speeds=(0.9, 1.0, 1.25))
+    info = _build(corpus_dir, tmp_path / "out", augmentation=speeds)
+    durations = {
+        record["utterance_id"].decode(): record["duration_ms"]
+        for record in _records(tmp_path / "out", "train", num_bins=80)
+    }
+    assert durations == {
+        **{"u00": 500, "u00~speed0.9": 556, "u00~speed1.25": 400},
+        **{"u01": 500, "u01~speed0.9": 556, "u01~speed1.25": 400},
+    }
+    assert info.splits["dev"].num_utterances == 1
+    assert (info.splits["train"].num_sentences, info.num_rejected) == (2, 0)
+    plain = _build(corpus_dir, tmp_path / "plain")
+    assert plain.tokens_sha256 == info.tokens_sha256 and plain.config_sha256 != info.config_sha256
+    whole, other = (_records(tmp_path / name, "train", num_bins=80) for name in ("plain", "out"))
+    same = {record["utterance_id"]: record["fbank"] for record in other}
+    for record in whole:
+        np.testing.assert_array_equal(record["fbank"], same[record["utterance_id"]])
+
+
+def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1)
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, 16000).astype(np.float32)
+    small_corpora.write_audio(tmp_path / "noise" / "cafe.wav", noise)
+    config = augmentation_config.AugmentationConfig(augmented_copies=1, noise_dir=str(tmp_path / "noise"))
+    for name in ("one", "two"):
+        _build(corpus_dir, tmp_path / name, augmentation=config, num_shards=1)
+    shard_file = "train-00000-of-00001.tfrecord"
+    assert (tmp_path / "one" / shard_file).read_bytes() == (tmp_path / "two" / shard_file).read_bytes()
+    names = sorted(record["utterance_id"].decode() for record in _records(tmp_path / "one", "train"))
+    assert names[0] == "u00" and names[1].startswith("u00~copy1~noise-cafe-at")
+
+
+def test_sentences_that_splits_share_are_counted(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in", 6, 2), tmp_path / "out")
+    dev, train = info.splits["dev"], info.splits["train"]
+    assert (dev.num_sentences, dev.shared_sentences) == (2, {"train": 2})
+    assert (train.num_sentences, train.shared_sentences) == (5, {"dev": 2})
+
+
+def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeypatch):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    run, written = writer._run_workers, []
+
+    def replace_a_recording(waiting, *arguments):
+        small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", small_corpora.tone(0.6))
+        return run(waiting, *arguments)
+
+    monkeypatch.setattr(writer, "_run_workers", replace_a_recording)
+    message = "u03.wav: the recording is not what it was when the corpus was listed, .* finished shards are"
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out")
+    finished = len([name for name in os.listdir(tmp_path / "out" / ".build") if name.endswith(".tfrecord")])
+    monkeypatch.setattr(
+        writer, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+    )
+    _build(corpus_dir, tmp_path / "out")
+    assert finished > 0 and len(written) == 8 - finished
+
+
+@pytest.mark.parametrize("unit", ["initial_final", "character", "bpe"])
+def test_text_needs_tokens_that_pair(tmp_path, unit):
+    message = f"--corpus=text, --unit={unit}: .* expected --unit=syllable or toneless"
+    with pytest.raises(errors.UserError, match=message):
+        _build(small_corpora.make_text_corpus(tmp_path / "in"), tmp_path / "out", corpus="text", unit=unit)
+
+
+def test_toneless_text(tmp_path):
+    corpus_dir = small_corpora.make_text_corpus(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", corpus="text", unit="toneless")
+    assert (info.unit, info.num_rejected) == ("toneless", 0)
+    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
+    assert pairs == {"hao": "好", "ni": "你", "xie": "谢"}
+
+
+def _make_english_corpus(directory, *sentences):
+    small_corpora.write_audio(directory / "a.wav", small_corpora.tone(1.0))
+    lines = [f"u{i}\ta.wav\t{sentence}\ttrain" for i, sentence in enumerate(sentences)]
+    small_corpora.write_text(directory / "manifest.tsv", "\n".join(["id\taudio\ttext\tsplit", *lines]))
+    return directory
+
+
+def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
+    corpus_dir = _make_english_corpus(tmp_path / "in", *["The cat sat.", "A cat", "the mat sat"] * 3)
+    info = _build(corpus_dir, tmp_path / "out", unit="bpe", bpe_size=30)
+    model = (tmp_path / "out" / "bpe.model").read_bytes()
+    assert (info.unit, info.bpe_sha256) == ("bpe", hashlib.sha256(model).hexdigest())
+    assert info.splits["train"].unknown_tokens == 0 and not caplog.text.count("lacks")
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+
+    more = _make_english_corpus(tmp_path / "more", "the cat eats", "eats")
+    frozen = dict(unit="bpe", vocabulary_dir=str(tmp_path / "out"))
+    again = _build(more, tmp_path / "frozen", **frozen)
+    assert (again.bpe_sha256, again.tokens_sha256) == (info.bpe_sha256, info.tokens_sha256)
+    assert (tmp_path / "frozen" / "bpe.model").read_bytes() == model
+    assert again.splits["train"].unknown_tokens > 0
+    assert "most frequent tokens that the vocabulary lacks: " in caplog.text
+
+    extended = _build(more, tmp_path / "extended", extend_vocabulary=True, **frozen)
+    longer = vocabulary.Vocabulary.load(str(tmp_path / "extended" / "tokens.txt")).tokens
+    assert longer[: len(tokens)] == tokens and len(longer) > len(tokens)
+    assert extended.splits["train"].unknown_tokens == 0
+
+
+def test_another_unit_over_pieces_leaves_none(tmp_path):
+    corpus_dir = _make_english_corpus(tmp_path / "in", "a cat", "the mat")
+    _build(corpus_dir, tmp_path / "out", unit="bpe")
+    info = _build(corpus_dir, tmp_path / "out", unit="character", overwrite=True)
+    assert not (tmp_path / "out" / "bpe.model").exists()
+    assert info.bpe_sha256 == ""
+
+
 def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
     message = (
@@ -411,8 +537,6 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     [
         (dict(corpus_dir=()), "--corpus_dir: it is missing"),
         (dict(output_dir=""), "--output_dir: it is missing"),
-        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
-        (dict(corpus="text", unit="character"), "--corpus=text, --unit=character"),
         (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
         (dict(num_shards=0), "--num_shards=0"),
         (dict(num_workers=0), "--num_workers=0"),

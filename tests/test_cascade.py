@@ -12,7 +12,7 @@ import tiny_models
 from estimator_asr import model_directory
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.training import model_fn
-from tfrecord_builder import vocabulary
+from tfrecord_builder import syllables, vocabulary
 
 
 @contextlib.contextmanager
@@ -145,13 +145,33 @@ def test_convert_ignores_batch_and_padding(convert):
     assert (texts[2], scores[2]) == ([], 0.0)
 
 
-def test_join_writes_what_people_write():
+def join_in_graph(rows, unit):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        strings = tf.constant([["hao3", "ma5", ""], ["", "", ""], ["a", "<space>", "b"]])
-        sequences = cascade.Sequences(strings, tf.constant([2, 0, 3]), None)
-        joined = session.run([cascade.join(sequences, unit) for unit in ("syllable", "character")])
-    assert [text.decode() for text in joined[0]] == ["hao3 ma5", "", "a <space> b"]
-    assert [text.decode() for text in joined[1]] == ["hao3ma5", "", "a b"]
+        strings = tf.ragged.constant(rows, dtype=tf.string, ragged_rank=1)
+        lengths = tf.cast(strings.row_lengths(), tf.int32)
+        joined = session.run(cascade.join(cascade.Sequences(strings.to_tensor(), lengths, None), unit))
+    return [text.decode() for text in joined]
+
+
+def test_join_writes_what_people_write():
+    rows = [["hao3", "ma5"], [], ["a", "<space>", "b"]]
+    assert join_in_graph(rows, "syllable") == ["hao3 ma5", "", "a <space> b"]
+    assert join_in_graph(rows, "character") == ["hao3ma5", "", "a b"]
+    assert join_in_graph([["▁the", "▁c", "at"]], "bpe") == ["the cat"]
+    assert join_in_graph([["zh", "ong1", "iou3", "ê4"]], "initial_final") == ["zhong1 you3 ê4"]
+
+
+@pytest.mark.parametrize("unit", vocabulary.UNITS)
+def test_the_graph_joins_as_python_does(unit):
+    """RE2 against re, on whatever a model may write."""
+    parts = [f"{final}{er}{tone}" for final in syllables.FINALS for er in ("", "r") for tone in "15"]
+    pieces = ["▁", "▁the", "cat", "<space>", "<unk>", "A", "犇", "3", "HH", "r5", "zhuang4", "wo3"]
+    tokens = [*syllables.INITIALS[1:], *parts, *pieces]
+    rng = np.random.RandomState(1)
+    rows = [list(rng.choice(tokens, size)) for size in (0, 1, 2, 5, 3000)]
+    orderly = [token for part in parts for initial in syllables.INITIALS[1:] for token in (initial, part)]
+    rows.append([*orderly, *parts])
+    assert join_in_graph(rows, unit) == [vocabulary.join_tokens(row, unit) for row in rows]
 
 
 def test_recognises_what_the_estimator_predicts(models, whole, fbanks):
@@ -196,3 +216,17 @@ def test_model_of_characters_writes_characters(tmp_path, fbanks):
     expected = [vocabulary.join_tokens(text.split(), "character") for text in result["pinyin"]]
     assert result["transcript"] == expected
     assert len("".join(expected)) > 5
+
+
+def test_initials_and_finals_become_syllables_before_the_language_model(tmp_path, models, convert, fbanks):
+    tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3", "n", "i3", "q", "i4", "z", "-i4"])
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="initial_final")
+    empty = np.zeros([0, tiny_models.FRONTEND.num_bins], np.float32)
+    with running([acoustic, models[1]], lambda: build_cascade(acoustic, models[1])) as model:
+        result = model.run(make_batch([*fbanks, empty]))
+        assert model.run(make_batch([empty]))["transcript"] == [""]
+    spoken = [vocabulary.join_tokens(text.split(), "initial_final").split() for text in result["pinyin"]]
+    assert any(len(words) < len(text.split()) for words, text in zip(spoken, result["pinyin"]))
+    texts, scores = convert(spoken)
+    assert ["".join(text) for text in texts] == result["transcript"]
+    np.testing.assert_allclose(result["language_score"], scores, atol=1e-4)

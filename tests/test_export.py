@@ -49,6 +49,29 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("written", "read"),
+    [("syllable", "toneless"), ("toneless", "syllable"), ("initial_final", "toneless"), ("bpe", "syllable")],
+)
+def test_language_model_of_another_unit_is_refused(tmp_path, written, read):
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), unit=written)
+    language = tiny_models.make_language_model(str(tmp_path / "lm"), unit=read)
+    said = (
+        f"am writes unit {written} and --language_model_dir=.*lm reads unit {read}, expected syllable for "
+        "syllable, syllable for initial_final, toneless for toneless; leave the language model out"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        export.export(export.ExportConfig(acoustic.path, language.path, str(tmp_path / "export")))
+
+
+def test_language_model_of_syllables_behind_initials_and_finals(tiny_export, tmp_path, caplog):
+    tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="initial_final")
+    config = export.ExportConfig(acoustic.path, tiny_export.language_dir, str(tmp_path / "export"))
+    assert recogniser.read_info(export.export(config))["unit"] == "initial_final"
+    assert "lacks" not in caplog.text
+
+
+@pytest.mark.parametrize(
     ("acoustic", "language", "message"),
     [
         (

@@ -4,12 +4,10 @@ import sys
 import kaldi_native_fbank
 import numpy as np
 import pytest
-import small_corpora
-import soxr
+import spoken
 import tensorflow as tf
 
 from tfrecord_builder import audio, errors, frontend
-from tfrecord_builder.synthesis import espeak, voices
 
 CONFIG = frontend.FrontendConfig()
 SPECTROGRAM = frontend.FrontendConfig(frontend="log_spectrogram")
@@ -77,35 +75,30 @@ def kaldi_log_mel(waveform):
     return np.stack([extractor.get_frame(index) for index in range(extractor.num_frames_ready)])
 
 
-def speak(directory, pinyin, variant, noise_db):
-    """Speaks a sentence into a 16-bit WAV as the demo does, and reads it."""
-    speaker, voice = espeak.Speaker(), voices.Voice(variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
-    speech = soxr.resample(speaker.speak(pinyin, voice, 175), speaker.sample_rate, 16000)
-    recorded = voices.record(speech, 16000, voice, voices.random_state(1, pinyin))
-    return audio.read_audio(small_corpora.write_audio(directory / f"{variant}.wav", recorded), 16000)
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory):
+    """What each voice says, with the noise of a room and without, float32 [num_samples]."""
+    directory = tmp_path_factory.mktemp("speech")
+    spoken.speak(directory)
+    return lambda variant, name: audio.read_audio(str(directory / f"{variant}-{name}.wav"), 16000)
 
 
-SENTENCES = (
-    ("jin1tian1 tian1qi4 hen2hao3", "f1"),
-    ("wo2 xi3huan5 he1 cha2", "m3"),
-    ("ming2tian1 wo3men5 qu4 bei3jing1", "linda"),
-    ("xie4xie5 ni3 de5 bang1zhu4", "david"),
-)
+VARIANTS = [variant for _, variant in spoken.SENTENCES]
 
 
-@pytest.mark.parametrize("pinyin, variant", SENTENCES)
-def test_log_mel_of_speech_equals_kaldi_native_fbank(tmp_path, pinyin, variant):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_log_mel_of_speech_equals_kaldi_native_fbank(speech, variant):
     """Every bin of every frame, as recorded in a room whose noise is 25 dB below the speech."""
-    waveform = speak(tmp_path, pinyin, variant, noise_db=25.0)
+    waveform = speech(variant, "room")
     features, expected = frontend.extract(waveform, CONFIG).numpy(), kaldi_log_mel(waveform)
     assert len(features) > 100
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("pinyin, variant", SENTENCES)
-def test_log_mel_without_room_noise_equals_kaldi_native_fbank_where_float32_can(tmp_path, pinyin, variant):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_log_mel_without_room_noise_equals_kaldi_native_fbank_where_float32_can(speech, variant):
     """Both add up float32: a bin 80 dB below the strongest of its frame is rounding. Silence is the floor."""
-    waveform = speak(tmp_path, pinyin, variant, noise_db=None)
+    waveform = speech(variant, "still")
     features, expected = frontend.extract(waveform, CONFIG).numpy(), kaldi_log_mel(waveform)
     differences = np.abs(features - expected)
     is_heard = expected > expected.max(axis=1, keepdims=True) - 8 * np.log(10)

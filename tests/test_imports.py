@@ -14,8 +14,8 @@ PACKAGES = ("tfrecord_builder", "estimator_asr")
 CONTRACT = {
     f"tfrecord_builder.{name}"
     for name in (
-        *("vocabulary", "syllables", "readings", "audio", "frontend", "schema"),
-        *("dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
+        *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
+        *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
     )
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 
@@ -212,3 +213,34 @@ def test_a_checkpoint_of_another_kind_of_model_is_refused(data, model_dir):
         errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
     ):
         model_directory.check_checkpoint(checkpoint, opened)
+
+
+@pytest.fixture
+def data_of_pieces(data):
+    info, path = data
+    content = b"pieces"
+    with open(os.path.join(path, "bpe.model"), "wb") as file:
+        file.write(content)
+    return dataclasses.replace(info, unit="bpe", bpe_sha256=hashlib.sha256(content).hexdigest()), path
+
+
+def test_pieces_go_into_the_model_directory(data_of_pieces, model_dir):
+    info, path = data_of_pieces
+    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    assert pathlib.Path(model_dir, "bpe.model").read_bytes() == b"pieces"
+    assert model.config.bpe_sha256 == info.bpe_sha256
+    model_directory.check_data(model_dir, model.config, info, path)
+    with pytest.raises(errors.UserError, match="bpe.model has sha256 abc, expected .*--vocabulary_dir="):
+        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, bpe_sha256="abc"), path)
+
+
+def test_pieces_that_are_damaged_or_missing_are_refused(data_of_pieces, model_dir):
+    info, path = data_of_pieces
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    pieces = pathlib.Path(model_dir, "bpe.model")
+    pieces.write_bytes(b"other")
+    with pytest.raises(errors.UserError, match="bpe.model: sha256 is .* expected .* as in config.json"):
+        model_directory.open_model_directory(model_dir)
+    pieces.unlink()
+    with pytest.raises(errors.UserError, match="bpe.model: pieces cannot be read, No such file.*; restore"):
+        model_directory.open_model_directory(model_dir)

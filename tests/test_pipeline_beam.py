@@ -20,7 +20,6 @@ from tfrecord_builder import (
     pipeline_beam,
     plan,
     shard,
-    vocabularies,
     writer,
 )
 
@@ -38,7 +37,7 @@ def _items(directory, num_utterances=6):
 
 
 def _settings():
-    return plan.Settings(vocabularies.make([LABELS]), frontend.FrontendConfig(), "float16", 30.0)
+    return plan.Settings(small_corpora.make_vocabularies(LABELS), frontend.FrontendConfig(), "float16", 30.0)
 
 
 def _write(shards, directory, runner="DirectRunner", beam_flags=()):
@@ -68,14 +67,14 @@ def test_every_published_file_has_the_bytes_of_the_ordinary_build(tmp_path, monk
         )
         assert builder.build(config, frontend.FrontendConfig()).num_rejected == 2
     expected = _contents(tmp_path / "processes")
-    assert len(expected) == 17  # 2 splits x 3 shards with their items, and five files
+    assert len(expected) == 18  # 2 splits x 3 shards with their items, and six files
     assert _contents(tmp_path / "beam") == expected
 
 
 def test_an_error_of_a_worker_is_its_one_sentence_and_finished_shards_stay(tmp_path):
     found = _items(tmp_path / "audio")
     shards = small_shards.write(found, 3, tmp_path)
-    changed = next(plan.read_items(str(tmp_path), shards[1].file)).utterance.audio
+    changed = next(items.read(str(tmp_path / shards[1].file))).utterance.audio
     times = os.stat(changed)
     os.utime(changed, ns=(0, 0))
     with pytest.raises(errors.UserError) as caught:

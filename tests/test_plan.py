@@ -1,9 +1,10 @@
 import dataclasses
 import json
 
+import small_corpora
 import small_shards
 
-from tfrecord_builder import frontend, items, labels, manifest, plan, vocabularies
+from tfrecord_builder import frontend, items, labels, manifest, plan
 
 
 def _items(*names, split="train", stamp=(1, 2), text="你"):
@@ -12,13 +13,13 @@ def _items(*names, split="train", stamp=(1, 2), text="你"):
 
 
 def _settings(**changes):
-    saved = vocabularies.make([labels.Labels("你", ("ni3",), ("你",))])
+    saved = small_corpora.make_vocabularies(labels.Labels("你", ("ni3",), ("你",)))
     return dataclasses.replace(plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes)
 
 
 def _names(directory, shards):
     return [
-        "".join(item.utterance.utterance_id for item in plan.read_items(str(directory), shard.file))
+        "".join(item.utterance.utterance_id for item in items.read(str(directory / shard.file)))
         for shard in shards
     ]
 
@@ -57,7 +58,7 @@ def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):
 
 def test_items_are_lines_of_json_beside_the_shard(tmp_path):
     (shard,) = small_shards.write(_items("a"), 1, tmp_path)
-    assert plan.items_file(shard.file) == "train-00000-of-00001.jsonl"
+    assert items.path_of(shard.file) == "train-00000-of-00001.jsonl"
     assert json.loads((tmp_path / "train-00000-of-00001.jsonl").read_text("utf-8")) == {
         "utterance": {
             **{"utterance_id": "a", "audio": "/a.wav", "speaker": "s", "text": "你", "pinyin": ""},
@@ -67,7 +68,7 @@ def test_items_are_lines_of_json_beside_the_shard(tmp_path):
         "stamp": [1, 2],
         "variant": None,
     }
-    assert list(plan.read_items(str(tmp_path), shard.file)) == _items("a")
+    assert list(items.read(str(tmp_path / shard.file))) == _items("a")
 
 
 def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path):
@@ -87,7 +88,7 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
         fingerprint(_items(*"abc"), _settings(frontend=None)),
         fingerprint(
             _items(*"abc"),
-            _settings(vocabularies=vocabularies.make([labels.Labels("好", ("hao3",), ())])),
+            _settings(vocabularies=small_corpora.make_vocabularies(labels.Labels("好", ("hao3",), ()))),
         ),
     ]
     assert len({first, *others}) == 9

@@ -17,7 +17,6 @@ from tfrecord_builder import (
     plan,
     schema,
     shard,
-    vocabularies,
 )
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
@@ -25,7 +24,7 @@ LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return plan.Settings(vocabularies=vocabularies.make([LABELS]), **{**fields, **changes})
+    return plan.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
 
 
 def _item(name, audio, found=LABELS):

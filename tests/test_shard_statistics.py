@@ -1,6 +1,24 @@
-import numpy as np
+import itertools
+import json
 
-from tfrecord_builder import dataset_info, shard_statistics
+import numpy as np
+import pytest
+import small_corpora
+
+from tfrecord_builder import (
+    dataset_info,
+    frontend,
+    items,
+    labels,
+    levels,
+    manifest,
+    plan,
+    schema,
+    shard_statistics,
+)
+
+KNOWN = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+SETTINGS = plan.Settings(small_corpora.make_vocabularies(KNOWN), frontend.FrontendConfig(), "float16", 30.0)
 
 
 def _shard(frames, **fields):
@@ -53,3 +71,79 @@ def test_save_then_load_is_identity(tmp_path):
     shard = _shard([[0.1, 1 / 3]], rejected=[["u", "train", "silent audio"]])
     shard.save(str(tmp_path / "s.json"))
     assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == shard
+
+
+def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):
+    item = items.Item(manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found)
+    fbank = np.random.default_rng(num_frames).normal(10, 4, [num_frames, 3]).astype(dtype)
+    saved = SETTINGS.vocabularies
+    ids = saved.tokens.encode(found.tokens), saved.characters.encode(found.characters)
+    record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
+    statistics.count(record, item, SETTINGS, level or levels.Level(-3.5, -20.25, 0))
+    return fbank
+
+
+def _empty(**fields):
+    return shard_statistics.ShardStatistics(**{"file": "f", "split": "train", **fields})
+
+
+def test_what_the_report_tells_is_counted():
+    statistics = _empty()
+    unknown = labels.Labels("再好", ("zai4", "hao3"), ("再", "好"))
+    _count(statistics, "u0", duration_ms=99)
+    _count(statistics, "u1", found=unknown, level=levels.Level(0.1, -20.0, 7), duration_ms=100)
+    assert statistics.durations == {"0": 1, "1": 1}
+    assert statistics.token_counts == {"ni3": 1, "hao3": 2, "zai4": 1}
+    assert statistics.character_counts == {"你": 1, "好": 2, "再": 1}
+    assert statistics.rms_levels == {"-21": 1, "-20": 1}
+    assert statistics.peak_levels == {"-4": 1, "0": 1}
+    assert (statistics.clipped_utterances, statistics.clipped_samples) == (1, 7)
+    assert statistics.longest[0] == [100, "u1", "/c/u1.wav", 1.5, 2.0]
+    assert [entry[:2] for entry in statistics.loudest] == [[-200, "u1"], [-202, "u0"]]
+    assert [entry[:2] for entry in statistics.quietest] == [[202, "u0"], [200, "u1"]]
+
+
+def test_text_has_no_sound_to_count():
+    statistics = _empty()
+    item = items.Item(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
+    statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SETTINGS)
+    assert statistics.token_counts == {"ni3": 1, "hao3": 1}
+    assert (statistics.durations, statistics.rms_levels, statistics.longest) == ({}, {}, [])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_feature_sums_are_those_of_the_stored_numbers(dtype):
+    statistics = _empty()
+    frames = [_count(statistics, f"u{i}", 50 + i, dtype=dtype).astype(np.float64) for i in range(5)]
+    frames = np.concatenate(frames)
+    assert statistics.num_frames == len(frames)
+    np.testing.assert_allclose(statistics.feature_sum, frames.sum(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(statistics.feature_square_sum, np.square(frames).sum(axis=0), rtol=1e-8)
+
+
+def test_any_division_into_shards_in_any_order_adds_up_to_the_same():
+    def counted(names):
+        statistics = _empty()
+        for name in names:
+            number = int(name[1:])
+            level = levels.Level(-number / 7, -20 - number / 3, number % 2)
+            _count(statistics, name, 5 + number, level, duration_ms=97 * number)
+        statistics.speakers = ["s"]
+        return statistics
+
+    names = [f"u{i}" for i in range(24)]
+    whole = _empty()
+    whole.add(counted(names))
+    for parts in itertools.permutations((names[:1], names[1:9], names[9:])):
+        total = _empty()
+        for part in parts:
+            total.add(counted(part))
+        assert json.dumps(vars(total), sort_keys=True) == json.dumps(vars(whole), sort_keys=True)
+    assert whole.num_records == 24 and len(whole.longest) == 10 and whole.speakers == ["s"]
+
+
+def test_all_that_is_counted_survives_the_file(tmp_path):
+    statistics = _empty()
+    _count(statistics, "u0")
+    statistics.save(str(tmp_path / "s.json"))
+    assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == statistics

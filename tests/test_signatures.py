@@ -6,12 +6,13 @@ import io
 
 import numpy as np
 import pytest
+import small_corpora
 import soundfile
 import tensorflow as tf
 import tiny_models
 
 from estimator_asr.serving import recogniser, signatures
-from tfrecord_builder import labels, manifest, plan, shard, vocabularies
+from tfrecord_builder import items, labels, manifest, plan, shard
 
 RATE = tiny_models.FRONTEND.sample_rate
 
@@ -115,9 +116,10 @@ def test_export_holds_the_builders_extractor_to_the_bit(tiny_export, tmp_path):
 def _build_record(audio):
     """Gives the features that the builder makes of a recording."""
     found = labels.Labels("你", ("ni3",), ("你",))
-    settings = plan.Settings(vocabularies.make([found]), tiny_models.FRONTEND, "float32", 30.0)
+    settings = plan.Settings(small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0)
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
-    return shard.make_record(plan.Item(utterance, found), settings).fbank
+    record, _ = shard.make_record(items.Item(utterance, found, items.stamp(audio)), settings)
+    return record.fbank
 
 
 def test_wavs_alone_give_what_they_give_in_a_batch(tiny_export, waveforms):

@@ -77,6 +77,15 @@ def test_every_reading_that_pypinyin_knows_splits_and_no_two_fall_together():
     assert [group for group in same.values() if len(group) > 1] == []
 
 
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [("zhong1", "zhong"), ("dianr3", "dianr"), ("a5", "a"), ("a", "A"), ("ok", "OK"), ("3", "3")]
+    + [("wong4", "wong4"), ("AH0", "AH0"), ("é", "é"), ("<unk>", "<unk>"), ("犇", "犇")],
+)
+def test_without_tone(token, expected):
+    assert syllables.without_tone(token) == expected
+
+
 def test_part_matrix_shares_the_parts_that_sound_alike():
     you, liu, liu4, unknown = syllables.part_matrix(["you3", "liu3", "liu4", "<unk>"])
     assert you @ you == 4  # initial, final, tone, final with tone

@@ -78,8 +78,30 @@ def test_load_of_a_missing_file(tmp_path):
         vocabulary.Vocabulary.load(str(tmp_path / "nowhere.txt"))
 
 
-def test_join_tokens():
-    assert vocabulary.join_tokens(["ni3", "hao3"], "syllable") == "ni3 hao3"
-    assert vocabulary.join_tokens(["a", "<space>", "b"], "character") == "a b"
-    with pytest.raises(ValueError, match="unit is 'word', expected syllable or character"):
+@pytest.mark.parametrize(
+    ("unit", "tokens", "expected"),
+    [
+        ("syllable", "ni3 hao3", "ni3 hao3"),
+        ("toneless", "ni hao A", "ni hao A"),
+        ("initial_final", "zh ong1 g uo2 iou3", "zhong1 guo2 you3"),
+        ("character", "a <space> b", "a b"),
+        ("bpe", "▁the ▁c at 你 好", "the cat你好"),
+        ("bpe", "▁", ""),
+    ],
+)
+def test_join_tokens(unit, tokens, expected):
+    assert vocabulary.join_tokens(tokens.split(), unit) == expected
+    assert vocabulary.join_tokens([], unit) == ""
+
+
+def test_join_tokens_refuses_another_unit():
+    with pytest.raises(
+        ValueError, match="unit is 'word', expected one of syllable, toneless, initial_final, c"
+    ):
         vocabulary.join_tokens([], "word")
+
+
+def test_extended_keeps_the_ids():
+    vocab = vocabulary.Vocabulary(["<unk>", "b", "x"])
+    assert vocab.extended(["c", "a", "x", "c"]).tokens == ("<unk>", "b", "x", "a", "c")
+    assert vocab.extended([]).sha256 == vocab.sha256

@@ -4,6 +4,7 @@ import signal
 import threading
 
 import pytest
+import small_corpora
 import small_shards
 
 from tfrecord_builder import (
@@ -14,7 +15,6 @@ from tfrecord_builder import (
     manifest,
     plan,
     shard_statistics,
-    vocabularies,
     worker,
 )
 
@@ -38,7 +38,7 @@ def _talk(directory, planned, config=None):
     messages = []
 
     def listen():
-        ours.send(plan.Settings(vocabularies.make([LABELS]), config, "float16", 30.0))
+        ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), config, "float16", 30.0))
         ours.send(planned)
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
@@ -82,7 +82,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "REPORT_SECONDS", 0.0)
     ours, theirs = multiprocessing.Pipe()
-    ours.send(plan.Settings(vocabularies.make([LABELS]), None, "float16", 30.0))
+    ours.send(plan.Settings(small_corpora.make_vocabularies(LABELS), None, "float16", 30.0))
     ours.send(_shard(tmp_path))
     ours.close()
     worker.run(theirs, str(tmp_path))  # its first report meets a broken pipe

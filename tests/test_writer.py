@@ -4,7 +4,7 @@ import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, frontend, items, labels, manifest, plan, shard, vocabularies, writer
+from tfrecord_builder import errors, frontend, items, labels, manifest, plan, shard, writer
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
@@ -22,7 +22,7 @@ def _items(directory, num_utterances=6):
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return plan.Settings(**{"vocabularies": vocabularies.make([LABELS]), **fields, **changes})
+    return plan.Settings(**{"vocabularies": small_corpora.make_vocabularies(LABELS), **fields, **changes})
 
 
 def _make_directory(path):
@@ -65,7 +65,7 @@ def test_a_worker_that_dies_is_noticed(tmp_path, capfd, monkeypatch):
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(writer.worker, "run", os.getpid)  # a TypeError in the other process: it takes nothing
     many = labels.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
-    settings = _settings(vocabularies=vocabularies.make([many]))
+    settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
         writer.write_shards(shards, settings, str(tmp_path), num_workers=1)

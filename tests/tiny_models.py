@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import os
 
 import numpy as np
@@ -18,6 +19,9 @@ FRONTEND = frontend.FrontendConfig(num_mel_bins=20)
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4", "tian1"])
 OTHER_TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3", "qi4", "zi4"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "吗", "好", "妈", "字", "是", "气", "郝"])
+ACOUSTIC = config_lib.AcousticConfig(
+    encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
+)
 READINGS = readings.Readings(
     {"hao3": "好郝", "ma5": "吗", "ni3": "你", "shi4": "是", "tian1": "天", "qi4": "气", "zi4": "字"}
 )
@@ -48,8 +52,10 @@ def make_acoustic_model(
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 
-def make_language_model(path: str, tokens: vocabulary.Vocabulary = TOKENS, seed: int = 0):
-    config = _make_config("language", tokens)
+def make_language_model(
+    path: str, tokens: vocabulary.Vocabulary = TOKENS, seed: int = 0, unit: str = "syllable"
+):
+    config = _make_config("language", tokens, unit)
     files = {
         dataset_info.TOKENS_FILE: tokens,
         dataset_info.CHARACTERS_FILE: CHARACTERS,
@@ -87,14 +93,7 @@ def _make_config(
     is_acoustic = model == "acoustic"
     return experiment.ExperimentConfig(
         model=model,
-        acoustic=config_lib.AcousticConfig(
-            encoder=encoder,
-            encoder_layers=1,
-            encoder_units=16,
-            encoder_inner_units=16,
-            attention_heads=2,
-            subsampling_channels=4,
-        ),
+        acoustic=dataclasses.replace(ACOUSTIC, encoder=encoder),
         language=config_lib.LanguageConfig(
             language_layers=1,
             language_units=16,
@@ -115,15 +114,19 @@ def _make_config(
 
 
 def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, seed: int):
-    """Write config, vocabularies and a checkpoint of random weights, none of them left at zero or one."""
+    """Write config, vocabularies and a checkpoint."""
     os.makedirs(path)
     config.save(path)
     for file, content in files.items():
         content.save(os.path.join(path, file))
-    model = model_directory.open_model_directory(path)
+    return save_weights(model_directory.open_model_directory(path), seed)
+
+
+def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
+    """Write a checkpoint of random weights, none of them left at zero or one."""
     rng = np.random.default_rng(seed)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        if config.model == "acoustic":
+        if model.config.model == "acoustic":
             cascade.recognise(model, tf.zeros([1, 9, FRONTEND.num_bins]), tf.constant([9]))
         else:
             cascade.convert(model, tf.constant([["ni3"]]), tf.constant([1]))
@@ -138,7 +141,7 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
             session.run(variable.assign(np.float32(values)))
         session.run(tf.compat.v1.train.create_global_step().assign(GLOBAL_STEP))
         tf.compat.v1.train.Saver(save_relative_paths=True).save(
-            session, os.path.join(path, "model.ckpt"), GLOBAL_STEP
+            session, os.path.join(model.path, "model.ckpt"), GLOBAL_STEP
         )
     return model
 

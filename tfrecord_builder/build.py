@@ -15,20 +15,38 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
-from tfrecord_builder import build_config, builder, config_flags, dataset_info, errors, frontend
+from tfrecord_builder import (
+    augmentation_config,
+    build_config,
+    builder,
+    config_flags,
+    dataset_info,
+    errors,
+    frontend,
+    labels,
+    vocabularies,
+)
+
+_CONFIGS = (
+    build_config.BuildConfig,
+    frontend.FrontendConfig,
+    augmentation_config.AugmentationConfig,
+    labels.LabelConfig,
+    vocabularies.VocabularyConfig,
+)
 
 
 def define_flags() -> None:
     """Defines a flag for every field of the configs."""
-    config_flags.define(build_config.BuildConfig)
-    config_flags.define(frontend.FrontendConfig)
+    for config in _CONFIGS:
+        config_flags.define(config)
 
 
 def main(argv: list[str]) -> None:
     """Builds what the flags say, and tells what came of it."""
     del argv
-    config = config_flags.from_flags(build_config.BuildConfig)
-    info = builder.build(config, config_flags.from_flags(frontend.FrontendConfig))
+    config, *others = map(config_flags.from_flags, _CONFIGS)
+    info = builder.build(config, *others)
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
 

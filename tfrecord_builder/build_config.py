@@ -5,26 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors, frontend, labels, schema
+from tfrecord_builder import augmentation_config, config_flags, errors, frontend, labels, schema
 from tfrecord_builder.corpora import registry
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildConfig:
-    """What to build; how the features are made stands in frontend.FrontendConfig."""
+    """What to build. Features, labels and vocabularies have configs of their own."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
         (), "where the corpus lies; several directories with commas"
     )
     output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
-    unit: str = config_flags.setting("syllable", "what a token is", choices=labels.UNITS)
-    vocabulary: str = config_flags.setting(
-        "", "tokens.txt to reuse as it is, instead of the train split's tokens"
-    )
-    vocabulary_dir: str = config_flags.setting(
-        "", "data or model directory whose tokens.txt, characters.txt and readings.tsv to reuse as they are"
-    )
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
@@ -60,23 +53,31 @@ class BuildConfig:
                 f"--num_workers, --runner: both are given, expected one; {self.runner} has flags of its own, "
                 "as --beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing."
             )
-        if self.vocabulary and self.vocabulary_dir:
-            raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: both are given, expected one; the directory has tokens too."
-            )
-        if self.corpus == "text" and self.unit != "syllable":
-            raise errors.UserError(
-                f"--corpus=text, --unit={self.unit}: text pairs characters with syllables, "
-                "expected --unit=syllable; leave --unit out."
-            )
 
 
-def check_frontend(config: BuildConfig, frontend_config: frontend.FrontendConfig) -> None:
-    """Raises UserError for a flag of the features where there are none to make."""
-    usual, given = (dataclasses.asdict(each) for each in (frontend.FrontendConfig(), frontend_config))
-    changed = [f"--{name}={value}" for name, value in given.items() if value != usual[name]]
+def check_unit(config: BuildConfig, label_config: labels.LabelConfig) -> None:
+    """Raises UserError for text with a unit whose tokens do not stand against characters."""
+    if config.corpus == "text" and label_config.unit not in labels.PAIRED_UNITS:
+        raise errors.UserError(
+            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
+            f"expected --unit={' or '.join(labels.PAIRED_UNITS)}; leave --unit out."
+        )
+
+
+def check_text(
+    config: BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    augmentation: augmentation_config.AugmentationConfig,
+) -> None:
+    """Raises UserError for a flag of the sound where there is none."""
+    changed = [*_changed_flags(frontend_config), *_changed_flags(augmentation)]
     if config.corpus == "text" and changed:
         raise errors.UserError(
             f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
             f"leave {changed[0]} out."
         )
+
+
+def _changed_flags(config: object) -> list[str]:
+    usual, given = (dataclasses.asdict(each) for each in (type(config)(), config))
+    return [f"--{name}={value}" for name, value in given.items() if value != usual[name]]

@@ -6,30 +6,44 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from absl import logging
 
 from tfrecord_builder import (
+    augmentation_config,
+    augmentation_sources,
+    bpe,
     build_config,
     dataset_info,
-    errors,
-    files,
     frontend,
+    items,
     labels,
     listing,
     output_directory,
+    pieces,
     pipeline_beam,
     plan,
+    rejections,
     shard_statistics,
     spool,
+    summary,
     vocabularies,
     writer,
 )
 
+PLAIN = augmentation_config.AugmentationConfig()
+SYLLABLES = labels.LabelConfig()
+OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
+_NUM_UNKNOWN_TOLD = 10
+
 
 def build(
-    config: build_config.BuildConfig, frontend_config: frontend.FrontendConfig
+    config: build_config.BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    augmentation: augmentation_config.AugmentationConfig = PLAIN,
+    label_config: labels.LabelConfig = SYLLABLES,
+    vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
     """Builds config.output_dir.
 
@@ -40,28 +54,34 @@ def build(
       UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
         is not as it should be, or a flag does not fit another.
     """
-    build_config.check_frontend(config, frontend_config)
+    build_config.check_text(config, frontend_config, augmentation)
+    sources = augmentation_sources.find_sources(augmentation)
+    build_config.check_unit(config, label_config)
+    if vocabulary_config.vocabulary_dir:
+        vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
     write_shards = _choose_writer(config)
-    if config.vocabulary_dir:
-        vocabularies.check_unit(config.vocabulary_dir, config.unit)
     with _open(config) as (workspace, spooled):
         listing.list_corpus(config.corpus, config.corpus_dir, spooled)
-        training = _label(config, spooled)
-        _check_rejected(config, spooled)
-        saved = vocabularies.make(training, config.vocabulary, config.vocabulary_dir)
+        bpe_model = pieces.make(label_config, vocabulary_config, spooled)
+        collector = _label(label_config, bpe_model, augmentation, sources, spooled)
+        rejections.check(config, spooled)
+        saved = vocabularies.make(collector, vocabulary_config, bpe_model)
+        _tell_unknown(collector, saved)
         described = None if config.corpus == "text" else frontend_config
-        settings = plan.Settings(saved, described, config.fbank_dtype, config.max_seconds)
+        settings = plan.Settings(
+            saved, described, config.fbank_dtype, config.max_seconds, _describe_copies(augmentation, sources)
+        )
         shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
         staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
-        output_directory.take_over((plan.items_file(each.file) for each in shards), workspace, staging)
+        output_directory.take_over((items.path_of(each.file) for each in shards), workspace, staging)
         found = write_shards(shards, settings, staging)
-        _reject_what_the_shards_did(found, spooled)
-        _check_rejected(config, spooled)
-        info = _make_info(config, settings, found, spooled)
-        _write_companions(staging, settings, spooled)
+        rejections.take(found, spooled)
+        rejections.check(config, spooled)
+        info = summary.make_info(settings, label_config, found, spooled)
+        summary.write(staging, info, settings.vocabularies, found, spooled)
         output_directory.publish(config.output_dir, info)
-        _tell_rejected(spooled)
+        rejections.tell(spooled)
     return info
 
 
@@ -73,96 +93,39 @@ def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, spool.Spool]]
             yield workspace, spooled
 
 
-def _label(config: build_config.BuildConfig, spooled: spool.Spool) -> list[labels.Labels]:
-    """Labels the corpus into items; gives the labels of the training split."""
-    training = []
-    for item in listing.label_corpus(spooled, lambda utterance: labels.make_labels(utterance, config.unit)):
-        spooled.add_item(item)
-        if item.utterance.split == "train":
-            training.append(item.labels)
-    return training
-
-
-def _reject_what_the_shards_did(
-    found: Iterable[shard_statistics.ShardStatistics], spooled: spool.Spool
-) -> None:
-    for statistics in found:
-        for row in statistics.rejected:
-            spooled.reject(*row)
-
-
-def _check_rejected(config: build_config.BuildConfig, spooled: spool.Spool) -> None:
-    """Raises UserError, and leaves rejected.tsv for reading, if too much was rejected."""
-    reasons, num_listed = spooled.reasons(), spooled.count_listed()
-    num_rejected = sum(count for _, count in reasons)
-    if num_rejected / num_listed <= config.max_rejected:
-        return
-    path = output_directory.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
-    _write_rejected(path, spooled)
-    raise errors.UserError(
-        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected at most "
-        f"{config.max_rejected:.1%}: {_describe(reasons[:3])}; "
-        f"read {path}, mend the corpus or raise --max_rejected."
-    )
-
-
-def _tell_rejected(spooled: spool.Spool) -> None:
-    reasons = spooled.reasons()
-    if reasons:
-        num_rejected = sum(count for _, count in reasons)
-        logging.warning(
-            "%d of %d utterances rejected: %s", num_rejected, spooled.count_listed(), _describe(reasons)
-        )
-
-
-def _describe(reasons: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{reason} ({count})" for reason, count in reasons)
-
-
-def _write_companions(staging: str, settings: plan.Settings, spooled: spool.Spool) -> None:
-    settings.vocabularies.save(staging)
-    _write_rejected(os.path.join(staging, dataset_info.REJECTED_FILE), spooled)
-
-
-def _write_rejected(path: str, spooled: spool.Spool) -> None:
-    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write("utterance_id\tsplit\treason\n")
-        file.writelines("\t".join(row[:3]) + "\n" for row in spooled.rejected())
-
-
-def _make_info(
-    config: build_config.BuildConfig,
-    settings: plan.Settings,
-    found: Sequence[shard_statistics.ShardStatistics],
+def _label(
+    label_config: labels.LabelConfig,
+    bpe_model: bytes | None,
+    augmentation: augmentation_config.AugmentationConfig,
+    sources: augmentation_sources.Sources,
     spooled: spool.Spool,
-) -> dataset_info.DatasetInfo:
-    mean, stddev = shard_statistics.feature_moments([shard for shard in found if shard.split == "train"])
-    return dataset_info.DatasetInfo(
-        frontend=settings.frontend,
-        fbank_dtype=config.fbank_dtype,
-        unit=config.unit,
-        tokens_sha256=settings.vocabularies.tokens.sha256,
-        characters_sha256=settings.vocabularies.characters.sha256,
-        readings_sha256=settings.vocabularies.readings.sha256,
-        feature_mean=mean,
-        feature_stddev=stddev,
-        splits=_with_sentences(shard_statistics.split_infos(found), spooled.sentences()),
-        num_rejected=sum(count for _, count in spooled.reasons()),
-        config_sha256=plan.settings_sha256(settings),
-    )
+) -> vocabularies.Collector:
+    """Labels the corpus into items; gives what the labels hold."""
+    collector = vocabularies.Collector(label_config)
+    labeller = labels.Labeller(label_config, None if bpe_model is None else bpe.BpeModel(bpe_model))
+    for item in listing.label_corpus(spooled, labeller):
+        collector.add(item.labels, item.utterance.split)
+        for copy in listing.copies(item, augmentation, sources):
+            spooled.add_item(copy)
+    return collector
 
 
-def _with_sentences(
-    splits: dict[str, dataset_info.SplitInfo], sentences: spool.Sentences
-) -> dict[str, dataset_info.SplitInfo]:
-    return {
-        name: dataclasses.replace(
-            split,
-            num_sentences=sentences.counts.get(name, 0),
-            shared_sentences=sentences.shared.get(name, {}),
-        )
-        for name, split in splits.items()
-    }
+def _tell_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
+    for kind in ("tokens", "characters"):
+        found, known = getattr(collector, kind), getattr(saved, kind)
+        unknown = vocabularies.most_frequent_unknown(found, known, _NUM_UNKNOWN_TOLD)
+        if unknown:
+            logging.warning(
+                "most frequent %s that the vocabulary lacks: %s", kind, rejections.describe(unknown)
+            )
+
+
+def _describe_copies(
+    augmentation: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
+) -> str:
+    if augmentation.is_plain:
+        return ""
+    return plan.hash_json([dataclasses.asdict(augmentation), sources.describe()])
 
 
 def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard_statistics.ShardStatistics]]:

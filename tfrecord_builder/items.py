@@ -1,11 +1,21 @@
-"""What goes into a shard, an utterance with its labels, and how it is written as a line of JSON."""
+"""What goes into a shard, an utterance with its labels, and the file that names it, an item a line.
+
+    {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", "text": "一下", ...},
+     "labels": {"transcript": "一下", "tokens": ["yi1", "xia4"], "characters": ["一", "下"]},
+     "stamp": [43218, 1700000000000000000], "variant": null}
+
+`<name>.jsonl` lies beside `<name>.tfrecord`, also in the data directory: it tells which recording a record
+was made of. What was rejected while the shard was written is there too.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+from collections.abc import Iterator
 
-from tfrecord_builder import augmentation, files, labels, manifest
+from tfrecord_builder import augmentation_plan, errors, files, labels, manifest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +30,7 @@ class Item:
     utterance: manifest.Utterance
     labels: labels.Labels
     stamp: tuple[int, int] | None = None
-    variant: augmentation.Variant | None = None
+    variant: augmentation_plan.Variant | None = None
 
 
 def to_line(item: Item) -> str:
@@ -35,15 +45,39 @@ def to_line(item: Item) -> str:
 
 
 def from_line(line: str) -> Item:
-    """Reads what to_line wrote."""
+    """Reads what to_line wrote; raises ValueError, KeyError or TypeError for anything else."""
     parts = json.loads(line)
     found = {name: tuple(v) if isinstance(v, list) else v for name, v in parts["labels"].items()}
     return Item(
         manifest.Utterance(**parts["utterance"]),
         labels.Labels(**found),
-        parts["stamp"] and tuple(parts["stamp"]),
-        parts["variant"] and augmentation.Variant(**parts["variant"]),
+        tuple(parts["stamp"]) if parts["stamp"] else None,
+        augmentation_plan.Variant(**parts["variant"]) if parts["variant"] else None,
     )
+
+
+def path_of(shard_path: str) -> str:
+    """Names the file of a shard's items."""
+    return f"{os.path.splitext(shard_path)[0]}.jsonl"
+
+
+def read(shard_path: str) -> Iterator[Item]:
+    """Yields the items of a shard, in their order.
+
+    Raises:
+      UserError: a line is not as described above.
+      OSError: the file cannot be read.
+    """
+    path = path_of(shard_path)
+    with files.open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield from_line(line.decode())
+            except (ValueError, KeyError, TypeError) as error:
+                raise errors.UserError(
+                    f"{path}: line {number} is no item ({type(error).__name__}: {error}), expected the JSON "
+                    "that the build wrote; copy or build the data again."
+                ) from None
 
 
 def stamp(audio: str | None) -> tuple[int, int] | None:

@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 import tqdm
 from absl import logging
 
-from tfrecord_builder import checks, errors, items, labels, manifest, spool
+from tfrecord_builder import (
+    augmentation_config,
+    augmentation_plan,
+    augmentation_sources,
+    checks,
+    errors,
+    items,
+    labels,
+    manifest,
+    spool,
+)
 from tfrecord_builder.corpora import registry
 
 Labeller = Callable[[manifest.Utterance], labels.Labels]
@@ -54,9 +64,20 @@ def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Ite
             yield items.Item(utterance, found, items.stamp(utterance.audio))
 
 
-def with_variants(item: items.Item, variants: Sequence) -> Iterator[items.Item]:
-    """Yields an item for each way to change its sound, named after it."""
-    for variant in variants:
-        name = variant.name(item.utterance.utterance_id)
-        utterance = dataclasses.replace(item.utterance, utterance_id=name)
-        yield dataclasses.replace(item, utterance=utterance, variant=variant)
+def copies(
+    item: items.Item,
+    config: augmentation_config.AugmentationConfig,
+    sources: augmentation_sources.Sources,
+) -> Iterator[items.Item]:
+    """Yields an item for each augmented copy of an utterance, itself among them as the config says.
+
+    Only the train split has copies.
+    """
+    if config.is_plain or item.utterance.split != "train":
+        yield item
+        return
+    name = item.utterance.utterance_id
+    for variant in augmentation_plan.list_variants(name, config, sources):
+        utterance = dataclasses.replace(item.utterance, utterance_id=variant.name(name))
+        is_changed = variant != augmentation_plan.Variant()
+        yield dataclasses.replace(item, utterance=utterance, variant=variant if is_changed else None)

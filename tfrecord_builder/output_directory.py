@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from tfrecord_builder import dataset_info, errors, files, plan
+from tfrecord_builder import dataset_info, errors, files, items
 
 _STAGING = ".build"
 _WORKSPACE = ".plan"
@@ -38,7 +38,6 @@ def check_usable(output_dir: str, overwrite: bool) -> None:
     names = _list_names(output_dir)
     if is_complete(output_dir):
         _check_ours(output_dir)
-        _clear_published(output_dir)
         if not overwrite:
             raise errors.UserError(
                 f"--output_dir: {output_dir} holds a finished build, expected none; "
@@ -64,11 +63,13 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
       UserError: it is not usable, another build is running in it, or what is done in the meantime cannot be
         written, as on a full disk.
     """
-    check_usable(output_dir, overwrite)
+    check_usable(output_dir, overwrite=True)  # before anything is made there
     try:
-        with _lock(output_dir), _make_workspace(output_dir) as workspace:
-            check_usable(output_dir, overwrite)  # another build may have finished in between
-            yield workspace
+        with _lock(output_dir):
+            _clear_leftovers(output_dir)
+            check_usable(output_dir, overwrite)
+            with _make_workspace(output_dir) as workspace:
+                yield workspace
     except OSError as error:
         if files.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
             raise  # the corpus's store, not this one
@@ -117,7 +118,7 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
     if is_complete(output_dir):
         files.make_directory(replaced)
         _move(dataset_info.INFO_FILE, output_dir, replaced)
-    old_files = _shard_files(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
+    old_files = _files_of(dataset_info.DatasetInfo.load(replaced)) if is_complete(replaced) else set()
     new_files = _finished_files(staging)
     for name in new_files:
         _move(name, staging, output_dir)
@@ -198,7 +199,6 @@ def _make_workspace(output_dir: str) -> Iterator[str]:
             yield workspace
         return
     workspace = os.path.join(output_dir, _WORKSPACE)
-    shutil.rmtree(workspace, ignore_errors=True)  # of a build that was killed
     os.mkdir(workspace)
     try:
         yield workspace
@@ -206,8 +206,9 @@ def _make_workspace(output_dir: str) -> Iterator[str]:
         shutil.rmtree(workspace, ignore_errors=True)
 
 
-def _clear_published(output_dir: str) -> None:
-    """Removes what a build leaves that was killed after its last step but one."""
+def _clear_leftovers(output_dir: str) -> None:
+    """Removes what a build that was killed leaves beside its finished shards."""
+    shutil.rmtree(os.path.join(output_dir, _WORKSPACE), ignore_errors=True)
     staging = os.path.join(output_dir, _STAGING)
     if files.exists(os.path.join(staging, _PUBLISHED_FILE)):
         files.remove_tree(staging)
@@ -218,9 +219,10 @@ def _finished_files(staging: str) -> list[str]:
     return sorted(name for name in names if not name.endswith(_UNFINISHED_SUFFIXES))
 
 
-def _shard_files(info: dataset_info.DatasetInfo) -> set[str]:
+def _files_of(info: dataset_info.DatasetInfo) -> set[str]:
     shards = [shard.file for split in info.splits.values() for shard in split.shards]
-    return {*shards, *map(plan.items_file, shards)}
+    pieces = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another unit has none
+    return {*shards, *map(items.path_of, shards), *pieces}
 
 
 def _move(name: str, source: str, target: str) -> None:

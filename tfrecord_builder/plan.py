@@ -1,8 +1,4 @@
-"""Which utterance goes into which shard: a function of the corpus and the flags alone.
-
-What goes into `<name>.tfrecord` stands in `<name>.jsonl`, an item a line. The file stays beside the shard in
-the data directory: it tells which recording a record was made of, and where a rejected one was.
-"""
+"""Which utterance goes into which shard: a function of the corpus and the flags alone."""
 
 from __future__ import annotations
 
@@ -10,9 +6,9 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tfrecord_builder import files, frontend, items, schema, spool, vocabularies
+from tfrecord_builder import frontend, items, schema, spool, vocabularies
 
 _OPEN_FILES = 64  # an operating system allows a few hundred
 
@@ -25,13 +21,15 @@ class Settings:
       vocabularies: tokens and characters by number.
       frontend: None for text.
       fbank_dtype: "float16" or "float32".
-      max_seconds: longest recording that is accepted.
+      max_seconds: longest recording that is accepted, before its speed is changed.
+      augmentation_sha256: of the augmentation's flags and files; empty without.
     """
 
     vocabularies: vocabularies.Vocabularies
     frontend: frontend.FrontendConfig | None
     fbank_dtype: str
     max_seconds: float
+    augmentation_sha256: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Shard:
     """One file of the output.
 
     Attributes:
-      file: its name; items_file(file) lies beside it.
+      file: its name; items.path_of(file) lies beside it.
       num_items: how many items there are.
       ids_sha256: of their ids alone.
       items_sha256: of all that is known of them.
@@ -50,18 +48,6 @@ class Shard:
     num_items: int
     ids_sha256: str
     items_sha256: str
-
-
-def items_file(shard_file: str) -> str:
-    """Names the file of a shard's items."""
-    return f"{os.path.splitext(shard_file)[0]}.jsonl"
-
-
-def read_items(directory: str, shard_file: str) -> Iterator[items.Item]:
-    """Yields the items of a shard, in their order."""
-    with files.open_binary(os.path.join(directory, items_file(shard_file))) as file:
-        for line in file:
-            yield items.from_line(line.decode())
 
 
 def write(spooled: spool.Spool, num_shards: int, directory: str) -> list[Shard]:
@@ -86,24 +72,31 @@ def write(spooled: spool.Spool, num_shards: int, directory: str) -> list[Shard]:
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
     """Gives the hash by which an interrupted build is known again: the utterances and all settings."""
     parts = [settings_sha256(settings), *((shard.file, shard.ids_sha256) for shard in shards)]
-    return _hash(parts)
+    return hash_json(parts)
 
 
 def shard_fingerprint(shard: Shard, settings: Settings) -> str:
     """Gives the hash of what a shard's bytes depend on; for a recording, size and time stand in."""
-    return _hash([settings_sha256(settings), shard.file, shard.items_sha256])
+    return hash_json([settings_sha256(settings), shard.file, shard.items_sha256])
 
 
 def settings_sha256(settings: Settings) -> str:
     """Gives the hash of all that a record depends on beside its item."""
     saved = settings.vocabularies
-    described = settings.frontend and dataclasses.asdict(settings.frontend)
     hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
-    return _hash([described, settings.fbank_dtype, settings.max_seconds, *hashes])
+    return hash_json([config_sha256(settings), *hashes])
 
 
-def _hash(parts: list) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+def config_sha256(settings: Settings) -> str:
+    """Gives the hash of how a recording becomes features."""
+    described = settings.frontend and dataclasses.asdict(settings.frontend)
+    values = [settings.fbank_dtype, settings.max_seconds, settings.augmentation_sha256]
+    return hash_json([described, *values])
+
+
+def hash_json(values: list) -> str:
+    """Gives the hex digest of values that JSON can write."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _write_group(spooled: spool.Spool, split: str, group: range, count: int, directory: str) -> list[Shard]:
@@ -125,7 +118,7 @@ class _ItemsWriter:
     def __init__(self, split: str, shard_file: str, directory: str):
         self._split, self._shard_file, self._num_items = split, shard_file, 0
         self._ids, self._lines = hashlib.sha256(), hashlib.sha256()
-        self._file = open(os.path.join(directory, items_file(shard_file)), "wb")
+        self._file = open(os.path.join(directory, items.path_of(shard_file)), "wb")
 
     def add(self, name: str, line: str) -> None:
         self._num_items += 1

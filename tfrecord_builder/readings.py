@@ -31,7 +31,7 @@ class Readings:
         """
         try:
             with files.open_binary(path) as file:
-                lines = file.read().decode("utf-8").split("\n")
+                lines = file.read().decode().split("\n")
         except OSError as error:
             raise errors.UserError(f"{path}: readings cannot be read, {error.strerror}") from error
         except UnicodeDecodeError as error:

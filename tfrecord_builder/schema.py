@@ -4,7 +4,8 @@
     token_ids, character_ids, num_frames, duration_ms  int64
     fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
 
-A text-only record leaves out num_frames, duration_ms and fbank. No other module spells these names.
+A text-only record leaves out num_frames, duration_ms and fbank. No other module spells these names but
+record_checks, which reads them without trust.
 """
 
 from __future__ import annotations

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, files, items, plan, schema
+from tfrecord_builder import dataset_info, files, half_floats, items, levels, plan, schema, tallies
+
+DURATION_BIN_MS = 100
+# The sums of an utterance are rounded to this, so that float64 adds them exactly, whatever the order, up to
+# 2**37: a thousand hours in one bin.
+_SUM_STEPS = 2.0**16
 
 
 @dataclasses.dataclass
 class ShardStatistics:
     """What a shard holds. The JSON file of it beside the shard is what marks the shard as finished.
 
+    Its size does not grow with the number of utterances. Statistics of shards add up to those of a split.
+
     Attributes:
       file, split, num_bytes, sha256: of the shard's file.
+      fingerprint: of what it was made of, see plan.shard_fingerprint.
       frame_lengths, token_lengths: length (as a string: JSON has no other keys) to number of utterances.
-      rejected: (utterance_id, split, reason) of what was left out.
+      rejected: [utterance_id, split, reason, audio] of what was left out.
       feature_sum, feature_square_sum: per bin over num_frames frames, float64 [num_bins]; empty for text.
+      durations: tenths of a second, rounded down, to number of utterances.
+      token_counts, character_counts: how often each stands in the labels, in the vocabulary or not.
+      rms_levels, peak_levels: dBFS, rounded down, to number of utterances.
+      clipped_utterances, clipped_samples: see levels.Level.
+      longest, loudest, quietest: [value, utterance_id, audio, start_seconds, seconds], see tallies; the value
+        is ms, RMS in tenths of dBFS, and the same negative.
     """
 
     file: str
@@ -41,9 +55,25 @@ class ShardStatistics:
     num_frames: int = 0
     feature_sum: list = dataclasses.field(default_factory=list)
     feature_square_sum: list = dataclasses.field(default_factory=list)
+    durations: dict = dataclasses.field(default_factory=dict)
+    token_counts: dict = dataclasses.field(default_factory=dict)
+    character_counts: dict = dataclasses.field(default_factory=dict)
+    rms_levels: dict = dataclasses.field(default_factory=dict)
+    peak_levels: dict = dataclasses.field(default_factory=dict)
+    clipped_utterances: int = 0
+    clipped_samples: int = 0
+    longest: list = dataclasses.field(default_factory=list)
+    loudest: list = dataclasses.field(default_factory=list)
+    quietest: list = dataclasses.field(default_factory=list)
 
-    def count(self, record: schema.Record, item: items.Item, settings: plan.Settings, level) -> None:
-        """Counts one record, but not its speaker."""
+    def count(
+        self,
+        record: schema.Record,
+        item: items.Item,
+        settings: plan.Settings,
+        level: levels.Level | None = None,
+    ) -> None:
+        """Counts one record, but not its speaker; text alone has no level."""
         saved = settings.vocabularies
         self.num_records += 1
         self.duration_ms += record.duration_ms
@@ -51,10 +81,35 @@ class ShardStatistics:
         self.num_characters += len(record.character_ids)
         self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
         self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
-        _add_length(self.token_lengths, len(record.token_ids))
+        tallies.count(self.token_lengths, len(record.token_ids))
+        tallies.count_all(self.token_counts, item.labels.tokens)
+        tallies.count_all(self.character_counts, item.labels.characters)
         if record.fbank is not None:
-            _add_length(self.frame_lengths, len(record.fbank))
-            self._count_features(record.fbank.astype(np.float64))
+            tallies.count(self.frame_lengths, len(record.fbank))
+            tallies.count(self.durations, record.duration_ms // DURATION_BIN_MS)
+            self.count_features(record.fbank)
+            self._count_level(record, item, level)
+
+    def count_features(self, fbank: np.ndarray) -> None:
+        """Counts the frames of an utterance, float16 or float32 [num_frames, num_bins]."""
+        total, square_total = _sum_features(fbank)
+        self.num_frames += len(fbank)
+        self.feature_sum = _add(self.feature_sum, total)
+        self.feature_square_sum = _add(self.feature_square_sum, square_total)
+
+    def add(self, other: ShardStatistics) -> None:
+        """Adds what another shard holds; the file, its hash and the rejected are left out."""
+        for name, value in vars(other).items():
+            if isinstance(value, dict):
+                tallies.add(getattr(self, name), value)
+            elif isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        self.speakers = sorted({*self.speakers, *other.speakers})
+        self.feature_sum = _add(self.feature_sum, other.feature_sum)
+        self.feature_square_sum = _add(self.feature_square_sum, other.feature_square_sum)
+        for name in ("longest", "loudest", "quietest"):
+            for entry in getattr(other, name):
+                tallies.keep(getattr(self, name), entry)
 
     def save(self, path: str) -> None:
         """Writes path whole or not at all."""
@@ -67,32 +122,36 @@ class ShardStatistics:
         with files.open_binary(path) as file:
             return cls(**json.load(file))
 
-    def _count_features(self, fbank: np.ndarray) -> None:
-        self.num_frames += len(fbank)
-        self.feature_sum = _add(self.feature_sum, fbank.sum(axis=0))
-        self.feature_square_sum = _add(self.feature_square_sum, np.square(fbank).sum(axis=0))
+    def _count_level(self, record: schema.Record, item: items.Item, level: levels.Level) -> None:
+        tallies.count(self.rms_levels, math.floor(level.rms_dbfs))
+        tallies.count(self.peak_levels, math.floor(level.peak_dbfs))
+        self.clipped_utterances += level.clipped_samples > 0
+        self.clipped_samples += level.clipped_samples
+        utterance, loudness = item.utterance, round(10 * level.rms_dbfs)
+        where = [utterance.utterance_id, utterance.audio, utterance.start_seconds, utterance.seconds]
+        tallies.keep(self.longest, [record.duration_ms, *where])
+        tallies.keep(self.loudest, [loudness, *where])
+        tallies.keep(self.quietest, [-loudness, *where])
 
 
-def feature_moments(shards: Sequence[ShardStatistics]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Gives mean and standard deviation per bin over all frames; two empty tuples if there are none.
+def _sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums features and their squares over the frames, rounded to a step that makes adding them up exact."""
+    values = half_floats.to_float32(fbank).astype(np.float64)
+    sums = np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)
+    return tuple(np.rint(each * _SUM_STEPS) / _SUM_STEPS for each in sums)
 
-    Sums of float64 in the order of the shards, so that no worker count changes a bit.
-    """
-    num_frames = sum(shard.num_frames for shard in shards)
-    if not num_frames:
+
+def feature_moments(shards: Iterable[ShardStatistics]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Gives mean and standard deviation per bin over all frames; two empty tuples if there are none."""
+    total = _total(shards)
+    if not total.num_frames:
         return (), ()
-    total: list[float] = []
-    square_total: list[float] = []
-    for shard in shards:
-        if shard.num_frames:
-            total = _add(total, np.array(shard.feature_sum))
-            square_total = _add(square_total, np.array(shard.feature_square_sum))
-    mean = np.array(total) / num_frames
-    variance = np.array(square_total) / num_frames - np.square(mean)
+    mean = np.array(total.feature_sum) / total.num_frames
+    variance = np.array(total.feature_square_sum) / total.num_frames - np.square(mean)
     return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
 
 
-def split_infos(shards: Sequence[ShardStatistics]) -> dict[str, dataset_info.SplitInfo]:
+def split_infos(shards: Iterable[ShardStatistics]) -> dict[str, dataset_info.SplitInfo]:
     """Adds up the shards of each split."""
     by_split: dict[str, list[ShardStatistics]] = {}
     for shard in shards:
@@ -101,16 +160,17 @@ def split_infos(shards: Sequence[ShardStatistics]) -> dict[str, dataset_info.Spl
 
 
 def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
+    total = _total(shards)
     return dataset_info.SplitInfo(
-        num_utterances=sum(shard.num_records for shard in shards),
-        num_speakers=len({speaker for shard in shards for speaker in shard.speakers}),
-        seconds=sum(shard.duration_ms for shard in shards) / 1000,
-        num_tokens=sum(shard.num_tokens for shard in shards),
-        num_characters=sum(shard.num_characters for shard in shards),
-        unknown_tokens=sum(shard.unknown_tokens for shard in shards),
-        unknown_characters=sum(shard.unknown_characters for shard in shards),
-        frame_lengths=_add_histograms([shard.frame_lengths for shard in shards]),
-        token_lengths=_add_histograms([shard.token_lengths for shard in shards]),
+        num_utterances=total.num_records,
+        num_speakers=len(total.speakers),
+        seconds=total.duration_ms / 1000,
+        num_tokens=total.num_tokens,
+        num_characters=total.num_characters,
+        unknown_tokens=total.unknown_tokens,
+        unknown_characters=total.unknown_characters,
+        frame_lengths=_by_length(total.frame_lengths),
+        token_lengths=_by_length(total.token_lengths),
         shards=tuple(
             dataset_info.ShardInfo(shard.file, shard.num_records, shard.num_bytes, shard.sha256)
             for shard in shards
@@ -118,16 +178,18 @@ def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
     )
 
 
-def _add_histograms(histograms: Sequence[dict[str, int]]) -> dict[int, int]:
-    total: collections.Counter = collections.Counter()
-    for histogram in histograms:
-        total.update({int(length): count for length, count in histogram.items()})
-    return dict(sorted(total.items()))
+def _total(shards: Iterable[ShardStatistics]) -> ShardStatistics:
+    total = ShardStatistics(file="", split="")
+    for shard in shards:
+        total.add(shard)
+    return total
 
 
-def _add_length(histogram: dict[str, int], length: int) -> None:
-    histogram[str(length)] = histogram.get(str(length), 0) + 1
+def _by_length(histogram: dict[str, int]) -> dict[int, int]:
+    return {int(length): histogram[length] for length in sorted(histogram, key=int)}
 
 
-def _add(previous: list[float], added: np.ndarray) -> list[float]:
-    return (np.array(previous) + added if previous else added).tolist()
+def _add(previous: list[float], added: Sequence[float]) -> list[float]:
+    if len(previous) and len(added):
+        return np.add(previous, added).tolist()
+    return list(previous) or np.asarray(added, np.float64).tolist()

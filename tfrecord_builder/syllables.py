@@ -49,6 +49,19 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     return None if final is None else (initial, final, tone)
 
 
+def without_tone(token: str) -> str:
+    """Gives a syllable without its tone; what is no syllable stays, see capitalise."""
+    return token[:-1] if split_syllable(token) else capitalise(token)
+
+
+def capitalise(token: str) -> str:
+    """Writes a Latin letter as a capital, which no syllable without tone, initial or final is: A, ZH.
+
+    Tokens with a digit or of another script stay.
+    """
+    return token.upper() if token.isascii() and token.isalpha() else token
+
+
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
     """Tells which parts each token holds, so that tokens that sound alike can share what a model learns.
 

@@ -7,9 +7,10 @@ In: a transcript as a corpus has it. Out: a canonical transcript, its characters
     to_syllables("o p a淮海店")             ->  o p a huai2 hai3 dian4
     normalise_pinyin("LÜ4 nu:3 de")        ->  lv4 nv3 de5
 
-The rule: a blank survives only between two characters that are not hanzi; a hanzi is read by pypinyin's
-dictionary, every other character (Latin letter, digit) is its own token. The only tone sandhi is that of 一
-and 不 in the phrases which the dictionary spells with it: 一个 is yi2 ge4, but 一天 yi1 tian1, 你好 ni3 hao3.
+The rule: a blank survives only between two characters that are not hanzi; a hanzi is read by a dictionary
+(see pinyin), every other character (Latin letter, digit) is its own token. If nothing else is said, the only
+tone sandhi is that of 一 and 不 in the phrases which pypinyin spells with it: 一个 is yi2 ge4, but 一天 yi1
+tian1, 你好 ni3 hao3.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import functools
 import re
 import unicodedata
 
-import pypinyin
-
+from tfrecord_builder import pinyin as pinyin_lib
 from tfrecord_builder import syllables, vocabulary
 
 # 〇, the unified ideographs with extension A, the compatibility ideographs, and extensions B and later.
@@ -27,7 +27,7 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _BLANK_BESIDE_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-_TONED = re.compile("[a-z]+[1-5]")
+_READER = pinyin_lib.Reader()
 
 
 def is_hanzi(character: str) -> bool:
@@ -51,11 +51,18 @@ def to_characters(transcript: str) -> list[str]:
     return [vocabulary.SPACE if character == " " else character for character in transcript]
 
 
-def to_syllables(transcript: str) -> list[str]:
+def to_phrases(transcript: str) -> list[str]:
+    """Parts a transcript as a corpus has it where there is punctuation, and normalises the parts."""
+    visible = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript))
+    parted = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in visible)
+    return [phrase for phrase in map(normalise, parted.split("\n")) if phrase]
+
+
+def to_syllables(transcript: str, reader: pinyin_lib.Reader = _READER) -> list[str]:
     """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character."""
     tokens: list[str] = []
     for run in _HANZI_RUN.split(transcript):
-        tokens.extend(_read_hanzi(run) if is_hanzi(run[:1]) else run.replace(" ", ""))
+        tokens.extend(reader.read(run) if is_hanzi(run[:1]) else run.replace(" ", ""))
     return tokens
 
 
@@ -91,32 +98,12 @@ def one_to_one(transcript: str, tokens: list[str]) -> list[str]:
     return characters if all(is_hanzi(character) or character == token for character, token in pairs) else []
 
 
-def dictionary_readings(character: str) -> list[str]:
-    """Gives every toned syllable that pypinyin's dictionary knows for one hanzi."""
-    if not is_hanzi(character):
-        return []
-    (found,) = _pypinyin(pypinyin.pinyin, character, heteronym=True)
-    return [reading for reading in found if _TONED.fullmatch(reading)]
-
-
 @functools.cache
 def _keep_or_blank(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Cf":  # BOM, zero-width joiners
         return ""
     return " " if category[0] in "PSZC" else character
-
-
-def _read_hanzi(run: str) -> list[str]:
-    readings = _pypinyin(pypinyin.lazy_pinyin, run)
-    return [reading if _TONED.fullmatch(reading) else hanzi for hanzi, reading in zip(run, readings)]
-
-
-def _pypinyin(function, hanzi, **options):
-    """Calls pypinyin in this project's spelling; a hanzi that it does not know gives no toned syllable."""
-    return function(
-        hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
-    )
 
 
 @functools.cache

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors, files, initials_finals
 
 UNKNOWN = "<unk>"
 SPACE = "<space>"  # a blank inside a transcript
+WORD_START = "\u2581"  # how a piece of sentencepiece writes the blank before it
+
+
+class Joining(NamedTuple):
+    """How tokens become text: what stands between them, then replacements (re and RE2 alike), in order."""
+
+    separator: str
+    rules: tuple[tuple[str, str], ...] = ()
+
+
+# What a token can be, and how people write such tokens.
+JOININGS = {
+    "syllable": Joining(" "),
+    "toneless": Joining(" "),
+    "initial_final": Joining("  ", initials_finals.JOIN_RULES),
+    "character": Joining("", ((SPACE, " "),)),
+    "bpe": Joining("", ((WORD_START, " "), ("^ ", ""))),
+}
+UNITS = tuple(JOININGS)
 
 
 class Vocabulary:
@@ -50,7 +71,7 @@ class Vocabulary:
         """
         try:
             with files.open_binary(path) as file:
-                lines = file.read().decode("utf-8").removesuffix("\n").split("\n")
+                lines = file.read().decode().removesuffix("\n").split("\n")
         except OSError as error:
             raise errors.UserError(f"{path}: vocabulary cannot be read, {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -64,6 +85,10 @@ class Vocabulary:
         """Writes one token a line, to a temporary name first."""
         with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
+
+    def extended(self, tokens: Iterable[str]) -> Vocabulary:
+        """Gives a vocabulary with further tokens behind these, sorted; the ids of these stay."""
+        return Vocabulary([*self.tokens, *sorted(set(tokens).difference(self.tokens))])
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Gives the ids of tokens, 0 for those that are not in the list."""
@@ -87,16 +112,24 @@ class Vocabulary:
 
 
 def join_tokens(tokens: Iterable[str], unit: str) -> str:
-    """Writes tokens as people do: syllables with blanks between them, characters without.
+    """Writes tokens as people do: syllables with blanks between them, characters and pieces without.
+
+    Initials and finals become syllables again.
+
+    Args:
+      tokens: of one utterance.
+      unit: what they are, one of UNITS.
 
     Raises:
-      ValueError: the unit is neither "syllable" nor "character".
+      ValueError: the unit is none of UNITS.
     """
-    if unit == "syllable":
-        return " ".join(tokens)
-    if unit == "character":
-        return "".join(" " if token == SPACE else token for token in tokens)
-    raise ValueError(f"unit is {unit!r}, expected syllable or character")
+    if unit not in JOININGS:
+        raise ValueError(f"unit is {unit!r}, expected one of {', '.join(UNITS)}")
+    joining = JOININGS[unit]
+    written = joining.separator.join(tokens)
+    for pattern, replacement in joining.rules:
+        written = re.sub(pattern, replacement, written)
+    return written
 
 
 def _check_tokens(tokens: tuple[str, ...]) -> None:

@@ -54,7 +54,8 @@ def transcribe(
     if language is None:
         transcript = join(tokens, acoustic.config.unit)
         return Transcripts(transcript, pinyin, tokens.scores, tf.zeros_like(tokens.scores))
-    characters = convert(language, tokens.strings, tokens.num_strings)
+    spoken = _syllables(tokens) if acoustic.config.unit == "initial_final" else tokens
+    characters = convert(language, spoken.strings, spoken.num_strings)
     return Transcripts(join(characters, "character"), pinyin, tokens.scores, characters.scores)
 
 
@@ -84,10 +85,11 @@ def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens
 def join(sequences: Sequences, unit: str) -> tf.Tensor:
     """Write each sequence as vocabulary.join_tokens does; string [batch]."""
     strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
-    if unit == "syllable":
-        return tf.strings.reduce_join(strings, axis=-1, separator=" ")
-    values = tf.where(tf.equal(strings.values, vocabulary.SPACE), " ", strings.values)
-    return tf.strings.reduce_join(strings.with_values(values), axis=-1)
+    joining = vocabulary.JOININGS[unit]
+    written = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
+    for pattern, replacement in joining.rules:
+        written = tf.strings.regex_replace(written, pattern, replacement)
+    return written
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
@@ -95,6 +97,12 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     scope = f"{model.config.model}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
+
+
+def _syllables(sequences: Sequences) -> Sequences:
+    """Put initials and finals together, for a language model that reads syllables."""
+    strings = tf.strings.split(join(sequences, "initial_final"))
+    return Sequences(strings.to_tensor(), tf.cast(strings.row_lengths(), tf.int32), sequences.scores)
 
 
 def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:

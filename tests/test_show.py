@@ -1,0 +1,101 @@
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+import built_data
+import matplotlib.font_manager
+import pytest
+
+from tfrecord_builder import errors, manifest, show
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
+
+
+def test_the_program_prints_the_first_record_and_draws_it_here(whole, tmp_path):
+    command = [sys.executable, "-m", "tfrecord_builder.show", f"--data_dir={whole}"]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    name = done.stdout.splitlines()[0].split()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]
+    assert f"picture        {name}.png" in done.stdout
+
+
+def test_all_fields_of_a_record(whole, tmp_path, capsys):
+    output = tmp_path / "picture.png"
+    show.show(show.ShowConfig(data_dir=whole, utterance_id="u02", output=str(output)))
+    lines = capsys.readouterr().out.splitlines()
+    audio = pathlib.Path(whole).parent / "corpus" / "audio" / "u02.wav"
+    assert lines[0] == "utterance_id   u02"
+    assert lines[1].startswith("split          train, record ")
+    assert lines[2:6] == [
+        f"audio          {audio}",
+        "speaker        a",
+        "transcript     今天天气很好",
+        "pronunciation  jin1 tian1 tian1 qi4 hen3 hao3",
+    ]
+    assert lines[7] == lines[9] == "               (6, 0 unknown)"
+    assert lines[6].startswith("token_ids      ") and len(lines[6].split()) == 7
+    assert lines[10:13] == [
+        "duration_ms    500",
+        "num_frames     48",
+        "fbank          float16 [48, 80]",
+    ]
+    assert [line.split()[0] for line in lines[13:17]] == ["first", "second", "third", "last"]
+    assert all("min " in line and " mean " in line and " max " in line for line in lines[13:17])
+    assert lines[17] == f"picture        {output}"
+    assert output.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_without_a_font_a_line_says_how_to_get_one(whole, tmp_path, capsys, monkeypatch):
+    fonts = matplotlib.font_manager.fontManager
+    latin = [font for font in fonts.ttflist if font.name == "DejaVu Sans"]
+    monkeypatch.setattr(fonts, "ttflist", latin)
+    output = tmp_path / "a.png"
+    show.show(show.ShowConfig(data_dir=whole, utterance_id="u02", output=str(output)))
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "no font here can write 今天天气很好, so the picture goes without; "
+        "install one, as with: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
+    )
+    assert output.exists()
+
+
+def test_text_has_no_picture(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    show.show(show.ShowConfig(data_dir=built_data.make_text(tmp_path)))
+    text = capsys.readouterr().out
+    assert "transcript     " in text and "fbank" not in text and "picture" not in text
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_where_in_a_recording_an_utterance_lies():
+    utterance = manifest.Utterance("u", "a.wav", "", "", "", "train")
+
+    def described(**changes):
+        return show._describe_part(dataclasses.replace(utterance, **changes))
+
+    assert described() == ""
+    assert described(start_seconds=1.5) == ", from 1.5 s"
+    assert described(start_seconds=1.5, seconds=2.0, channel=0) == ", 1.5 to 3.5 s, channel 0"
+    assert described(channel=1) == ", channel 1"
+
+
+def test_the_name_of_the_picture_is_safe():
+    assert show._file_name("A11_0-x.1") == "A11_0-x.1.png"
+    assert show._file_name("../..//etc/\n一") == "_.._etc_.png"
+    assert show._file_name("..") == "record.png"
+    assert len(show._file_name("x" * 500)) == 104
+
+
+def test_flags_that_do_not_fit():
+    with pytest.raises(errors.UserError, match="--data_dir: it is missing"):
+        show.ShowConfig()
+    with pytest.raises(errors.UserError, match="--output: a.jpg has another ending, expected .png"):
+        show.ShowConfig(data_dir="x", output="a.jpg")

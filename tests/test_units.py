@@ -1,0 +1,64 @@
+"""Every unit from a corpus to a transcript: build, train a little, export, evaluate, transcribe."""
+
+from __future__ import annotations
+
+import pytest
+import small_corpora
+import tiny_models
+
+from estimator_asr import config as config_lib
+from estimator_asr import evaluate, experiment, export, model_directory, transcribe
+from estimator_asr.serving import recogniser
+from estimator_asr.training import run_loop
+from tfrecord_builder import build_config, builder, frontend, labels, shard, vocabularies, vocabulary, writer
+
+
+@pytest.fixture(autouse=True)
+def work_in_this_process(monkeypatch):
+    def work_here(waiting, settings, directory, num_workers):
+        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
+
+    monkeypatch.setattr(writer, "_run_workers", work_here)
+
+
+def build(corpus_dir, output_dir, unit, **vocabulary_options):
+    options = dict(corpus_dir=(corpus_dir,), output_dir=str(output_dir), num_shards=1)
+    return builder.build(
+        build_config.BuildConfig(**options),
+        frontend.FrontendConfig(num_mel_bins=20),
+        label_config=labels.LabelConfig(unit=unit),
+        vocabulary_config=vocabularies.VocabularyConfig(**vocabulary_options),
+    )
+
+
+def make_model(info, data_dir, model_dir):
+    settings = experiment.ExperimentConfig.for_data(
+        info,
+        acoustic=tiny_models.ACOUSTIC,
+        train=config_lib.TrainConfig(model="acoustic", train_steps=1),
+    )
+    return model_directory.create_or_check(str(model_dir), settings, str(data_dir))
+
+
+@pytest.mark.parametrize("unit", vocabulary.UNITS)
+def test_from_a_corpus_to_a_transcript(tmp_path, unit):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    info = build(corpus_dir, tmp_path / "data", unit)
+    model = make_model(info, tmp_path / "data", tmp_path / "am")
+    if unit == "bpe":  # one is enough: training takes much the longest
+        run_loop.train(model, [info], [str(tmp_path / "data")])
+    else:
+        tiny_models.save_weights(model)
+
+    again = build(corpus_dir, tmp_path / "again", unit, vocabulary_dir=model.path)
+    model_directory.check_data(model.path, model.config, again, str(tmp_path / "again"))
+
+    version = export.export(export.ExportConfig(model.path, None, str(tmp_path / "export")))
+    loaded = recogniser.load(version, "waveform")
+    result = transcribe.transcribe_file(loaded, str(tmp_path / "in" / "audio" / "u01.wav"), 16000)
+    assert result["transcript"] == vocabulary.join_tokens(result["pinyin"].split(), unit)
+
+    given = dict(data_dir=(str(tmp_path / "again"),), split="dev", output_dir=str(tmp_path / "report"))
+    metrics = evaluate.evaluate(evaluate.EvaluateConfig(saved_model=version, **given))
+    assert metrics["token_error_rate"]["reference_length"] == info.splits["dev"].num_tokens
+    assert ("character_error_rate" in metrics) == (unit in ("character", "bpe"))

@@ -1,0 +1,61 @@
+"""What a build leaves out: counted, written down, and told; too much of it ends the build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from absl import logging
+
+from tfrecord_builder import (
+    build_config,
+    dataset_info,
+    errors,
+    files,
+    output_directory,
+    shard_statistics,
+    spool,
+)
+
+
+def take(found: Iterable[shard_statistics.ShardStatistics], spooled: spool.Spool) -> None:
+    """Takes what was left out while the shards were written."""
+    for statistics in found:
+        for row in statistics.rejected:
+            spooled.reject(*row)
+
+
+def check(config: build_config.BuildConfig, spooled: spool.Spool) -> None:
+    """Raises UserError, and leaves rejected.tsv for reading, if too much was rejected."""
+    reasons, num_listed = spooled.reasons(), spooled.count_listed()
+    num_rejected = sum(count for _, count in reasons)
+    if num_rejected / num_listed <= config.max_rejected:
+        return
+    path = output_directory.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
+    write(path, spooled)
+    raise errors.UserError(
+        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected at most "
+        f"{config.max_rejected:.1%}: {describe(reasons[:3])}; "
+        f"read {path}, mend the corpus or raise --max_rejected."
+    )
+
+
+def tell(spooled: spool.Spool) -> None:
+    """Logs how much was left out, and why."""
+    reasons = spooled.reasons()
+    if reasons:
+        num_rejected = sum(count for _, count in reasons)
+        logging.warning(
+            "%d of %d utterances rejected: %s", num_rejected, spooled.count_listed(), describe(reasons)
+        )
+
+
+def write(path: str, spooled: spool.Spool) -> None:
+    """Writes rejected.tsv: utterance id, split and reason."""
+    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write("utterance_id\tsplit\treason\n")
+        file.writelines("\t".join(row[:3]) + "\n" for row in spooled.rejected())
+
+
+def describe(counts: Sequence[tuple[str, int]]) -> str:
+    """Gives "what (how often), ..."."""
+    return ", ".join(f"{what} ({count})" for what, count in counts)

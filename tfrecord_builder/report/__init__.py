@@ -1,0 +1,1 @@
+"""The page about a build: what people look at before they train."""

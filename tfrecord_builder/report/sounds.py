@@ -1,0 +1,73 @@
+"""Tones, initials and finals, counted from the counts of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from tfrecord_builder import syllables
+
+ER_HUA = "er-hua"
+NO_INITIAL = "none"
+OTHER = "other"
+INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
+
+_FINALS = {*syllables.FINALS, "e"}  # er without its r
+_Parts = tuple[Optional[str], Optional[str], Optional[str]]  # initial, final, tone
+
+
+def count(token_counts: Mapping[str, int], unit: str) -> dict[str, dict[str, int]]:
+    """Counts the parts of tokens.
+
+    Args:
+      token_counts: token to how often it occurs.
+      unit: what a token is; only pinyin has such parts.
+
+    Returns:
+      "tones", "initials" and "finals" to the counts of each; those that the unit lacks are left out, and for
+      a unit that is no pinyin the dict is empty. A final with er-hua counts as itself and as ER_HUA; what is
+      no pinyin (letters, digits) counts as tone OTHER.
+    """
+    if unit not in _SPLIT:
+        return {}
+    found: dict[str, dict[str, int]] = {"tones": {}, "initials": {}, "finals": {}}
+    for token, number in token_counts.items():
+        initial, final, tone = _SPLIT[unit](token)
+        if initial is final is None:
+            tone = OTHER
+        if final and final.endswith("r") and final != "er":
+            final = final[:-1]
+            _add(found["finals"], ER_HUA, number)
+        _add(found["initials"], initial, number)
+        _add(found["finals"], final, number)
+        _add(found["tones"], tone, number)
+    if unit == "toneless":
+        del found["tones"]
+    return found
+
+
+def _split_syllable(token: str) -> _Parts:
+    initial, final, tone = syllables.split_syllable(token) or (None, None, None)
+    return NO_INITIAL if initial == "" else initial, final, tone
+
+
+def _split_toneless(token: str) -> _Parts:
+    initial, final, _ = _split_syllable(f"{token}5")
+    return initial, final, None
+
+
+def _split_part(token: str) -> _Parts:
+    if token in syllables.INITIALS:
+        return token, None, None
+    final, tone = token[:-1], token[-1:]
+    is_final = tone in syllables.TONES and final.removesuffix("r") in _FINALS
+    return (None, final, tone) if is_final else (None, None, None)
+
+
+def _add(tally: dict[str, int], key: Optional[str], number: int) -> None:
+    if key is not None:
+        tally[key] = tally.get(key, 0) + number
+
+
+# By the unit of dataset_info; every other unit has no such parts.
+_SPLIT = {"syllable": _split_syllable, "toneless": _split_toneless, "initial_final": _split_part}

@@ -1,0 +1,140 @@
+"""Shows one record of a data directory.
+
+    python -m tfrecord_builder.show --data_dir=DATA
+    python -m tfrecord_builder.show --data_dir=DATA --utterance_id=A11_0 --output=A11_0.png
+
+prints the fields of the record (the first one of train, if no id is given) and its features in figures, and
+draws its spectrogram with what was said to a PNG.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
+
+import numpy as np
+
+from tfrecord_builder import (
+    config_flags,
+    dataset_info,
+    errors,
+    files,
+    half_floats,
+    pictures,
+    record_checks,
+    record_search,
+    vocabulary,
+)
+
+_UNSAFE = re.compile("[^A-Za-z0-9._-]+")
+_MAX_NAME = 100
+_QUARTERS = ("first", "second", "third", "last")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowConfig:
+    """What to show."""
+
+    data_dir: str = config_flags.setting("", "data directory")
+    utterance_id: Optional[str] = config_flags.setting(None, "whose record; the first of train if not given")
+    output: str = config_flags.setting("", "PNG to write; <utterance_id>.png here if not given")
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if not self.data_dir:
+            raise errors.UserError("--data_dir: it is missing, expected a directory; pass --data_dir=DATA.")
+        if self.output and not self.output.lower().endswith(".png"):
+            raise errors.UserError(
+                f"--output: {self.output} has another ending, expected .png; the picture is a PNG."
+            )
+
+
+def define_flags() -> None:
+    """Defines a flag for every field of the config."""
+    config_flags.define(ShowConfig)
+
+
+def main(argv: list[str]) -> None:
+    """Prints a record and draws it."""
+    del argv
+    show(config_flags.from_flags(ShowConfig))
+
+
+def show(config: ShowConfig) -> None:
+    """Prints the record and writes the picture.
+
+    Raises:
+      UserError: the data directory, the record or its vocabulary is not there or not whole.
+    """
+    info = dataset_info.DatasetInfo.load(config.data_dir)
+    tokens, characters = (
+        vocabulary.Vocabulary.load(os.path.join(config.data_dir, name))
+        for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)
+    )
+    expected = record_checks.Expected(tokens, characters, info.frontend, info.fbank_dtype)
+    found = record_search.find(config.data_dir, info, expected, config.utterance_id)
+    print("\n".join(_describe(found, expected)))
+    if found.record.fbank is not None:
+        _draw(found, expected, config.output or _file_name(found.record.utterance_id))
+
+
+def _describe(found: record_search.Found, expected: record_checks.Expected) -> Iterator[str]:
+    record = found.record
+    yield f"utterance_id   {record.utterance_id}"
+    yield f"split          {found.split}, record {found.number} of {os.path.basename(found.shard)}"
+    if found.utterance and found.utterance.audio:
+        yield f"audio          {found.utterance.audio}{_describe_part(found.utterance)}"
+    yield f"speaker        {record.speaker}"
+    yield f"transcript     {record.transcript}"
+    yield f"pronunciation  {record.pronunciation}"
+    yield from _describe_ids("token_ids", record.token_ids, expected.tokens)
+    yield from _describe_ids("character_ids", record.character_ids, expected.characters)
+    if record.fbank is not None:
+        yield f"duration_ms    {record.duration_ms}"
+        yield f"num_frames     {len(record.fbank)}"
+        yield f"fbank          {expected.fbank_dtype} {list(record.fbank.shape)}"
+        yield from _describe_features(record.fbank)
+
+
+def _describe_part(utterance) -> str:
+    part = "" if utterance.channel is None else f", channel {utterance.channel}"
+    if utterance.seconds is None:
+        return f", from {utterance.start_seconds:g} s{part}" if utterance.start_seconds else part
+    end = utterance.start_seconds + utterance.seconds
+    return f", {utterance.start_seconds:g} to {end:g} s{part}"
+
+
+def _describe_ids(name: str, ids, known: vocabulary.Vocabulary) -> list[str]:
+    written = " ".join(f"{each}" for each in ids)
+    unknown = sum(each == known.unknown_id for each in ids)
+    return [f"{name:13s}  {written}".rstrip(), f"{'':13s}  ({len(ids)}, {unknown} unknown)"]
+
+
+def _describe_features(fbank: np.ndarray) -> Iterator[str]:
+    """Yields a line for each quarter of the time."""
+    for name, part in zip(_QUARTERS, np.array_split(half_floats.to_float32(fbank), len(_QUARTERS))):
+        if len(part):
+            figures = f"min {part.min():7.2f}  mean {part.mean():7.2f}  max {part.max():7.2f}"
+            yield f"{'':13s}  {name:6s} quarter: {figures}"
+
+
+def _draw(found: record_search.Found, expected: record_checks.Expected, output: str) -> None:
+    with files.writing(output) as path:
+        left_out = pictures.draw(found.record, expected.frontend, path)
+    print(f"picture        {output}")
+    if left_out:
+        print(f"no font here can write {left_out[0]}, so the picture goes without; {pictures.INSTALL_FONT}")
+
+
+def _file_name(utterance_id: str) -> str:
+    safe = _UNSAFE.sub("_", utterance_id).lstrip(".")[:_MAX_NAME]
+    return f"{safe or 'record'}.png"
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)
