@@ -94,7 +94,7 @@ def make_directory(path: str) -> None:
 
 def move(source: str, target: str) -> None:
     """Moves a file within a file system, over the target if there is one."""
-    if _is_in_object_store(source):
+    if source.startswith("s3://"):
         _copy_object(source, target)
         remove(source)
     else:
@@ -138,10 +138,9 @@ def _upload(source: str, target: str) -> None:
 
 
 def _copy_object(source: str, target: str) -> None:
-    """Copies within a store.
+    """Copies within s3://, whose rename takes every object along whose name begins like the source's.
 
-    Not by TensorFlow's rename, which in s3:// takes every object along whose name begins like the source's.
-    The copy loses the end of an object that is a few bytes longer than a multiple of 50 MiB.
+    The copy may lose the end of an object that is a few bytes longer than a multiple of 50 MiB.
     """
     size, _ = size_and_time(source)
     if size:
