@@ -11,9 +11,11 @@ import threading
 import numpy as np
 import pytest
 import small_corpora
+import small_records
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
+from estimator_asr import experiment, model_directory
 from estimator_asr.inputs import input_fn
 from tfrecord_builder import (
     audio,
@@ -23,6 +25,8 @@ from tfrecord_builder import (
     errors,
     files,
     frontend,
+    items,
+    output_directory,
     remote_files,
     shard,
     writer,
@@ -250,6 +254,15 @@ def test_a_store_that_fails_is_not_the_recording_s_fault():
     with pytest.raises(OSError, match="no such bucket") as caught:
         audio.read_audio("s3://nobody/a.wav", 16000)
     assert not isinstance(caught.value, errors.UserError)
+    assert items.stamp(f"{BUCKET}/none.wav") is None
+    with pytest.raises(OSError, match="no such bucket"):
+        items.stamp("s3://nobody/a.wav")
+
+
+def test_a_store_that_fails_is_not_the_output_directory_s_fault(tmp_path):
+    with pytest.raises(OSError, match="no such bucket .*'s3://nobody/'"):
+        with output_directory.reserve(str(tmp_path / "out"), overwrite=False):
+            files.exists("s3://nobody/a.wav")
 
 
 @pytest.fixture(scope="module")
@@ -343,6 +356,14 @@ def test_the_trainer_reads_batches_from_a_store(corpora, store, tmp_path, writte
         batches.append(next(build().as_numpy_iterator()))
     tf.nest.map_structure(np.testing.assert_array_equal, *batches)
     assert len(batches[0][0]["utterance_id"]) == 8
+
+
+def test_a_model_directory_takes_its_vocabularies_from_a_store(store, tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    made = experiment.ExperimentConfig.for_data(info, train=config_lib.TrainConfig(model="language"))
+    directory = _upload(store, tmp_path / "data", "vocabularies")
+    opened = model_directory.create_or_check(str(tmp_path / "model"), made, directory)
+    assert opened.characters.tokens == small_records.CHARACTERS.tokens
 
 
 def test_a_shard_that_is_missing_in_a_store_or_cut(corpora, store, put, tmp_path, written):
