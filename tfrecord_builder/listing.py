@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,6 +17,7 @@ from tfrecord_builder import (
     augmentation_sources,
     checks,
     errors,
+    files,
     items,
     labels,
     manifest,
@@ -22,6 +25,7 @@ from tfrecord_builder import (
 )
 from tfrecord_builder.corpora import registry
 
+_CONCURRENT_QUESTIONS = 32
 Labeller = Callable[[manifest.Utterance], labels.Labels]
 
 
@@ -54,14 +58,27 @@ def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Ite
         desc="labelling",
         disable=not sys.stderr.isatty(),
     )
-    for utterance in progress:
+    for utterance, stamp in _stamped(iter(progress)):
         found = labeller(utterance)
         try:
             checks.check_labels(found, is_text=utterance.audio is None)
         except checks.Rejected as reason:
             spooled.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)
         else:
-            yield items.Item(utterance, found, items.stamp(utterance.audio))
+            yield items.Item(utterance, found, stamp)
+
+
+def _stamped(
+    utterances: Iterator[manifest.Utterance],
+) -> Iterator[tuple[manifest.Utterance, tuple[int, int] | None]]:
+    """Yields each with the stamp of its recording; a store is asked for many at once."""
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_QUESTIONS) as pool:
+        for first in utterances:
+            if not first.audio or not files.is_remote(first.audio):
+                yield first, items.stamp(first.audio)
+                continue
+            group = [first, *itertools.islice(utterances, 4 * _CONCURRENT_QUESTIONS - 1)]
+            yield from zip(group, pool.map(items.stamp, [each.audio for each in group]))
 
 
 def copies(

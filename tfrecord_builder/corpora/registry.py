@@ -69,6 +69,8 @@ def _list_directory(corpus: str, corpus_dir: str) -> Iterator[manifest.Utterance
             )
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
+        if files.is_remote(str(error.filename)):
+            raise  # it says what the store says
         raise errors.UserError(
             f"--corpus_dir: {error.filename} cannot be read ({error.strerror}), expected permission to; "
             "change its permissions."
