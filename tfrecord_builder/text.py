@@ -53,8 +53,8 @@ def to_characters(transcript: str) -> list[str]:
 
 def to_phrases(transcript: str) -> list[str]:
     """Parts a transcript as a corpus has it where there is punctuation, and normalises the parts."""
-    visible = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript))
-    parted = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in visible)
+    folded = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript).lower())
+    parted = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in folded)
     return [phrase for phrase in map(normalise, parted.split("\n")) if phrase]
 
 
