@@ -11,6 +11,7 @@ from tfrecord_builder import numerals
         ("0度", "零度"),
         ("2026年", "二零二六年"),
         ("2000年", "二零零零年"),
+        ("在 2026 年", "在 二零二六 年"),  # a transcript in words
         ("23年", "二十三年"),  # not four digits
         ("2026个", "二千零二十六个"),
         ("3.5", "三点五"),
