@@ -27,6 +27,12 @@ def test_parts_and_chapters(tmp_path):
     ]
 
 
+def test_archives_beside_their_parts_are_left_alone(tmp_path):
+    corpus_trees.make_librispeech_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "dev-clean.tar.gz", "")
+    assert len(_list(tmp_path)) == 5
+
+
 def test_line_ends_and_a_transcript_that_is_empty(tmp_path):
     corpus_trees.make_librispeech_corpus(tmp_path)
     path = tmp_path / "dev-clean" / "84" / "121123" / "84-121123.trans.txt"
