@@ -61,6 +61,19 @@ def test_commands_and_archives_are_refused(tmp_path, value):
     assert not (tmp_path / "was_run").exists()
 
 
+@pytest.mark.parametrize("name", ["wav.scp", "segments", "text", "utt2spk"])
+def test_a_key_that_is_there_twice(tmp_path, name):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    with open(tmp_path / "train" / name, encoding="utf-8") as file:
+        first, *others = file.readlines()
+    small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
+    key, line = first.split()[0], len(others) + 2
+    with pytest.raises(
+        errors.UserError, match=f"train/{name}: line {line}: {key} is there twice, expected once; remove one"
+    ):
+        _list(tmp_path)
+
+
 @pytest.mark.parametrize(
     "segment",
     [
