@@ -66,6 +66,12 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
     assert (found[0].utterance_id, found[0].speaker) == (r"\xc4\xe3-train-2", r"\xc4\xe3")
 
 
+def test_ids_and_speakers_stay_on_one_line(tmp_path):
+    small_corpora.write_text(tmp_path / "train.csv", 'id,audio,text,speaker\n"u\n\t1",a.wav,好,"s\x85\x00"\n')
+    (found,) = _list("table", tmp_path)
+    assert (found.utterance_id, found.speaker) == (r"u\n\t1", r"s\x85\x00")
+
+
 def test_text_without_files_or_columns(tmp_path):
     with pytest.raises(errors.UserError, match="holds no text corpus, expected train.tsv"):
         _list("text", tmp_path)
@@ -228,5 +234,9 @@ def test_the_reader_that_build_md_shows(tmp_path):
     small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
     (found,) = reader["list_utterances"](str(tmp_path))
     assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p315" / "p315_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    assert [u.text for u in reader["list_utterances"](str(tmp_path))] == ["Please call Stella.", ""]
     with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
         list(reader["list_utterances"](str(tmp_path / "txt")))
