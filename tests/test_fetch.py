@@ -196,6 +196,19 @@ def test_an_answer_of_another_size_overwrites_nothing(server, path, num_bytes):
     assert read(path) == CONTENT[:KEPT]
 
 
+def test_a_page_without_length_overwrites_nothing(server, path):
+    def sign_in(handler, content):
+        handler.head(200, Content_Type="text/HTML; charset=utf-8")
+        handler.wfile.write(b"<html>Sign in</html>")
+
+    begin(server, path)
+    server.answer = sign_in
+    asked = len(server.asked)
+    message = fails(server, path)
+    assert "the server sends a page (text/html), expected the archive; open the address in a" in message
+    assert read(path) == CONTENT[:KEPT] and len(server.asked) == asked + 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
