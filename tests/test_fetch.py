@@ -233,6 +233,17 @@ def test_more_bytes_than_the_range(server, path):
     assert "the server sends more than 1,000,000 bytes, expected as many as it said" in fails(server, path)
 
 
+def test_a_body_without_length_that_does_not_end(server, path):
+    def pour(handler, content):
+        handler.head(200)
+        while not handler.server.ended.is_set():
+            handler.wfile.write(content)
+
+    server.answer = pour
+    assert "the server sends more than 1,010,000 bytes, expected about 1,000,000; pass" in fails(server, path)
+    assert os.path.getsize(path) <= 1_010_000
+
+
 @pytest.mark.parametrize("code, text", [(404, "404 (Not Found)"), (403, "403 (Forbidden)"), (204, "204 (No")])
 def test_a_refusal_ends_it_at_once(server, path, code, text):
     server.answer = loopback_server.status(code)

@@ -69,6 +69,11 @@ def contradiction(address: str, got: str, expected: str) -> errors.UserError:
     )
 
 
+def most_bytes(end: int | None, about_bytes: int) -> int:
+    """Gives how long the file can be at most."""
+    return int(about_bytes * (1 + _TOLERANCE)) if end is None else end
+
+
 def is_whole(num_bytes: int, end: int | None, about_bytes: int) -> bool:
     """True if so many bytes can be the whole file."""
     return num_bytes >= (about_bytes * (1 - _TOLERANCE) if end is None else end)
