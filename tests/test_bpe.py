@@ -43,6 +43,11 @@ def test_pieces_are_all_that_transcripts_can_have():
     assert not {"<unk>", "<s>", "</s>"} & trained.pieces()
 
 
+def test_rare_characters_and_long_transcripts_count():
+    trained = bpe.BpeModel(bpe.train(["a" * 5000, "é", "b " * 5000], 10))
+    assert {"a", "b", "é"} < trained.pieces()
+
+
 def test_the_same_transcripts_give_the_same_bytes():
     first = bpe.train(iter(ENGLISH + MANDARIN), 80)
     assert bpe.train(iter(ENGLISH + MANDARIN), 80) == first

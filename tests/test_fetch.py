@@ -1,5 +1,6 @@
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -214,6 +215,7 @@ def test_a_page_without_length_overwrites_nothing(server, path):
     [
         "bytes 0-999999/1000000",  # another start
         "bytes 300000-999999/1000001",  # another length
+        "bytes 300000-499999/1000000",  # less than the rest
         "bytes 300000-1000000/1000001",  # another length than it said before
         "bytes 300000-999999/*",
         "all of it",
@@ -299,6 +301,14 @@ def test_no_room(server, path):
     message = fails(server, path, about_bytes=10**18)
     assert "bytes are free on its disk, expected 1,000,000,000,000,000,000, and twice that to" in message
     assert not os.path.exists(path)
+
+
+def test_room_for_the_rest_is_enough(server, path, monkeypatch):
+    begin(server, path)
+    usage = shutil.disk_usage(os.path.dirname(path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda directory: usage._replace(free=SIZE - KEPT))
+    run(server, path)
+    assert read(path) == CONTENT
 
 
 def test_a_full_disk(server, path):

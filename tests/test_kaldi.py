@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import corpus_trees
 import pytest
@@ -35,6 +36,8 @@ def test_whole_recordings(tmp_path):
 
 def test_a_data_directory_by_itself_is_train(tmp_path):
     found = _list(os.path.join(corpus_trees.make_kaldi_corpus(tmp_path), "dev"))
+    shutil.copytree(tmp_path / "train", tmp_path / "dev" / "test")  # what lies below it is not read
+    assert _list(tmp_path / "dev") == found
     assert [(u.utterance_id, u.split) for u in found] == [("d1", "train"), ("d2", "train"), ("d3", "train")]
 
 

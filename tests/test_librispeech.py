@@ -27,9 +27,10 @@ def test_parts_and_chapters(tmp_path):
     ]
 
 
-def test_archives_beside_their_parts_are_left_alone(tmp_path):
+def test_archives_and_hidden_files_are_left_alone(tmp_path):
     corpus_trees.make_librispeech_corpus(tmp_path)
-    small_corpora.write_text(tmp_path / "dev-clean.tar.gz", "")
+    for other in ("dev-clean.tar.gz", "test-other/.DS_Store", "test-other/367/._130732"):
+        small_corpora.write_text(tmp_path / other, "")
     assert len(_list(tmp_path)) == 5
 
 

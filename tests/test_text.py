@@ -58,7 +58,7 @@ def test_to_syllables(transcript, expected):
         ("LV4 nü3 lu:4 lu\u03084", "lv4 nv3 lv4 lv4"),
         ("de men0 ma5", "de5 men5 ma5"),
         ("lue4 nue4 lve4", "lve4 nve4 lve4"),
-        ("jv4 qv4 xvan1", "ju4 qu4 xuan1"),
+        ("jv4 qv4 xvan1 yv2", "ju4 qu4 xuan1 yu2"),
         ("  yi1\tgu4\r\n", "yi1 gu4"),
         ("huar1 r5", "huar1 r5"),
         ("HH AH0 L OW1", "HH AH0 L OW1"),  # phones of English are not ours to mend
