@@ -21,6 +21,7 @@ from tfrecord_builder import text
         ("二〇二四", "二〇二四"),
         ("𪻺 𪻺", "𪻺𪻺"),
         ("cafe\u0301", "café"),
+        ("H\u0331", "\u1e96"),  # of which there is no capital letter
     ],
 )
 def test_normalise(transcript, expected):
