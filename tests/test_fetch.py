@@ -296,6 +296,17 @@ def test_a_server_that_sends_us_round_in_circles(server, path):
     assert "(Exceeded 30 redirects.)" in fails(server, path, fetch.Patience(1, ()))
 
 
+def test_a_server_that_sends_us_to_no_address(server, path):
+    server.answer = loopback_server.redirect("http://[::1/a.tgz")
+    assert "ends at 0 bytes (Invalid IPv6 URL), expected all of it" in fails(server, path)
+
+
+def test_a_length_that_is_no_number(server, path):
+    server.script = [loopback_server.claim("\xb2")]  # a digit to Python, in Latin-1
+    run(server, path)
+    assert read(path) == CONTENT
+
+
 def test_no_room(server, path):
     server.answer = loopback_server.claim(10**18)
     message = fails(server, path, about_bytes=10**18)

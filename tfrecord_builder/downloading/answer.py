@@ -54,7 +54,7 @@ def read(
     elif response.status_code == 200:
         _check_type(response, address)
         length = response.headers.get("Content-Length", "")
-        body = Body(0, int(length) if length.isdigit() else None)
+        body = Body(0, int(length) if re.fullmatch("[0-9]+", length) else None)
     else:
         raise _refusal(response, address)
     _check_size(address, body.end, about_bytes)

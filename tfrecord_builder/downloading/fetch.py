@@ -87,6 +87,10 @@ def _attempt(address: str, path: str, about_bytes: int, timeout_seconds: float) 
             received = _receive(response, path, body, address, about_bytes)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise answer.TryLater(_reason(error, timeout_seconds)) from error
+    except errors.UserError:
+        raise
+    except ValueError as error:  # urllib's own, of a redirect to what is no address
+        raise answer.TryLater(str(error)) from error
     if not answer.is_whole(received, body.end, about_bytes):
         raise answer.TryLater("the connection broke off")
 
