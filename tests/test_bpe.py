@@ -35,6 +35,19 @@ def test_unknown_characters_are_one_piece(model):
     assert model.encode("the 犇犇") == ["▁the", "▁", "犇犇"]
 
 
+def test_pieces_are_all_that_transcripts_can_have():
+    trained = bpe.BpeModel(bpe.train(["the cat"] * 3, 15))
+    letters = set("▁thecat")
+    assert letters < trained.pieces() and {"▁the", "▁cat"} < trained.pieces()
+    assert set(trained.encode("hat chat tea")) <= trained.pieces()
+    assert not {"<unk>", "<s>", "</s>"} & trained.pieces()
+
+
+def test_rare_characters_and_long_transcripts_count():
+    trained = bpe.BpeModel(bpe.train(["a" * 5000, "é", "b " * 5000], 10))
+    assert {"a", "b", "é"} < trained.pieces()
+
+
 def test_the_same_transcripts_give_the_same_bytes():
     first = bpe.train(iter(ENGLISH + MANDARIN), 80)
     assert bpe.train(iter(ENGLISH + MANDARIN), 80) == first

@@ -66,6 +66,23 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
     assert (found[0].utterance_id, found[0].speaker) == (r"\xc4\xe3-train-2", r"\xc4\xe3")
 
 
+def test_ids_and_speakers_stay_on_one_line(tmp_path):
+    small_corpora.write_text(tmp_path / "train.csv", 'id,audio,text,speaker\n"u\n\t1",a.wav,好,"s\x85\x00"\n')
+    (found,) = _list("table", tmp_path)
+    assert (found.utterance_id, found.speaker) == (r"u\n\t1", r"s\x85\x00")
+
+
+def test_text_by_a_url(tmp_path):
+    pytest.importorskip("tensorflow_io")
+    directory = small_corpora.make_text_corpus(tmp_path / "news")
+    assert _list("text", f"file://{directory}") == _list("text", directory)
+
+
+def test_a_url_of_a_recording_stays(tmp_path):
+    small_corpora.write_text(tmp_path / "manifest.tsv", "id\taudio\ttext\nu1\ts3://in/u1.wav\t好\n")
+    assert _list("manifest", tmp_path)[0].audio == "s3://in/u1.wav"
+
+
 def test_text_without_files_or_columns(tmp_path):
     with pytest.raises(errors.UserError, match="holds no text corpus, expected train.tsv"):
         _list("text", tmp_path)
@@ -91,6 +108,12 @@ def test_thchs30_with_transcripts_in_place_of_paths(tmp_path):
     small_corpora.write_text(tmp_path / "dev" / "B6_250.wav.trn", "好\nhao3\nh ao3\n")
     (found,) = [u for u in _list("thchs30", tmp_path) if u.split == "dev"]
     assert (found.text, found.audio) == ("好", str(tmp_path / "dev" / "B6_250.wav"))
+
+
+def test_thchs30_leaves_hidden_files_alone(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    (tmp_path / "train" / "._A11_0.wav.trn").write_bytes(b"Mac OS X\xff")
+    assert len(_list("thchs30", tmp_path)) == 3
 
 
 def test_thchs30_incomplete(tmp_path):
@@ -173,6 +196,14 @@ def test_aishell1_whose_speakers_are_not_all_unpacked(tmp_path):
     assert not os.path.exists(found[1].audio)
 
 
+def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    names = {"S0723": "train", "S0724": "dev", "S0763": "dev", "S0764": "test"}
+    transcript = "".join(f"BAC009{speaker}W0999 没有 录音\n" for speaker in names)
+    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", transcript)
+    assert {u.speaker: u.split for u in _list("aishell1", tmp_path) if u.text} == names
+
+
 def test_aishell1_incomplete(tmp_path):
     with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: there is no such file"):
         _list("aishell1", tmp_path)
@@ -228,5 +259,9 @@ def test_the_reader_that_build_md_shows(tmp_path):
     small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
     (found,) = reader["list_utterances"](str(tmp_path))
     assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p315" / "p315_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    assert [u.text for u in reader["list_utterances"](str(tmp_path))] == ["Please call Stella.", ""]
     with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
         list(reader["list_utterances"](str(tmp_path / "txt")))

@@ -98,6 +98,7 @@ def test_says_how_to_build(run, tmp_path, monkeypatch):
             "--mirror: it is 'openslr.elda.org', expected a site such as https://www.openslr.org; leave",
         ),
         ({"corpus": "thchs30", "corpus_dir": "d", "mirror": "file:///x"}, "--mirror: it is 'file:///x'"),
+        ({"corpus": "thchs30", "corpus_dir": "d", "mirror": "http://[::1"}, "--mirror: it is 'http://[::1'"),
     ],
 )
 def test_wrong_settings(settings, said):

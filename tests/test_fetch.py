@@ -1,5 +1,6 @@
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -196,11 +197,25 @@ def test_an_answer_of_another_size_overwrites_nothing(server, path, num_bytes):
     assert read(path) == CONTENT[:KEPT]
 
 
+def test_a_page_without_length_overwrites_nothing(server, path):
+    def sign_in(handler, content):
+        handler.head(200, Content_Type="text/HTML; charset=utf-8")
+        handler.wfile.write(b"<html>Sign in</html>")
+
+    begin(server, path)
+    server.answer = sign_in
+    asked = len(server.asked)
+    message = fails(server, path)
+    assert "the server sends a page (text/html), expected the archive; open the address in a" in message
+    assert read(path) == CONTENT[:KEPT] and len(server.asked) == asked + 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "bytes 0-999999/1000000",  # another start
         "bytes 300000-999999/1000001",  # another length
+        "bytes 300000-499999/1000000",  # less than the rest
         "bytes 300000-1000000/1000001",  # another length than it said before
         "bytes 300000-999999/*",
         "all of it",
@@ -218,6 +233,17 @@ def test_more_bytes_than_the_range(server, path):
     begin(server, path)
     server.answer = loopback_server.range_header("bytes 300000-999999/1000000", length=900_000)
     assert "the server sends more than 1,000,000 bytes, expected as many as it said" in fails(server, path)
+
+
+def test_a_body_without_length_that_does_not_end(server, path):
+    def pour(handler, content):
+        handler.head(200)
+        while not handler.server.ended.is_set():
+            handler.wfile.write(content)
+
+    server.answer = pour
+    assert "the server sends more than 1,010,000 bytes, expected about 1,000,000; pass" in fails(server, path)
+    assert os.path.getsize(path) <= 1_010_000
 
 
 @pytest.mark.parametrize("code, text", [(404, "404 (Not Found)"), (403, "403 (Forbidden)"), (204, "204 (No")])
@@ -270,11 +296,30 @@ def test_a_server_that_sends_us_round_in_circles(server, path):
     assert "(Exceeded 30 redirects.)" in fails(server, path, fetch.Patience(1, ()))
 
 
+def test_a_server_that_sends_us_to_no_address(server, path):
+    server.answer = loopback_server.redirect("http://[::1/a.tgz")
+    assert "ends at 0 bytes (Invalid IPv6 URL), expected all of it" in fails(server, path)
+
+
+def test_a_length_that_is_no_number(server, path):
+    server.script = [loopback_server.claim("\xb2")]  # a digit to Python, in Latin-1
+    run(server, path)
+    assert read(path) == CONTENT
+
+
 def test_no_room(server, path):
     server.answer = loopback_server.claim(10**18)
     message = fails(server, path, about_bytes=10**18)
     assert "bytes are free on its disk, expected 1,000,000,000,000,000,000, and twice that to" in message
     assert not os.path.exists(path)
+
+
+def test_room_for_the_rest_is_enough(server, path, monkeypatch):
+    begin(server, path)
+    usage = shutil.disk_usage(os.path.dirname(path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda directory: usage._replace(free=SIZE - KEPT))
+    run(server, path)
+    assert read(path) == CONTENT
 
 
 def test_a_full_disk(server, path):

@@ -69,11 +69,9 @@ def test_what_is_no_text(value, shown):
 
 
 def test_seconds():
-    fields = {"a": 1, "b": 0.25, "null": None}
-    assert [json_lines.get_seconds("w", fields, name) for name in ("a", "b", "null", "none")] == [
-        1.0,
-        0.25,
-    ] + [None] * 2
+    fields = {"a": 1, "b": 0.25, "zero": 0, "null": None}
+    found = [json_lines.get_seconds("w", fields, name) for name in ("a", "b", "zero", "null", "none")]
+    assert found == [1.0, 0.25, 0.0, None, None]
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 10**400, "1.0", True, []])

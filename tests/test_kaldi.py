@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import corpus_trees
 import pytest
@@ -35,6 +36,8 @@ def test_whole_recordings(tmp_path):
 
 def test_a_data_directory_by_itself_is_train(tmp_path):
     found = _list(os.path.join(corpus_trees.make_kaldi_corpus(tmp_path), "dev"))
+    shutil.copytree(tmp_path / "train", tmp_path / "dev" / "test")  # what lies below it is not read
+    assert _list(tmp_path / "dev") == found
     assert [(u.utterance_id, u.split) for u in found] == [("d1", "train"), ("d2", "train"), ("d3", "train")]
 
 
@@ -59,6 +62,19 @@ def test_commands_and_archives_are_refused(tmp_path, value):
     with pytest.raises(errors.UserError, match=message):
         _list(tmp_path)
     assert not (tmp_path / "was_run").exists()
+
+
+@pytest.mark.parametrize("name", ["wav.scp", "segments", "text", "utt2spk"])
+def test_a_key_that_is_there_twice(tmp_path, name):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    with open(tmp_path / "train" / name, encoding="utf-8") as file:
+        first, *others = file.readlines()
+    small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
+    key, line = first.split()[0], len(others) + 2
+    with pytest.raises(
+        errors.UserError, match=f"train/{name}: line {line}: {key} is there twice, expected once; remove one"
+    ):
+        _list(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,12 @@ def test_tone_sandhi_ends_at_punctuation():
     assert _label("我想，A楼", tone_sandhi=True).characters == tuple("我想a楼")
 
 
+def test_words_end_at_punctuation():
+    assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # a word is 了解
+    assert _tokens("看了，解释") == "kan4 le5 jie3 shi4"
+    assert _label("看了，解释！A楼").characters == tuple("看了解释a楼")
+
+
 def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
     assert _tokens("你好", "ni3 hao3", tone_sandhi=True) == "ni3 hao3"
     assert _tokens("你好") == "ni3 hao3"

@@ -27,6 +27,13 @@ def test_parts_and_chapters(tmp_path):
     ]
 
 
+def test_archives_and_hidden_files_are_left_alone(tmp_path):
+    corpus_trees.make_librispeech_corpus(tmp_path)
+    for other in ("dev-clean.tar.gz", "test-other/.DS_Store", "test-other/367/._130732"):
+        small_corpora.write_text(tmp_path / other, "")
+    assert len(_list(tmp_path)) == 5
+
+
 def test_line_ends_and_a_transcript_that_is_empty(tmp_path):
     corpus_trees.make_librispeech_corpus(tmp_path)
     path = tmp_path / "dev-clean" / "84" / "121123" / "84-121123.trans.txt"

@@ -33,6 +33,7 @@ def test_recordings_then_transcripts_without_one(tmp_path):
         ("<NOISE> 你好 [ FIL ]", "你好"),
         ("[FIL]", ""),
         ("打开FILE和SPKR", "打开FILE和SPKR"),  # words that only begin so
+        ("PROFIL和MSPK", "PROFIL和MSPK"),  # or end so
         ("你好，[今天]。", "你好，[今天]。"),
     ],
 )

@@ -33,6 +33,10 @@ def test_absolute_audio_path_stays(tmp_path):
     assert _read(tmp_path, "id\taudio\ttext\nu1\t/x/a.wav\t你\n")[0].audio == "/x/a.wav"
 
 
+def test_a_url_stays(tmp_path):
+    assert _read(tmp_path, "id\taudio\ttext\nu1\ts3://x/a.wav\t你\n")[0].audio == "s3://x/a.wav"
+
+
 def test_write_then_read_is_identity(tmp_path):
     audio = str(tmp_path / "audio" / "u1.wav")
     utterances = [manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test")]
@@ -46,6 +50,7 @@ def test_write_then_read_is_identity(tmp_path):
     ("content", "message"),
     [
         ("id\ttext\nu1\t你\n", "manifest.tsv: its header line has id, text, expected also audio"),
+        ("id\taudio\ttext\t\ttext\t\n", "its header line has text twice, expected every column once"),
         ("", "its header line has nothing, expected also id, audio"),
         ("id\taudio\nu1\ta.wav\n", "neither a column text nor pinyin"),
         (HEADER + "u1\ta.wav\ts\t你\t\tvalid\n", "line 2: split is valid, expected train, dev, test"),

@@ -32,6 +32,8 @@ def test_a_byte_order_mark_and_another_encoding(tmp_path):
 
 def test_other_directories(tmp_path):
     corpus_trees.make_st_cmds_corpus(tmp_path / "ST-CMDS-20170001_1-OS")
+    for name in ("20170001P0000100001.txt", "20170001P00001A0001.metadata"):  # no speaker; no recording
+        small_corpora.write_text(tmp_path / name, "好")
     message = (
         "there is no recording 20170001PxxxxxAxxxx.wav, expected ST-CMDS; pass the directory ST-CMDS-2017"
     )

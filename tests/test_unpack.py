@@ -145,6 +145,10 @@ def broken(position):
     return WHOLE[:position] + bytes([WHOLE[position] ^ 0xFF]) + WHOLE[position + 1 :]
 
 
+PADDED = bytearray(gzip.compress(gzip.decompress(WHOLE) + bytes(3 << 20)))  # tar's end lies far before gzip's
+PADDED[-6] ^= 0xFF
+
+
 @pytest.mark.parametrize(
     "packed",
     [
@@ -156,8 +160,9 @@ def broken(position):
         gzip.compress(b""),
         broken(5_000),
         broken(len(WHOLE) - 6),  # gzip's own checksum
+        bytes(PADDED),
     ],
-    ids=["half", "last byte", "empty", "page", "no tar", "empty tar", "flipped bit", "checksum"],
+    ids=["half", "last byte", "empty", "page", "no tar", "empty tar", "flipped bit", "checksum", "padded"],
 )
 def test_a_broken_archive(run, tmp_path, packed):
     with pytest.raises(errors.UserError) as caught:

@@ -18,6 +18,10 @@ def test_load(tmp_path):
     }
 
 
+def test_compatibility_ideographs_are_written_as_in_transcripts(tmp_path):
+    assert _load(tmp_path, "\uf914\tle4\n") == {"\u6a02": ("le4",)}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -30,6 +34,8 @@ def test_load(tmp_path):
         ("重庆\tchóng qìng", "'chóng' is no toned syllable"),
         ("重庆\tchong2 bzz4", "'bzz4' is no toned syllable"),
         ("重庆\tchong2 qing0", "'qing0' is no toned syllable"),
+        ("重庆\tchong2´ qing4", "'chong2´' is no toned syllable"),  # NFKC makes a blank and an accent of it
+        ("重庆\tchong2\u200b qing4", "'chong2\\u200b' is no toned syllable"),
         ("一\tyi1", "一 is there twice"),
     ],
 )

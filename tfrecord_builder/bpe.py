@@ -43,6 +43,12 @@ class BpeModel:
         pieces = self._processor.encode(text, out_type=str)
         return pieces[1:] if pieces[:1] == [vocabulary.WORD_START] else pieces
 
+    def pieces(self) -> set[str]:
+        """Gives all that `encode` can give but characters that the model never met."""
+        model = self._processor
+        is_meta = [model.is_unknown(i) or model.is_control(i) for i in range(model.get_piece_size())]
+        return {model.id_to_piece(i) for i, meta in enumerate(is_meta) if not meta}
+
 
 def train(transcripts: Iterable[str], size: int) -> bytes:
     """Learns pieces; the same transcripts in the same order give the same bytes.

@@ -48,8 +48,7 @@ class DownloadConfig:
             raise errors.UserError(
                 "--corpus_dir: it is missing, expected a directory; pass --corpus_dir=DIR."
             )
-        site = urllib.parse.urlsplit(self.mirror)
-        if site.scheme not in ("http", "https") or not site.netloc:
+        if not _is_site(self.mirror):
             raise errors.UserError(
                 f"--mirror: it is {self.mirror!r}, expected a site such as {archives.SITE}; leave it out."
             )
@@ -70,6 +69,14 @@ def main(argv: list[str]) -> None:
     for name in there:
         print(f"{name}: already there")
     print(_build_command(config.corpus, os.path.join(config.corpus_dir, corpus.folder)))
+
+
+def _is_site(address: str) -> bool:
+    try:
+        site = urllib.parse.urlsplit(address)
+    except ValueError:  # half an IPv6 address
+        return False
+    return site.scheme in ("http", "https") and bool(site.netloc)
 
 
 def _describe(corpus: archives.Corpus, parts: tuple[str, ...]) -> list[str]:

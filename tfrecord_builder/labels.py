@@ -116,14 +116,14 @@ class Labeller:
             return Labels(transcript, tuple(text.to_characters(transcript)), ())
         if self._config.unit == "bpe":
             return Labels(transcript, tuple(self._bpe_model.encode(transcript)), ())
-        spoken = text.normalise_pinyin(utterance.pinyin, transcript) or self._read(written, transcript)
+        spoken = text.normalise_pinyin(utterance.pinyin, transcript) or self._read(written)
         tokens = [token for each in spoken for token in _SPOKEN_UNITS[self._config.unit](each)]
         characters = text.one_to_one(transcript, spoken) if self._config.unit in PAIRED_UNITS else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
 
-    def _read(self, written: str, transcript: str) -> list[str]:
-        """Reads the transcript; tones change only between two pauses, which the normalised one has lost."""
-        phrases = text.to_phrases(written) if self._config.tone_sandhi else [transcript]
+    def _read(self, written: str) -> list[str]:
+        """Reads a transcript with its punctuation: no word and no change of tone reaches over a pause."""
+        phrases = text.to_phrases(written)
         return [syllable for phrase in phrases for syllable in text.to_syllables(phrase, self._reader)]
 
 

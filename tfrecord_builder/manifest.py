@@ -86,7 +86,8 @@ def read_table(path: str, required: Sequence[str]) -> Iterator[dict[str, str]]:
         empty.
 
     Raises:
-      UserError: the file cannot be read, a column is missing, or a line has more columns than the header.
+      UserError: the file cannot be read, a column is missing or there twice, or a line has more columns than
+        the header.
     """
     lines = read_lines(path)
     header = next(lines, "")
@@ -97,13 +98,18 @@ def read_table(path: str, required: Sequence[str]) -> Iterator[dict[str, str]]:
             f"{path}: its header line has {_list(columns)}, expected also {_list(missing)}; "
             "name the columns in the first line, parted by tabs."
         )
+    repeated = sorted({column for column in columns if column and columns.count(column) > 1})
+    if repeated:
+        raise errors.UserError(
+            f"{path}: its header line has {_list(repeated)} twice, expected every column once; rename one."
+        )
     for number, line in enumerate(lines, 2):
         if line.strip():
             yield _split_line(path, number, line, columns)
 
 
 def read_manifest(path: str) -> Iterator[Utterance]:
-    """Reads a manifest; audio paths come back relative to where the manifest was named from.
+    """Reads a manifest; audio paths come back relative to where it was named from, URLs as they are.
 
     Needed columns: id, audio, and text or pinyin. A missing split is "train"; speaker may be missing too.
 
@@ -162,7 +168,7 @@ def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
         )
     return Utterance(
         utterance_id=utterance_id,
-        audio=os.path.join(os.path.dirname(path), audio),
+        audio=audio if files.is_remote(audio) else os.path.join(os.path.dirname(path), audio),
         speaker=row.get("speaker", "").strip(),
         text=row.get("text", ""),
         pinyin=row.get("pinyin", ""),

@@ -1,6 +1,6 @@
 """Digits in a transcript as they are read in Mandarin.
 
-    2026年  二零二六年      four digits before 年: digit by digit
+    2026年  二零二六年      four digits before 年: digit by digit; also with a blank between them
     23      二十三          a whole number
     1,500   一千五百
     3.5     三点五          behind the point digit by digit, and with several points (1.2.3) throughout
@@ -23,7 +23,7 @@ _SHARES = {"%": "百分之", "‰": "千分之", None: ""}
 _NUMBER = re.compile(
     r"(?P<minus>(?<![0-9A-Za-z-])-)?"
     r"(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?P<fraction>(?:\.[0-9]+)*)"
-    r"(?P<share>[%‰])?(?P<year>(?=年))?"
+    r"(?P<share>[%‰])?(?P<year>(?= ?年))?"
 )
 
 

@@ -41,7 +41,7 @@ def normalise(transcript: str) -> str:
     NFKC (full-width to ASCII), lower case, no punctuation or symbols (they part words; an apostrophe does
     not), no control or zero-width characters (BOM, carriage return), single blanks, and none beside a hanzi.
     """
-    folded = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript).lower())
+    folded = _fold(transcript)
     words = "".join(_keep_or_blank(character) for character in folded).split()
     return _BLANK_BESIDE_HANZI.sub("", " ".join(words))
 
@@ -53,8 +53,8 @@ def to_characters(transcript: str) -> list[str]:
 
 def to_phrases(transcript: str) -> list[str]:
     """Parts a transcript as a corpus has it where there is punctuation, and normalises the parts."""
-    visible = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", transcript))
-    parted = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in visible)
+    folded = _fold(transcript)
+    parted = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in folded)
     return [phrase for phrase in map(normalise, parted.split("\n")) if phrase]
 
 
@@ -96,6 +96,12 @@ def one_to_one(transcript: str, tokens: list[str]) -> list[str]:
         return []
     pairs = zip(characters, tokens)
     return characters if all(is_hanzi(character) or character == token for character, token in pairs) else []
+
+
+def _fold(transcript: str) -> str:
+    """Gives NFKC in lower case without apostrophes; letters that compose only in lower case are composed."""
+    lower = unicodedata.normalize("NFKC", transcript).lower()
+    return _APOSTROPHES.sub("", unicodedata.normalize("NFKC", lower))
 
 
 @functools.cache

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from tfrecord_builder import errors, manifest, syllables, text
 
 _FORM = "phrase<TAB>pin1 yin1"
@@ -29,7 +31,7 @@ def load(path: str) -> dict[str, tuple[str, ...]]:
         if not line.strip():
             continue
         phrase, tab, pinyin = line.partition("\t")
-        phrase = phrase.strip()
+        phrase = unicodedata.normalize("NFKC", phrase.strip())  # as transcripts are
         problem = _problem(phrase, tab, pinyin) or (phrase in found and f"{phrase} is there twice")
         if problem:
             raise errors.UserError(
@@ -53,5 +55,6 @@ def _problem(phrase: str, tab: str, pinyin: str) -> str:
 
 
 def _is_toned(token: str) -> bool:
-    (spelled,) = text.normalise_pinyin(token) or ("",)
-    return token[-1] in syllables.TONES and syllables.split_syllable(spelled) is not None
+    spelled = text.normalise_pinyin(token)  # two where the token holds what NFKC writes with a blank: ´
+    is_syllable = len(spelled) == 1 and syllables.split_syllable(spelled[0]) is not None
+    return is_syllable and token[-1] in syllables.TONES

@@ -13,7 +13,17 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from tfrecord_builder import config_flags, dataset_info, errors, files, labels, manifest, readings, vocabulary
+from tfrecord_builder import (
+    bpe,
+    config_flags,
+    dataset_info,
+    errors,
+    files,
+    labels,
+    manifest,
+    readings,
+    vocabulary,
+)
 
 _TRAIN = manifest.SPLITS[0]
 _UNIT_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
@@ -153,7 +163,9 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
             "add it, or pass --vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
         )
     characters_file = _existing(directory, dataset_info.CHARACTERS_FILE)
-    tokens = _make_vocabulary(tokens_file, collector.training_tokens, config.extend_vocabulary)
+    # Pieces that no transcript of the train split is parted into are tokens too: other texts are.
+    learnt = collector.training_tokens | (bpe.BpeModel(bpe_model).pieces() if bpe_model else set())
+    tokens = _make_vocabulary(tokens_file, learnt, config.extend_vocabulary)
     characters = _make_vocabulary(characters_file, collector.training_characters, config.extend_vocabulary)
     return Vocabularies(tokens, characters, _make_readings(collector, characters, config), bpe_model)
 

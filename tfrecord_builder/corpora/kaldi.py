@@ -97,7 +97,13 @@ def _parse_segment(where: str, value: str, recordings: dict[str, str]) -> Span:
 
 def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:
     """Yields (where, first column, the rest) of the lines that are not empty."""
+    seen = set()
     for number, line in enumerate(manifest.read_lines(path, "pass a whole Kaldi data directory"), 1):
         parts = line.split(maxsplit=1)
-        if parts:
-            yield f"{path}: line {number}", parts[0], parts[1].strip() if len(parts) > 1 else ""
+        if not parts:
+            continue
+        where = f"{path}: line {number}"
+        if parts[0] in seen:
+            raise errors.UserError(f"{where}: {parts[0]} is there twice, expected once; remove one line.")
+        seen.add(parts[0])
+        yield where, parts[0], parts[1].strip() if len(parts) > 1 else ""

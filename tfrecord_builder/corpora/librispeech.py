@@ -19,7 +19,8 @@ from tfrecord_builder.corpora import layout
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every recording and every transcript without one, chapter by chapter."""
-    parts = [name for name in files.list_names(corpus_dir) if name.split("-")[0] in manifest.SPLITS]
+    names = [name for name in files.list_names(corpus_dir) if name.split("-")[0] in manifest.SPLITS]
+    parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # no archives
     if not parts:
         raise errors.UserError(
             f"{corpus_dir}: it has no train-clean-100, dev-clean or the like, expected parts of LibriSpeech; "

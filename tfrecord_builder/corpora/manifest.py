@@ -11,5 +11,5 @@ MANIFEST_FILE = "manifest.tsv"
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Lists the utterances of corpus_dir/manifest.tsv."""
+    """Yields the utterances of corpus_dir/manifest.tsv."""
     return manifest.read_manifest(os.path.join(corpus_dir, MANIFEST_FILE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors, files, manifest
@@ -24,6 +25,8 @@ from tfrecord_builder.corpora import (
 )
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can hold them
 
 CORPORA = {
     "aidatatang_200zh": aidatatang_200zh.list_utterances,
@@ -106,5 +109,6 @@ def _whole_path(path: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """Gives a name that a file name may have lent, whose bytes may be no UTF-8, as text."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    """Gives a name as text for the lines of a table; it may be of a file, whose bytes may be no UTF-8."""
+    decoded = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], decoded)

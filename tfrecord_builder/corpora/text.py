@@ -10,24 +10,20 @@ speaker, so that scores can be told apart by corpus.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors, files, manifest
 
 
-def list_utterances(corpus_dir: str) -> list[manifest.Utterance]:
-    """Lists the sentences of whichever of the three files there are."""
+def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the sentences of whichever of the three files there are."""
     paths = [(split, os.path.join(corpus_dir, f"{split}.tsv")) for split in manifest.SPLITS]
-    found = [(split, path) for split, path in paths if os.path.exists(path)]
+    found = [(split, path) for split, path in paths if files.exists(path)]
     if not found:
         raise errors.UserError(
             f"{corpus_dir}: it holds no text corpus, expected train.tsv (and dev.tsv, test.tsv) with "
             "the columns hanzi and pinyin; pass the directory that holds them."
         )
-    return [utterance for split, path in found for utterance in _read_split(split, path)]
-
-
-def _read_split(split: str, path: str) -> list[manifest.Utterance]:
-    return [
-        manifest.Utterance(f"{split}-{row['line']}", None, "", row["hanzi"], row["pinyin"], split)
-        for row in manifest.read_table(path, ("hanzi", "pinyin"))
-    ]
+    for split, path in found:
+        for row in manifest.read_table(path, ("hanzi", "pinyin")):
+            yield manifest.Utterance(f"{split}-{row['line']}", None, "", row["hanzi"], row["pinyin"], split)

@@ -45,15 +45,16 @@ def read(
 
     Raises:
       TryLater: the server is busy.
-      UserError: it refuses, it contradicts itself, or what it has is of another size.
+      UserError: it refuses, it contradicts itself, or what it has is a page or of another size.
     """
     if response.status_code == 416 and offset:
         return _read_end(address, offset, known)
     if response.status_code == 206:
         body = Body(offset, _read_content_range(response, address, offset, known))
     elif response.status_code == 200:
+        _check_type(response, address)
         length = response.headers.get("Content-Length", "")
-        body = Body(0, int(length) if length.isdigit() else None)
+        body = Body(0, int(length) if re.fullmatch("[0-9]+", length) else None)
     else:
         raise _refusal(response, address)
     _check_size(address, body.end, about_bytes)
@@ -66,6 +67,11 @@ def contradiction(address: str, got: str, expected: str) -> errors.UserError:
         f"{address}: the server sends {got}, expected {expected}; "
         "pass another --mirror, or remove the .incomplete file to start afresh."
     )
+
+
+def most_bytes(end: int | None, about_bytes: int) -> int:
+    """Gives how long the file can be at most."""
+    return int(about_bytes * (1 + _TOLERANCE)) if end is None else end
 
 
 def is_whole(num_bytes: int, end: int | None, about_bytes: int) -> bool:
@@ -98,8 +104,17 @@ def _refusal(response: requests.Response, address: str) -> Exception:
     )
 
 
+def _check_type(response: requests.Response, address: str) -> None:
+    """A page to sign in at, say, must not overwrite half a corpus; it often has no length."""
+    kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    if kind in ("text/html", "application/xhtml+xml"):
+        raise errors.UserError(
+            f"{address}: the server sends a page ({kind}), expected the archive; "
+            "open the address in a browser to see what it says, or pass another --mirror."
+        )
+
+
 def _check_size(address: str, num_bytes: int | None, about_bytes: int) -> None:
-    """A page to sign in at, say, must not overwrite half a corpus."""
     if num_bytes is not None and abs(num_bytes - about_bytes) > about_bytes * _TOLERANCE:
         raise errors.UserError(
             f"{address}: the server offers {num_bytes:,} bytes, expected about {about_bytes:,}; "

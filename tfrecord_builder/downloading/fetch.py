@@ -84,9 +84,13 @@ def _attempt(address: str, path: str, about_bytes: int, timeout_seconds: float) 
             if body is None:
                 return
             _check_room(path, about_bytes - body.start)
-            received = _receive(response, path, body, address)
+            received = _receive(response, path, body, address, about_bytes)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise answer.TryLater(_reason(error, timeout_seconds)) from error
+    except errors.UserError:
+        raise
+    except ValueError as error:  # urllib's own, of a redirect to what is no address
+        raise answer.TryLater(str(error)) from error
     if not answer.is_whole(received, body.end, about_bytes):
         raise answer.TryLater("the connection broke off")
 
@@ -109,16 +113,19 @@ def _check_room(path: str, num_bytes: int) -> None:
         )
 
 
-def _receive(response: requests.Response, path: str, body: answer.Body, address: str) -> int:
+def _receive(
+    response: requests.Response, path: str, body: answer.Body, address: str, about_bytes: int
+) -> int:
     """Writes a body to its place in the file, and gives how long the file then is."""
-    received = body.start
+    received, most = body.start, answer.most_bytes(body.end, about_bytes)
     with open(path, "ab" if body.start else "wb") as file, _progress_bar(path, body) as bar:
         if not body.start:
             origin.save(path, origin.Origin(address, _validator(response), body.end))
         while chunk := response.raw.read(_CHUNK_BYTES, decode_content=False):
             received += len(chunk)
-            if body.end is not None and received > body.end:
-                raise answer.contradiction(address, f"more than {body.end:,} bytes", "as many as it said")
+            if received > most:
+                expected = "as many as it said" if body.end is not None else f"about {about_bytes:,}"
+                raise answer.contradiction(address, f"more than {most:,} bytes", expected)
             file.write(chunk)
             bar.update(len(chunk))
     return received
