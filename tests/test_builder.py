@@ -210,6 +210,13 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
     assert len(_rejected(tmp_path / "out")) == 9
 
 
+def test_nothing_that_is_left_is_no_data(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t你\n")
+    message = r"1 of 1 utterances are rejected, expected some to be left: no such audio file \(1\); read .*, "
+    with pytest.raises(errors.UserError, match=message + "mend the corpus.$"):
+        _build(tmp_path / "in", tmp_path / "out", max_rejected=1.0)
+
+
 def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, monkeypatch):
     small_corpora.write_text(
         tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t\nu2\tb.wav\t你\n"

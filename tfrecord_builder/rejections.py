@@ -25,17 +25,18 @@ def take(found: Iterable[shard_statistics.ShardStatistics], spooled: spool.Spool
 
 
 def check(config: build_config.BuildConfig, spooled: spool.Spool) -> None:
-    """Raises UserError, and leaves rejected.tsv for reading, if too much was rejected."""
+    """Raises UserError, and leaves rejected.tsv for reading, if too much was rejected, or all of it."""
     reasons, num_listed = spooled.reasons(), spooled.count_listed()
     num_rejected = sum(count for _, count in reasons)
-    if num_rejected / num_listed <= config.max_rejected:
+    is_too_much = num_rejected / num_listed > config.max_rejected
+    if not is_too_much and num_rejected < num_listed:
         return
     path = output_directory.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
     write(path, spooled)
     raise errors.UserError(
-        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected at most "
-        f"{config.max_rejected:.1%}: {describe(reasons[:3])}; "
-        f"read {path}, mend the corpus or raise --max_rejected."
+        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected "
+        f"{f'at most {config.max_rejected:.1%}' if is_too_much else 'some to be left'}: "
+        f"{describe(reasons[:3])}; read {path}, mend the corpus{' or raise --max_rejected' * is_too_much}."
     )
 
 
