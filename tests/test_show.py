@@ -99,3 +99,5 @@ def test_flags_that_do_not_fit():
         show.ShowConfig()
     with pytest.raises(errors.UserError, match="--output: a.jpg has another ending, expected .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")
+    with pytest.raises(errors.UserError, match="--output: no/where is no directory, expected one to put"):
+        show.ShowConfig(data_dir="x", output="no/where/a.png")
