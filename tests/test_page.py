@@ -107,7 +107,7 @@ def test_everything_that_people_look_at_is_there(tmp_path):
     for expected in (
         "0.01hours 2speakers 11utterances 22tokens (syllable) 2rejected",
         "2 of 13 utterances were left out",
-        "All 2 sentences of dev stand in train too",
+        "All sentences of dev (2) stand in train too",
         "2 utterances (18.18 %) clip",
         "Utterances by duration",
         "Utterances by RMS level",
