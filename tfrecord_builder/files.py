@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import shutil
 import tempfile
@@ -65,6 +66,15 @@ def open_binary(path: str) -> BinaryIO:
         shutil.copyfileobj(file, copy, 1 << 20)
     copy.seek(0)
     return copy
+
+
+def sha256(path: str) -> str:
+    """Gives the hex digest of a file, in memory that does not grow with it."""
+    digest = hashlib.sha256()
+    with open_binary(path) as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def make_directory(path: str) -> None:
