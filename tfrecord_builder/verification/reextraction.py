@@ -61,15 +61,24 @@ class Reextraction:
             begin += each.num_records
             path = self._path(each)
             if numbers and files.exists(path):
-                try:
-                    yield from self._check_shard(path, numbers)
-                except (errors.UserError, OSError) as error:
-                    yield problems.Problem(problems.SAMPLE, items.path_of(path), _reason(error))
+                yield from self._check_shard(path, numbers)
 
     def _path(self, shard: dataset_info.ShardInfo) -> str:
         return os.path.join(self._data_dir, shard.file)
 
     def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
+        """Yields what _check_records does, and what keeps it from going on."""
+        try:
+            yield from self._check_records(path, numbers)
+        except errors.UserError as error:
+            where = items.path_of(path)
+            yield problems.Problem(problems.SAMPLE, where, f"{error}".removeprefix(f"{where}: "))
+        except OSError as error:
+            what = f"it cannot be read ({error.strerror or error})"
+            lost = "so no record of its shard can be made again"
+            yield problems.Problem(problems.SAMPLE, error.filename or path, f"{what}, {lost}")
+
+    def _check_records(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
         listed, last = items.read(path), max(numbers)
         with files.open_binary(path) as file:
             for raw in record_file.RecordFile(file).records():
@@ -140,9 +149,3 @@ def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
     if over[frame, place] <= 0:
         return ""
     return f"bin {place} of frame {frame} is {found[frame, place]:g}, expected {wanted[frame, place]:g}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"it cannot be read ({error.strerror}), so no record of its shard can be made again"
-    return str(error)
