@@ -11,8 +11,17 @@ import struct
 import built_data
 import numpy as np
 import pytest
+import small_corpora
 
-from tfrecord_builder import dataset_info, errors, record_checks, record_file
+from tfrecord_builder import (
+    build_config,
+    builder,
+    dataset_info,
+    errors,
+    frontend,
+    record_checks,
+    record_file,
+)
 from tfrecord_builder.verification import data_directory, problems
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -60,6 +69,20 @@ def test_a_fresh_build_is_right(whole):
 
 def test_text_is_right_too(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
+
+
+def test_where_there_are_no_transcripts_pronunciations_are_the_sentences(tmp_path):
+    audio = small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    rows = [("u1", "ni3 hao3", "train"), ("u2", "yi1 xia4", "train"), ("u3", "ni3 hao3", "dev")]
+    lines = ["id\taudio\ttext\tpinyin\tsplit", *("\t".join((n, audio, "", p, s)) for n, p, s in rows)]
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines) + "\n")
+    config = build_config.BuildConfig(
+        corpus_dir=(str(tmp_path / "in"),), output_dir=str(tmp_path / "out"), num_workers=1
+    )
+    info = builder.build(config, frontend.FrontendConfig())
+    assert info.splits["train"].num_sentences == 2
+    assert info.splits["dev"].shared_sentences == {"train": 1}
+    assert _verify(tmp_path / "out") == []
 
 
 def test_float32_features_are_right_too(tmp_path):
