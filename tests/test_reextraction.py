@@ -128,12 +128,23 @@ def test_a_record_that_is_not_of_its_recording(data_dir):
     assert text.endswith("gives another record: features are [47, 80], expected [48, 80]")
 
 
-def test_a_record_with_other_labels(data_dir):
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("speaker", "z"),
+        ("transcript", "x"),
+        ("pronunciation", "x"),
+        ("token_ids", [0]),
+        ("character_ids", [0]),
+        ("duration_ms", 499),
+    ],
+)
+def test_a_record_with_other_labels(data_dir, name, value):
     records = built_data.read(data_dir / SHARD)
-    records[0] = built_data.change(records[0], str(data_dir), speaker="z")
+    records[0] = built_data.change(records[0], str(data_dir), **{name: value})
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert "gives another record: speaker is 'z', expected " in text
+    assert f"gives another record: {name} is {value!r}, expected " in text
 
 
 def test_one_step_of_float16_is_no_difference(data_dir):
