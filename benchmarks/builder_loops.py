@@ -64,7 +64,7 @@ def _kaldi_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
     options.frame_opts.dither = 0
     options.mel_opts.num_bins = 80
     extractor = kaldi_native_fbank.OnlineFbank(options)
-    extractor.accept_waveform(sample_rate, (samples * 32768).tolist())
+    extractor.accept_waveform(sample_rate, memoryview(samples * 32768))
     extractor.input_finished()
     return np.stack([extractor.get_frame(index) for index in range(extractor.num_frames_ready)])
 

@@ -49,6 +49,20 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_pat
     assert again.returncode == 0, again.stderr
 
 
+def test_what_came_of_it_is_told(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 3, 4)
+    done = _run(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_workers=1")
+    assert done.stdout.splitlines() == [
+        "dev: 4 utterances, 0.00 hours, 2 speakers, 4 sentences (2 also in train), "
+        "8 tokens (4 unknown), 8 characters (4 unknown)",
+        "train: 3 utterances, 0.00 hours, 2 speakers, 3 sentences, "
+        "10 tokens (0 unknown), 10 characters (0 unknown)",
+        f"rejected: 0, see {tmp_path}/out/rejected.tsv",
+        f"look before you train: {tmp_path}/out/report.html",
+    ]
+    assert os.path.exists(f"{tmp_path}/out/report.html")
+
+
 def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 60, 4)
     flagfile = small_corpora.write_text(tmp_path / "build.flags", "--corpus=manifest\n--num_shards=12\n")
@@ -68,7 +82,7 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
 
     again = _run(*arguments, f"--output_dir={killed}", "--num_workers=2")
     assert again.returncode == 0, again.stderr
-    assert "train: 60 utterances, 0.01 hours, 2 speakers, 168 tokens (0 unknown), 168 char" in again.stdout
+    assert "train: 60 utterances, 0.01 hours, 2 speakers, 5 sentences, 168 tokens (0 unknown)" in again.stdout
     assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
 
     config = build_config.BuildConfig(

@@ -15,7 +15,9 @@ from tfrecord_builder import (
     builder,
     dataset_info,
     errors,
+    files,
     frontend,
+    items,
     labels,
     readings,
     schema,
@@ -104,8 +106,10 @@ def test_files_have_the_hashes_that_the_info_says(tmp_path):
     assert readings.Readings.load(path + "readings.tsv").sha256 == info.readings_sha256
     for split in info.splits.values():
         for part in split.shards:
-            with open(path + part.file, "rb") as file:
-                assert hashlib.sha256(file.read()).hexdigest() == part.sha256
+            assert files.sha256(path + part.file) == part.sha256
+            assert files.sha256(items.path_of(path + part.file)) == part.items_sha256
+    assert files.sha256(path + "rejected.tsv") == info.rejected_sha256
+    assert files.sha256(path + "report.html") == info.report_sha256
 
 
 def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):

@@ -62,6 +62,10 @@ def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
     path.write_text(path.read_text()[:100])
     with pytest.raises(errors.UserError, match="dataset_info.json: is not whole JSON"):
         dataset_info.DatasetInfo.load(str(tmp_path))
+    for name, said in (("fbank_dtype", "float16, float32"), ("unit", "syllable, toneless, ")):
+        path.write_text(json.dumps({**values, name: "foat16"}))
+        with pytest.raises(errors.UserError, match=f"info.json: {name} is 'foat16', expected one of {said}"):
+            dataset_info.DatasetInfo.load(str(tmp_path))
     path.write_text(json.dumps({**values, "fbank_type": "int8"}))
     with pytest.raises(errors.UserError, match="dataset_info.json: DatasetInfo: unknown key fbank_type"):
         dataset_info.DatasetInfo.load(str(tmp_path))

@@ -1,3 +1,4 @@
+import hashlib
 import os
 
 import pytest
@@ -37,6 +38,12 @@ def test_size_and_time(tmp_path):
     path.write_bytes(b"123")
     os.utime(path, ns=(5, 7))
     assert files.size_and_time(str(path)) == (3, 7)
+
+
+def test_sha256_of_more_than_a_block(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "a").write_bytes(content)
+    assert files.sha256(str(tmp_path / "a")) == hashlib.sha256(content).hexdigest()
 
 
 def test_directories(tmp_path):

@@ -43,7 +43,8 @@ def test_sentences_that_stand_in_train():
         train={}, dev={"shared_sentences": {"train": 50}}, test={"shared_sentences": {"train": 1, "dev": 9}}
     )
     assert _find(info) == [
-        "All 50 sentences of dev stand in train too: an error rate on dev says nothing about new sentences.",
+        "All sentences of dev (50) stand in train too: an error rate on dev says nothing about new "
+        "sentences.",
         "1 of the 50 sentences of test (2.0 %) stand in train too: an error rate on test is better than one "
         "on new sentences alone.",
     ]
@@ -58,7 +59,7 @@ def test_speakers_that_speak_in_train():
     ]
     found = _find(info, train={"speakers": ["a", "b"]}, dev={"speakers": ["b"]})
     assert found == [
-        "All 1 speakers of dev speak in train too: an error rate on dev says nothing about new voices."
+        "All speakers of dev (1) speak in train too: an error rate on dev says nothing about new voices."
     ]
 
 

@@ -107,7 +107,7 @@ def test_everything_that_people_look_at_is_there(tmp_path):
     for expected in (
         "0.01hours 2speakers 11utterances 22tokens (syllable) 2rejected",
         "2 of 13 utterances were left out",
-        "All 2 sentences of dev stand in train too",
+        "All sentences of dev (2) stand in train too",
         "2 utterances (18.18 %) clip",
         "Utterances by duration",
         "Utterances by RMS level",
@@ -129,6 +129,8 @@ def test_everything_that_people_look_at_is_there(tmp_path):
         assert expected in text, expected
     train = re.search(r"train\s*7\s*0\.01\s*1\s*4\.00 s\s*14\s*2\.0\s*-\s*-", text)
     assert train, text
+    assert re.search(r"dev\s*4\s*0\.00\s*1\s*2\.50 s\s*8\s*2\.0\s*2\s*2", text), text
+    assert "<title>7 to 7.2 s: 1 train</title>" in content
 
 
 def test_the_players_play_the_files(tmp_path):

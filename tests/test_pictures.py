@@ -1,5 +1,6 @@
 import matplotlib.font_manager
 import matplotlib.image
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from fontTools import fontBuilder
@@ -81,6 +82,19 @@ def test_a_long_text_makes_the_picture_higher(tmp_path):
     _, short = _image(tmp_path, _record())
     _, long = _image(tmp_path, _record(pronunciation="zhuang4 " * 100))
     assert long.shape[0] > short.shape[0] + 200 and long.shape[1] == short.shape[1]
+
+
+def test_two_dollars_are_no_mathematics(tmp_path):
+    _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))  # which could not be set
+
+
+def test_time_goes_to_the_right_in_seconds_and_frequency_up():
+    figure, axes = plt.subplots()
+    pictures._draw_features(figure, axes, FBANK, frontend.FrontendConfig())
+    (image,) = axes.images
+    assert (tuple(image.get_extent()), image.origin) == ((0, 0.48, 0, 80), "lower")
+    np.testing.assert_array_equal(image.get_array(), FBANK.T)
+    plt.close(figure)
 
 
 def test_features_that_change_change_the_picture(tmp_path):

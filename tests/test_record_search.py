@@ -92,6 +92,19 @@ def test_a_damaged_record_is_named(data_dir):
         _find(data_dir)
 
 
+def test_a_record_whose_id_is_damaged_is_not_said_to_be_absent(data_dir):
+    path = data_dir / "train-00000-of-00003.tfrecord"
+    name = record_checks.utterance_id(built_data.read(path)[0])
+    content = bytearray(path.read_bytes())
+    content[12] ^= 255  # the record can no longer be parsed
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="record 0 at byte 0: CRC of its data is .*verify"):
+        _find(data_dir, name)
+    (data_dir / "rejected.tsv").write_text(f"utterance_id\tsplit\treason\n{name}\ttrain\tsilent audio\n")
+    with pytest.raises(errors.UserError, match=f"{name} was left out of .* \\(silent audio"):
+        _find(data_dir, name)
+
+
 def test_no_record_at_all(data_dir):
     for path in data_dir.glob("*.tfrecord"):
         built_data.rewrite(str(data_dir), path.name, [])

@@ -1,4 +1,3 @@
-import json
 import os
 import pathlib
 import shutil
@@ -9,7 +8,7 @@ import pytest
 import small_corpora
 import soundfile
 
-from tfrecord_builder import dataset_info, items, record_checks, vocabulary
+from tfrecord_builder import dataset_info, record_checks, vocabulary
 from tfrecord_builder.verification import companions, reextraction
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -53,26 +52,12 @@ def test_a_fresh_build_gives_the_same_records(data_dir):
 
 def test_text_is_made_again_too(tmp_path):
     data_dir = pathlib.Path(built_data.make_text(tmp_path))
-    info = dataset_info.DatasetInfo.load(str(data_dir))
-    for shard in (shard for split in info.splits.values() for shard in split.shards):
-        path = pathlib.Path(items.path_of(str(data_dir / shard.file)))
-        if path.exists():
-            continue
-        lines = []
-        for serialized in built_data.read(data_dir / shard.file):
-            values = {name: "" for name in ("speaker", "text", "pinyin")}
-            expected = record_checks.Expected(*_vocabularies(data_dir, info), None, "float16")
-            record = record_checks.read_record(serialized, expected)
-            utterance = {"utterance_id": record.utterance_id, "audio": None, "split": "train", **values}
-            utterance["speaker"] = record.speaker
-            found = {
-                "transcript": record.transcript,
-                "tokens": record.pronunciation.split(),
-                "characters": list(record.transcript),
-            }
-            lines.append(json.dumps({"utterance": utterance, "labels": found, "stamp": None}) + "\n")
-        path.write_text("".join(lines))
-    assert _check(data_dir) == []
+    done = []
+    assert _check(data_dir, done=done) == [] and len(done) == 4
+    path = next(data_dir.glob("*.jsonl"))
+    path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
+    (text,) = _check(data_dir)
+    assert "its line in the items gives another record: pronunciation is " in text
 
 
 def _vocabularies(data_dir, info):
@@ -143,12 +128,23 @@ def test_a_record_that_is_not_of_its_recording(data_dir):
     assert text.endswith("gives another record: features are [47, 80], expected [48, 80]")
 
 
-def test_a_record_with_other_labels(data_dir):
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("speaker", "z"),
+        ("transcript", "x"),
+        ("pronunciation", "x"),
+        ("token_ids", [0]),
+        ("character_ids", [0]),
+        ("duration_ms", 499),
+    ],
+)
+def test_a_record_with_other_labels(data_dir, name, value):
     records = built_data.read(data_dir / SHARD)
-    records[0] = built_data.change(records[0], str(data_dir), speaker="z")
+    records[0] = built_data.change(records[0], str(data_dir), **{name: value})
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert "gives another record: speaker is 'z', expected " in text
+    assert f"gives another record: {name} is {value!r}, expected " in text
 
 
 def test_one_step_of_float16_is_no_difference(data_dir):
@@ -177,6 +173,23 @@ def test_missing_items_are_named_and_the_other_shards_checked(data_dir):
     assert len(done) == 7
 
 
+def test_data_of_an_earlier_version_name_no_recordings(data_dir):
+    for path in data_dir.glob("*.jsonl"):
+        path.unlink()
+    (text,) = _check(data_dir)
+    assert text == (
+        f"{data_dir}: no shard has its items beside it (an earlier version wrote none), expected "
+        "<shard>.jsonl: no record can be made again; build the data again"
+    )
+
+
+def test_a_shard_that_cannot_be_read_is_named_and_not_its_items(data_dir):
+    os.remove(data_dir / SHARD)
+    os.mkdir(data_dir / SHARD)
+    (text,) = _check(data_dir)
+    assert text.startswith(f"{SHARD}: it cannot be read (Is a directory), so no record of its shard")
+
+
 def test_items_that_do_not_name_the_record(data_dir):
     path = data_dir / SHARD.replace("tfrecord", "jsonl")
     lines = path.read_text("utf-8").splitlines(keepends=True)
@@ -191,7 +204,7 @@ def test_a_line_that_is_no_item_is_named(data_dir, line):
     path = data_dir / SHARD.replace("tfrecord", "jsonl")
     path.write_text(line + "\n", "latin-1")
     (text,) = _check(data_dir)
-    assert f"{path}: line 1 is no item (" in text
+    assert text.startswith(f"{path.name}: line 1 is no item (") and str(path) not in text
     assert "expected the JSON that the build wrote; copy or build the data again." in text
 
 

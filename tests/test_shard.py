@@ -124,6 +124,7 @@ def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, t
     statistics = shard.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
     assert shard.load_finished(planned, _settings(), str(tmp_path)) == statistics
     assert statistics.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert statistics.items_sha256 == hashlib.sha256(path.with_suffix(".jsonl").read_bytes()).hexdigest()
     assert shard.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
     other = _shard(tmp_path, _item("u0", tones[1]))
     assert shard.load_finished(other, _settings(), str(tmp_path)) is None

@@ -1,14 +1,16 @@
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import built_data
 import matplotlib.font_manager
+import numpy as np
 import pytest
 
-from tfrecord_builder import errors, manifest, show
+from tfrecord_builder import errors, manifest, show, vocabulary
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -52,6 +54,24 @@ def test_all_fields_of_a_record(whole, tmp_path, capsys):
     assert all("min " in line and " mean " in line and " max " in line for line in lines[13:17])
     assert lines[17] == f"picture        {output}"
     assert output.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_figures_are_those_of_each_quarter_and_what_is_unknown_is_counted():
+    fbank = np.repeat(np.float16([1, 2, 3, 4]), 5).reshape(20, 1)
+    fbank[7] = -9.5
+    assert [line.split()[0::2] for line in show._describe_features(fbank)][:2] == [
+        ["first", "min", "mean", "max"],
+        ["second", "min", "mean", "max"],
+    ]
+    figures = [re.findall(r"[-0-9.]+", line) for line in show._describe_features(fbank)]
+    assert figures == [
+        ["1.00", "1.00", "1.00"],
+        ["-9.50", "-0.30", "2.00"],
+        ["3.00", "3.00", "3.00"],
+        ["4.00", "4.00", "4.00"],
+    ]
+    known = vocabulary.Vocabulary(["<unk>", "a", "b"])
+    assert show._describe_ids("token_ids", [0, 1, 0, 2], known)[1].strip() == "(4, 2 unknown)"
 
 
 def test_without_a_font_a_line_says_how_to_get_one(whole, tmp_path, capsys, monkeypatch):
@@ -99,3 +119,5 @@ def test_flags_that_do_not_fit():
         show.ShowConfig()
     with pytest.raises(errors.UserError, match="--output: a.jpg has another ending, expected .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")
+    with pytest.raises(errors.UserError, match="--output: no/where is no directory, expected one to put"):
+        show.ShowConfig(data_dir="x", output="no/where/a.png")

@@ -11,8 +11,17 @@ import struct
 import built_data
 import numpy as np
 import pytest
+import small_corpora
 
-from tfrecord_builder import dataset_info, errors, record_checks, record_file
+from tfrecord_builder import (
+    build_config,
+    builder,
+    dataset_info,
+    errors,
+    frontend,
+    record_checks,
+    record_file,
+)
 from tfrecord_builder.verification import data_directory, problems
 
 SHARD = "train-00001-of-00003.tfrecord"
@@ -62,6 +71,20 @@ def test_text_is_right_too(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
 
 
+def test_where_there_are_no_transcripts_pronunciations_are_the_sentences(tmp_path):
+    audio = small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    rows = [("u1", "ni3 hao3", "train"), ("u2", "yi1 xia4", "train"), ("u3", "ni3 hao3", "dev")]
+    lines = ["id\taudio\ttext\tpinyin\tsplit", *("\t".join((n, audio, "", p, s)) for n, p, s in rows)]
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines) + "\n")
+    config = build_config.BuildConfig(
+        corpus_dir=(str(tmp_path / "in"),), output_dir=str(tmp_path / "out"), num_workers=1
+    )
+    info = builder.build(config, frontend.FrontendConfig())
+    assert info.splits["train"].num_sentences == 2
+    assert info.splits["dev"].shared_sentences == {"train": 1}
+    assert _verify(tmp_path / "out") == []
+
+
 def test_float32_features_are_right_too(tmp_path):
     assert _verify(built_data.make(tmp_path, 3, 1, fbank_dtype="float32")) == []
 
@@ -79,8 +102,12 @@ def test_a_flipped_bit_is_found_wherever_it_lies(data_dir):
         assert {each.kind for each in found} == {problems.DAMAGED, problems.FILES}, place
 
 
-@pytest.mark.parametrize("name", ["tokens.txt", "characters.txt", "readings.tsv"])
-def test_a_flipped_bit_in_a_vocabulary_is_found_wherever_it_lies(data_dir, name):
+ITEMS = SHARD.replace("tfrecord", "jsonl")
+COMPANIONS = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv", "report.html", ITEMS]
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_a_flipped_bit_beside_the_shards_is_found_wherever_it_lies(data_dir, name):
     path = data_dir / name
     content = path.read_bytes()
     rng = random.Random(8)
@@ -90,8 +117,8 @@ def test_a_flipped_bit_in_a_vocabulary_is_found_wherever_it_lies(data_dir, name)
         path.write_bytes(flipped)
         texts = _texts(data_dir)
         assert texts[0].startswith(f"{name}: its sha256 is "), place
-        others = [text for text in texts[1:] if "not checked without their vocabularies" not in text]
-        assert others == [], place
+        known = ("not checked without their vocabularies", "rejected.tsv: it")
+        assert [text for text in texts[1:] if not any(each in text for each in known)] == [], place
 
 
 def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
@@ -139,16 +166,23 @@ def test_a_shard_cut_between_records_lacks_records(data_dir):
 
 @pytest.mark.parametrize(
     "name, said",
-    [
-        (SHARD, "shard is missing; copy or build the data again"),
-        ("tokens.txt", "it is missing; copy or build the data again"),
-        ("readings.tsv", "it is missing; copy or build the data again"),
-        ("rejected.tsv", "it is missing; copy or build the data again"),
-    ],
+    [(SHARD, "shard"), *((name, "it") for name in COMPANIONS)],
 )
-def test_a_missing_file_is_named(data_dir, name, said):
+def test_a_missing_file_and_one_that_cannot_be_read_are_named(data_dir, name, said):
     os.remove(data_dir / name)
-    assert _texts(data_dir)[0] == f"{name}: {said}"
+    texts = _texts(data_dir)
+    assert texts[0] == f"{name}: {said} is missing; copy or build the data again"
+    os.mkdir(data_dir / name)  # as good as a disk that fails: it is there, and gives an error for its bytes
+    again = [text.replace("cannot be read (Is a directory)", "is missing") for text in _texts(data_dir)]
+    assert again == texts and all(name in text or "without their vocabularies" in text for text in texts)
+
+
+def test_shards_that_change_places_are_named(data_dir):
+    for suffix in ("tfrecord", "jsonl"):
+        one, other = (data_dir / f"train-0000{i}-of-00003.{suffix}" for i in (1, 2))
+        one.rename(data_dir / "aside"), other.rename(one), (data_dir / "aside").rename(other)
+    named = {text.split(":")[0] for text in _texts(data_dir)}
+    assert named == {f"train-0000{i}-of-00003.{suffix}" for i in (1, 2) for suffix in ("tfrecord", "jsonl")}
 
 
 def test_a_missing_sentencepiece_model_is_named(data_dir):
@@ -166,6 +200,7 @@ def test_without_info_there_is_nothing_to_check(data_dir, tmp_path):
 
 def test_the_rejected_must_be_as_many_as_is_said(data_dir):
     path = data_dir / "rejected.tsv"
+    _change_info(data_dir, rejected_sha256="")
     path.write_text("utterance_id\tsplit\treason\nu99\ttrain\n")
     assert _texts(data_dir) == [
         "rejected.tsv: it has 1 rows, 0 of three columns, expected 0; copy or build the data again"
@@ -279,10 +314,18 @@ def test_a_length_beyond_the_file_with_a_right_checksum(data_dir):
     assert "file ends after 3 of its 1125899906842628 bytes" in _texts(data_dir)[0]
 
 
-def test_json_of_an_earlier_version_says_nothing_of_sentences(data_dir):
+def test_data_of_an_earlier_version_are_right_with_less_beside_them(data_dir):
     path = data_dir / "dataset_info.json"
     values = json.loads(path.read_text())
+    for name in ("config_sha256", "bpe_sha256", "rejected_sha256", "report_sha256"):
+        del values[name]
     for split in values["splits"].values():
-        split.pop("num_sentences"), split.pop("shared_sentences")
+        del split["num_sentences"], split["shared_sentences"]
+        for shard in split["shards"]:
+            del shard["items_sha256"]
     path.write_text(json.dumps(values))
+    for name in ("report.html", *(each.name for each in data_dir.glob("*.jsonl"))):
+        os.remove(data_dir / name)
     assert _texts(data_dir) == []
+    os.remove(data_dir / "rejected.tsv")
+    assert _texts(data_dir) == ["rejected.tsv: it is missing; copy or build the data again"]

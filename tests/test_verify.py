@@ -49,6 +49,13 @@ def test_a_problem_is_a_line_and_exit_code_one(whole, data_dir):
     assert lines[3] == f"{whole}: 6 shards, 78 records, all right"
 
 
+def test_info_that_cannot_be_read_does_not_keep_from_the_next(whole, data_dir, capsys):
+    os.remove(data_dir / "dataset_info.json")
+    os.mkdir(data_dir / "dataset_info.json")
+    assert not verify.verify(str(data_dir), 0, 1)
+    assert capsys.readouterr().out == f"{data_dir}/dataset_info.json: Is a directory\n"
+
+
 def test_missing_data_dir_is_one_sentence():
     done = _run()
     assert done.returncode == 1

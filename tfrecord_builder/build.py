@@ -4,9 +4,10 @@
     python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
     python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags --corpus_dir=DIR --output_dir=DATA
 
-DATA then holds the shards of each split, tokens.txt, characters.txt, readings.tsv, rejected.tsv (what was
-left out, and why) and dataset_info.json, which tells the other programs all they must know. An interrupted
-build goes on where it stopped when it is called again in the same way.
+DATA then holds the shards of each split, with the recordings of each in a .jsonl beside it, tokens.txt,
+characters.txt, readings.tsv, rejected.tsv (what was left out, and why), report.html (look at it before you
+train) and dataset_info.json, which tells the other programs all they must know. An interrupted build goes on
+where it stopped when it is called again in the same way.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def main(argv: list[str]) -> None:
     info = builder.build(config, *others)
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
+    print(f"look before you train: {os.path.join(config.output_dir, dataset_info.REPORT_FILE)}")
 
 
 def _describe(info: dataset_info.DatasetInfo) -> list[str]:
@@ -56,8 +58,10 @@ def _describe(info: dataset_info.DatasetInfo) -> list[str]:
     lines = []
     for name, split in sorted(info.splits.items()):
         sound = f"{split.hours:.2f} hours, {split.num_speakers} speakers, " if info.frontend else ""
+        shared = split.shared_sentences.get("train")
+        also = f" ({shared} also in train)" if shared else ""
         lines.append(
-            f"{name}: {split.num_utterances} utterances, {sound}"
+            f"{name}: {split.num_utterances} utterances, {sound}{split.num_sentences} sentences{also}, "
             f"{split.num_tokens} tokens ({split.unknown_tokens} unknown), "
             f"{split.num_characters} characters ({split.unknown_characters} unknown)"
         )

@@ -79,7 +79,7 @@ def build(
         rejections.take(found, spooled)
         rejections.check(config, spooled)
         info = summary.make_info(settings, label_config, found, spooled)
-        summary.write(staging, info, settings.vocabularies, found, spooled)
+        info = summary.write(staging, info, settings.vocabularies, found, spooled)
         output_directory.publish(config.output_dir, info)
         rejections.tell(spooled)
     return info

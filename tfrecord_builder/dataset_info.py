@@ -10,7 +10,7 @@ import json
 import os
 from typing import Optional
 
-from tfrecord_builder import config_json, errors, files, frontend
+from tfrecord_builder import config_json, errors, files, frontend, schema, vocabulary
 
 INFO_FILE = "dataset_info.json"
 TOKENS_FILE = "tokens.txt"
@@ -23,12 +23,16 @@ REPORT_FILE = "report.html"
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file: its name in the data directory, records, bytes and hex digest."""
+    """One TFRecord file: its name in the data directory, records, bytes and hex digest.
+
+    items_sha256 is of the file that names its recordings; data of an earlier version have none.
+    """
 
     file: str
     num_records: int
     num_bytes: int
     sha256: str
+    items_sha256: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +77,10 @@ class DatasetInfo:
       num_rejected: utterances left out, all splits together.
       config_sha256: hex digest of all that the records depend on beside the corpus and the vocabularies.
       bpe_sha256: hex digest of the sentencepiece model; empty for another unit.
+      rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
+
+    Raises:
+      errors.UserError: fbank_dtype or unit is none that there is.
     """
 
     frontend: Optional[frontend.FrontendConfig]
@@ -87,6 +95,14 @@ class DatasetInfo:
     num_rejected: int
     config_sha256: str = ""
     bpe_sha256: str = ""
+    rejected_sha256: str = ""
+    report_sha256: str = ""
+
+    def __post_init__(self):
+        for name, choices in (("fbank_dtype", schema.FBANK_DTYPES), ("unit", vocabulary.UNITS)):
+            value = getattr(self, name)
+            if value not in choices:
+                raise errors.UserError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
 
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""

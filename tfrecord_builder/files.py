@@ -7,6 +7,7 @@ Whatever is refused is an OSError, as from open().
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import uuid
@@ -60,6 +61,15 @@ def size_and_time(path: str) -> tuple[int, int]:
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; a remote one is copied first, so that all of it can be sought in."""
     return remote_files.open_copy(path) if is_remote(path) else open(path, "rb")
+
+
+def sha256(path: str) -> str:
+    """Gives the hex digest of a file, in memory that does not grow with it."""
+    digest = hashlib.sha256()
+    with open_binary(path) as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def make_directory(path: str) -> None:

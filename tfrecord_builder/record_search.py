@@ -58,6 +58,7 @@ def find(
     Raises:
       UserError: there is none of that id, its shard is missing, or the record is damaged.
     """
+    suspect = None
     for split, path in _shards(data_dir, info):
         if utterance_id is not None and utterance_id not in _ids(path):
             continue
@@ -65,6 +66,10 @@ def find(
             if utterance_id in (None, record_checks.utterance_id(raw.data or b"")):
                 record = _open(path, raw, expected)
                 return Found(record, split, path, raw.number, _find_utterance(path, record.utterance_id))
+            if raw.problem and suspect is None:
+                suspect = path, raw  # its id may be what is damaged
+    if suspect and not _rejected_reason(data_dir, utterance_id):
+        _open(*suspect, expected)
     raise errors.UserError(_unknown(data_dir, info, utterance_id))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import os
 from collections.abc import Callable
 
@@ -47,7 +46,8 @@ def write_shard(
     with files.writing(path) as temporary:
         statistics = _write_records(shard, settings, directory, temporary, report)
         statistics.num_bytes = os.path.getsize(temporary)
-        statistics.sha256 = _file_sha256(temporary)
+        statistics.sha256 = files.sha256(temporary)
+    statistics.items_sha256 = shard.items_sha256
     statistics.fingerprint = plan.shard_fingerprint(shard, settings)
     statistics.save(f"{path}.json")
     return statistics
@@ -163,11 +163,3 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Calla
         config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name])
     )
     return lambda samples: run(samples)[0]
-
-
-def _file_sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()

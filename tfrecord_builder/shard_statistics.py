@@ -25,6 +25,7 @@ class ShardStatistics:
 
     Attributes:
       file, split, num_bytes, sha256: of the shard's file.
+      items_sha256: of the file of its items.
       fingerprint: of what it was made of, see plan.shard_fingerprint.
       frame_lengths, token_lengths: length (as a string: JSON has no other keys) to number of utterances.
       rejected: [utterance_id, split, reason, audio] of what was left out.
@@ -41,6 +42,7 @@ class ShardStatistics:
     split: str
     num_bytes: int = 0
     sha256: str = ""
+    items_sha256: str = ""
     fingerprint: str = ""
     num_records: int = 0
     speakers: list = dataclasses.field(default_factory=list)
@@ -172,7 +174,9 @@ def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
         frame_lengths=_by_length(total.frame_lengths),
         token_lengths=_by_length(total.token_lengths),
         shards=tuple(
-            dataset_info.ShardInfo(shard.file, shard.num_records, shard.num_bytes, shard.sha256)
+            dataset_info.ShardInfo(
+                shard.file, shard.num_records, shard.num_bytes, shard.sha256, shard.items_sha256
+            )
             for shard in shards
         ),
     )

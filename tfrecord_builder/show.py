@@ -52,6 +52,11 @@ class ShowConfig:
             raise errors.UserError(
                 f"--output: {self.output} has another ending, expected .png; the picture is a PNG."
             )
+        directory = os.path.dirname(self.output)
+        if directory and not os.path.isdir(directory):
+            raise errors.UserError(
+                f"--output: {directory} is no directory, expected one to put the picture into; make it first."
+            )
 
 
 def define_flags() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tfrecord_builder import (
     dataset_info,
+    files,
     labels,
     plan,
     rejections,
@@ -50,11 +51,20 @@ def write(
     saved: vocabularies.Vocabularies,
     found: Sequence[shard_statistics.ShardStatistics],
     spooled: spool.Spool,
-) -> None:
-    """Writes everything but dataset_info.json, which comes last of all."""
+) -> dataset_info.DatasetInfo:
+    """Writes everything but dataset_info.json, which comes last of all.
+
+    Returns:
+      What goes into that, with the hashes of what was written.
+    """
+    rejected, report = (
+        os.path.join(directory, name) for name in (dataset_info.REJECTED_FILE, dataset_info.REPORT_FILE)
+    )
     saved.save(directory)
-    rejections.write(os.path.join(directory, dataset_info.REJECTED_FILE), spooled)
-    page.write(os.path.join(directory, dataset_info.REPORT_FILE), info, found, spooled.rejected(), saved)
+    rejections.write(rejected, spooled)
+    page.write(report, info, found, spooled.rejected(), saved)
+    hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
+    return dataclasses.replace(info, **hashes)
 
 
 def _with_sentences(

@@ -59,8 +59,8 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     printed: collections.Counter = collections.Counter()
     try:
         checked = data_directory.Verification(data_dir)
-    except errors.UserError as error:
-        print(error)
+    except (errors.UserError, OSError) as error:
+        print(error if isinstance(error, errors.UserError) else f"{error.filename}: {error.strerror}")
         return False
     with _progress("verifying", checked.num_bytes, unit="B", unit_scale=True) as bar:
         _print(checked.problems(bar.update), printed)

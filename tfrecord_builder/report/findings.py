@@ -41,7 +41,7 @@ def _sentences(name: str, split: dataset_info.SplitInfo) -> Iterator[str]:
         return
     if shared == split.num_sentences:
         yield (
-            f"All {shared:,} sentences of {name} stand in train too: an error rate on {name} says nothing "
+            f"All sentences of {name} ({shared:,}) stand in train too: an error rate on {name} says nothing "
             "about new sentences."
         )
     else:
@@ -57,7 +57,7 @@ def _speakers(name: str, totals: Totals) -> Iterator[str]:
     shared = theirs & set(totals["train"].speakers) if "train" in totals else set()
     if shared and shared == theirs:
         yield (
-            f"All {len(theirs):,} speakers of {name} speak in train too: an error rate on {name} says "
+            f"All speakers of {name} ({len(theirs):,}) speak in train too: an error rate on {name} says "
             "nothing about new voices."
         )
     elif shared:

@@ -26,6 +26,13 @@ class Problem:
         return f"{self.where}: {self.what}"
 
 
+def unreadable(path: str, error: OSError, name: str = "it") -> Problem:
+    """Says that a file is missing, or what the operating system gives instead of its bytes."""
+    is_missing = isinstance(error, FileNotFoundError)
+    what = "is missing" if is_missing else f"cannot be read ({error.strerror or error})"
+    return Problem(FILES, path, f"{name} {what}; {AGAIN}")
+
+
 def sha256_problem(path: str, found: str, expected: str) -> Problem:
     """Says that the bytes of a file are others than were written."""
     return Problem(FILES, path, f"its sha256 is {found[:16]}..., expected {expected[:16]}...; {AGAIN}")

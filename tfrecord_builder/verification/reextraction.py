@@ -48,20 +48,37 @@ class Reextraction:
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
         """Yields how num_samples records, drawn by the seed, differ from what their audio gives now."""
         shards = [each for _, split in sorted(self._info.splits.items()) for each in split.shards]
+        if not any(files.exists(items.path_of(self._path(each))) for each in shards):
+            what = "no shard has its items beside it (an earlier version wrote none), expected <shard>.jsonl"
+            again = "no record can be made again; build the data again"
+            yield problems.Problem(problems.SAMPLE, self._data_dir, f"{what}: {again}")
+            return
         total = sum(each.num_records for each in shards)
         chosen = sorted(random.Random(seed).sample(range(total), min(num_samples, total)))
         begin = 0
         for each in shards:
             numbers = {number - begin for number in chosen if 0 <= number - begin < each.num_records}
             begin += each.num_records
-            path = os.path.join(self._data_dir, each.file)
+            path = self._path(each)
             if numbers and files.exists(path):
-                try:
-                    yield from self._check_shard(path, numbers)
-                except (errors.UserError, OSError) as error:
-                    yield problems.Problem(problems.SAMPLE, items.path_of(path), _reason(error))
+                yield from self._check_shard(path, numbers)
+
+    def _path(self, shard: dataset_info.ShardInfo) -> str:
+        return os.path.join(self._data_dir, shard.file)
 
     def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
+        """Yields what _check_records does, and what keeps it from going on."""
+        try:
+            yield from self._check_records(path, numbers)
+        except errors.UserError as error:
+            where = items.path_of(path)
+            yield problems.Problem(problems.SAMPLE, where, f"{error}".removeprefix(f"{where}: "))
+        except OSError as error:
+            what = f"it cannot be read ({error.strerror or error})"
+            lost = "so no record of its shard can be made again"
+            yield problems.Problem(problems.SAMPLE, error.filename or path, f"{what}, {lost}")
+
+    def _check_records(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
         listed, last = items.read(path), max(numbers)
         with files.open_binary(path) as file:
             for raw in record_file.RecordFile(file).records():
@@ -99,7 +116,8 @@ class Reextraction:
         difference = _difference(stored, made)
         if difference and change:
             return f"its recording {audio} has changed since the build: {difference}"
-        return difference and f"its recording {audio} gives another record: {difference}"
+        source = f"recording {audio}" if audio else "line in the items"
+        return difference and f"its {source} gives another record: {difference}"
 
 
 def _change(item: items.Item) -> Optional[str]:
@@ -131,9 +149,3 @@ def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
     if over[frame, place] <= 0:
         return ""
     return f"bin {place} of frame {frame} is {found[frame, place]:g}, expected {wanted[frame, place]:g}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"it cannot be read ({error.strerror}), so no record of its shard can be made again"
-    return str(error)

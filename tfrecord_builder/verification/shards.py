@@ -39,9 +39,14 @@ class ShardChecker:
     ) -> Iterator[problems.Problem]:
         """Yields what is wrong with a shard, and counts the records that are right."""
         path = os.path.join(self._data_dir, shard.file)
-        if not files.exists(path):
-            yield problems.Problem(problems.FILES, path, f"shard is missing; {problems.AGAIN}")
-            return
+        try:
+            yield from self._check_file(path, shard, split, counted)
+        except OSError as error:
+            yield problems.unreadable(path, error, "shard")
+
+    def _check_file(
+        self, path: str, shard: dataset_info.ShardInfo, split: str, counted: recount.Recount
+    ) -> Iterator[problems.Problem]:
         with files.open_binary(path) as file:
             reader = record_file.RecordFile(file)
             num_records, is_whole = 0, True
