@@ -383,10 +383,11 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
 
 
 def test_a_directory_whose_name_is_not_utf_8(tmp_path):
-    corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
+    corpus_dir, output_dir = (os.path.join(tmp_path, os.fsdecode(c.encode("gbk"))) for c in "你好")
     os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1), corpus_dir)
-    info = _build(corpus_dir, tmp_path / "out")
+    info = _build(corpus_dir, output_dir)
     assert (info.splits["train"].num_utterances, info.num_rejected) == (2, 0)
+    assert dataset_info.DatasetInfo.load(output_dir) == info
 
 
 def test_missing_dev_split_is_said(tmp_path, caplog):
