@@ -2,6 +2,7 @@ import errno
 import os
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -218,6 +219,17 @@ def test_a_part_that_is_too_long(tmp_path):
     with pytest.raises(audio.AudioError, match="audio is longer than 1 s"):
         audio.read_audio(path, 16000, 1.0, start_seconds=0.5, seconds=1.5)
     assert len(audio.read_audio(path, 16000, 1.0, start_seconds=0.5, seconds=1.0)) == 16000
+
+
+def test_of_a_part_without_an_end_no_more_is_read_than_is_wanted(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, tone(16000 * 100, 16000), 16000)
+    tracemalloc.start()
+    with pytest.raises(audio.AudioError, match="audio is longer than 1 s; cut or remove it"):
+        audio.read_audio(path, 16000, max_seconds=1.0, start_seconds=0.5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 16000 * 10
 
 
 def test_one_channel(tmp_path):

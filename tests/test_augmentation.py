@@ -355,6 +355,13 @@ def test_a_room_keeps_length_and_energy(num_samples):
     assert np.sum(heard**2) == pytest.approx(np.sum(speech**2), rel=1e-5)
 
 
+def test_a_direct_path_may_be_negative():
+    speech = noise_like(500)
+    heard = augmentation.add_room(speech, np.float32([0.0, -1.0, 0.3]))
+    expected = np.convolve(speech, [-1.0, 0.3])[:500]
+    np.testing.assert_allclose(heard / heard.std(), expected / expected.std(), atol=1e-5)
+
+
 def test_silence_stays_silent_in_a_room_and_in_noise():
     assert not augmentation.add_room(np.zeros(100, np.float32), noise_like(10)).any()
     assert not augmentation.add_noise(np.zeros(100, np.float32), noise_like(100), 10.0).any()

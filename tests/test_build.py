@@ -97,5 +97,25 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
 
 
+def test_ctrl_c_is_one_line(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 1500, 1)
+    process = subprocess.Popen(
+        _command(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_workers=2"),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 120
+    while not glob.glob(f"{tmp_path}/out/.build/train*.tfrecord.json") and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGINT)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert [line for line in stderr.splitlines() if not line.startswith(("W", "I"))] == ["interrupted"]
+    assert os.listdir(tmp_path / "out") == [".build"]
+
+
 def _work_here(waiting, settings, directory, num_workers):
     return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)

@@ -394,10 +394,11 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
 
 
 def test_a_directory_whose_name_is_not_utf_8(tmp_path):
-    corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
+    corpus_dir, output_dir = (os.path.join(tmp_path, os.fsdecode(c.encode("gbk"))) for c in "你好")
     os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1), corpus_dir)
-    info = _build(corpus_dir, tmp_path / "out")
+    info = _build(corpus_dir, output_dir)
     assert (info.splits["train"].num_utterances, info.num_rejected) == (2, 0)
+    assert dataset_info.DatasetInfo.load(output_dir) == info
 
 
 def test_missing_dev_split_is_said(tmp_path, caplog):
@@ -421,7 +422,9 @@ def test_empty_manifest(tmp_path):
 
 
 def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_path):
-    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1)
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
+    manifest_file = tmp_path / "in" / "manifest.tsv"
+    small_corpora.write_text(manifest_file, "test".join(manifest_file.read_text("utf-8").rsplit("dev", 1)))
     speeds = augmentation_config.AugmentationConfig(speeds=(0.9, 1.0, 1.25))
     info = _build(corpus_dir, tmp_path / "out", augmentation=speeds)
     durations = {
@@ -432,7 +435,7 @@ def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_p
         **{"u00": 500, "u00~speed0.9": 556, "u00~speed1.25": 400},
         **{"u01": 500, "u01~speed0.9": 556, "u01~speed1.25": 400},
     }
-    assert info.splits["dev"].num_utterances == 1
+    assert info.splits["dev"].num_utterances == info.splits["test"].num_utterances == 1
     assert (info.splits["train"].num_sentences, info.num_rejected) == (2, 0)
     plain = _build(corpus_dir, tmp_path / "plain")
     assert plain.tokens_sha256 == info.tokens_sha256 and plain.config_sha256 != info.config_sha256

@@ -28,6 +28,11 @@ def test_every_sample_counts_in_the_rms():
     assert levels.measure(waveform[:1]).rms_dbfs == pytest.approx(20 * np.log10(abs(waveform[0])), abs=1e-4)
 
 
+def test_a_long_recording_loses_no_precision():
+    waveform = np.full(16000 * 600, 0.1, np.float32)
+    assert levels.measure(waveform).rms_dbfs == pytest.approx(-20.0, abs=1e-5)
+
+
 def test_silence_has_the_floor():
     assert levels.measure(np.zeros(100, np.float32)) == levels.Level(-120.0, -120.0, 0)
     assert levels.measure(np.full(100, 1e-9, np.float32)).rms_dbfs == -120.0

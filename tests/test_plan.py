@@ -4,7 +4,7 @@ import json
 import small_corpora
 import small_shards
 
-from tfrecord_builder import frontend, items, labels, manifest, plan
+from tfrecord_builder import frontend, items, labels, manifest, plan, readings
 
 
 def _items(*names, split="train", stamp=(1, 2), text="你"):
@@ -78,8 +78,22 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
 
     first = fingerprint(_items(*"abc"))
     assert first == fingerprint(_items(*"cba"))
+    saved = _settings().vocabularies
+    renamed = labels.Labels("好", ("ni3",), ("好",))
     others = [
         fingerprint(_items(*"ab")),
+        fingerprint(
+            _items(*"abc"),
+            _settings(
+                vocabularies=dataclasses.replace(
+                    saved, characters=small_corpora.make_vocabularies(renamed).characters
+                )
+            ),
+        ),
+        fingerprint(
+            _items(*"abc"),
+            _settings(vocabularies=dataclasses.replace(saved, readings=readings.Readings({"ni3": "尼"}))),
+        ),
         fingerprint(_items(*"abc", stamp=(1, 3))),
         fingerprint(_items(*"abc", text="您")),
         fingerprint(_items(*"abc"), _settings(max_seconds=20.0)),
@@ -91,7 +105,7 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
             _settings(vocabularies=small_corpora.make_vocabularies(labels.Labels("好", ("hao3",), ()))),
         ),
     ]
-    assert len({first, *others}) == 9
+    assert len({first, *others}) == 11
 
 
 def test_fingerprint_of_a_build_stays_when_a_recording_changes_and_not_when_the_list_does(tmp_path):

@@ -132,6 +132,31 @@ def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, t
     assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
 
 
+@pytest.mark.parametrize("content", ["", '{"file": "train-000', '{"of": "another version"}', "[]"])
+def test_a_shard_whose_statistics_cannot_be_read_is_written_again(tmp_path, tones, content):
+    planned = _shard(tmp_path, _item("u0", tones[0]))
+    shard.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    (tmp_path / "train-00000-of-00001.tfrecord.json").write_text(content)
+    assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
+
+
+def test_statistics_of_an_earlier_shard_do_not_vouch_for_another_of_the_same_size(
+    tmp_path, tones, monkeypatch
+):
+    def be_killed(*_):
+        raise KeyboardInterrupt
+
+    first, second = (_item("u0", tones[0], labels.Labels(text, ("ni3",), ())) for text in ("ab", "ac"))
+    planned = _shard(tmp_path, first)
+    num_bytes = shard.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None).num_bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(shard.shard_statistics.ShardStatistics, "save", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            _write(tmp_path, [second], _settings())
+    assert (tmp_path / planned.file).stat().st_size == num_bytes
+    assert shard.load_finished(_shard(tmp_path, first), _settings(), str(tmp_path)) is None
+
+
 @pytest.mark.parametrize("change", ["replaced", "removed", "added"])
 def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
     late = str(tmp_path / "late.wav")

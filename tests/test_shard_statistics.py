@@ -40,6 +40,22 @@ def test_feature_moments_are_those_of_all_frames():
     np.testing.assert_allclose(stddev, [np.sqrt(5.0), 0.0])
 
 
+def test_sums_are_the_same_to_the_last_bit_in_any_order_and_division():
+    rng = np.random.default_rng(0)
+    found = [rng.normal(5, 4, [n, 3]).astype(np.float16) for n in rng.integers(1, 500, 200)]
+
+    def count(utterances):
+        counted = shard_statistics.ShardStatistics(file="", split="train")
+        for fbank in utterances:
+            counted.count_features(fbank)
+        return counted
+
+    forwards, parts = count(found), count(found[150:])
+    parts.add(count(found[149::-1]))
+    assert parts.feature_sum == forwards.feature_sum
+    assert parts.feature_square_sum == forwards.feature_square_sum
+
+
 def test_no_frames_no_moments():
     assert shard_statistics.feature_moments([_shard([])]) == ((), ())
     assert shard_statistics.feature_moments([]) == ((), ())

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tfrecord_builder import errors, items, labels, manifest, spool
@@ -33,6 +35,22 @@ def test_an_id_twice(spooled):
     message = "u1~speed0.9 is the id of an utterance and of a copy of another one, expected one of them"
     with pytest.raises(errors.UserError, match=message):
         spooled.add_item(_item("u1~speed0.9"))
+
+
+@pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
+def test_an_id_that_no_table_can_hold(spooled, name):
+    message = re.escape(f"an utterance id is {name!r}, expected one without tabs and line ends")
+    with pytest.raises(errors.UserError, match=message):
+        spooled.add_utterance(_utterance(name))
+
+
+def test_the_order_takes_no_sorting(spooled):
+    spooled.add_item(_item("a"))
+    statements = []
+    spooled._database.set_trace_callback(statements.append)
+    assert len(list(spooled.lines("train"))) == 1
+    plan = spooled._database.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")
+    assert [row[-1] for row in plan] == ["SEARCH items USING INDEX items_in_order (split=?)"]
 
 
 def test_items_come_in_the_order_of_the_sha256_of_their_ids(spooled):

@@ -1,10 +1,11 @@
 import os
+import signal
 
 import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, frontend, items, labels, manifest, plan, shard, writer
+from tfrecord_builder import errors, frontend, items, labels, manifest, plan, shard, shard_statistics, writer
 
 LABELS = labels.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
@@ -69,6 +70,19 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
         writer.write_shards(shards, settings, str(tmp_path), num_workers=1)
+
+
+def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
+    (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    connection, process = writer._start_worker(str(tmp_path))
+    connection.send(_settings())
+    connection.send(planned)
+    while not isinstance(connection.recv(), shard_statistics.ShardStatistics):
+        pass
+    os.kill(process.pid, signal.SIGINT)
+    process.join()
+    assert process.exitcode == -signal.SIGINT
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import audio, frontend, labels, manifest
+from tfrecord_builder import audio, frontend, half_floats, labels, manifest
 
 # What is wrong with a file as such stands in audio.
 NO_TRANSCRIPT = "no transcript"
@@ -17,7 +17,6 @@ SILENT = "silent audio"
 TOO_SHORT = "too short for its labels"
 TOO_LOUD = "too loud for finite features"
 
-_HALF_EXPONENT = np.uint16(0x7C00)  # all bits of it are set in infinities and NaN: IEEE 754, binary16
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio
 
 
@@ -71,15 +70,8 @@ def check_features(fbank: np.ndarray) -> None:
 
     Samples can be finite and their power not; a single such frame would spoil mean and deviation of all.
     """
-    if not _is_finite(fbank):
+    if not half_floats.are_finite(fbank):
         raise Rejected(TOO_LOUD)
-
-
-def _is_finite(fbank: np.ndarray) -> bool:
-    if fbank.dtype != np.float16:
-        return bool(np.isfinite(fbank).all())
-    exponents = fbank.view(np.uint16) & _HALF_EXPONENT  # numpy has no fast arithmetic on float16
-    return bool(exponents.max(initial=0) < _HALF_EXPONENT)
 
 
 def _check_samples(waveform: np.ndarray) -> None:

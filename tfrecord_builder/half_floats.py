@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_EXPONENT = 0x7C00  # all ones where a float16 is infinite or NaN
+_EXPONENT = np.uint16(0x7C00)  # all ones where a float16 is infinite or NaN: IEEE 754, binary16
 _KEPT_BITS = np.uint32(0x8FFFE000).astype(np.int32)
 _REBIAS = np.float32(2.0**112)  # the exponents of float16 and float32 count from -15 and -127
 
@@ -25,4 +25,5 @@ def are_finite(values: np.ndarray) -> bool:
     """True if float16 or float32 numbers are neither NaN nor infinite."""
     if values.dtype == np.float32:
         return bool(np.isfinite(values).all())
-    return not ((values.view(np.uint16) & _EXPONENT) == _EXPONENT).any()
+    exponents = values.view(np.uint16) & _EXPONENT  # numpy has no fast arithmetic on float16
+    return bool(exponents.max(initial=0) < _EXPONENT)

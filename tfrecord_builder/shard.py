@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -43,6 +44,8 @@ def write_shard(
       UserError: a recording is not what it was when the corpus was listed.
     """
     path = os.path.join(directory, shard.file)
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(f"{path}.json")  # of an earlier shard: beside this one it would be believed
     with files.writing(path) as temporary:
         statistics = _write_records(shard, settings, directory, temporary, report)
         statistics.num_bytes = os.path.getsize(temporary)
@@ -60,7 +63,10 @@ def load_finished(
     path = os.path.join(directory, shard.file)
     if not files.exists(path) or not files.exists(f"{path}.json"):
         return None
-    statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
+    try:
+        statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
+    except (ValueError, TypeError):  # a power cut left a part of it, or another version wrote it
+        return None
     is_this = statistics.fingerprint == plan.shard_fingerprint(shard, settings)
     is_whole = files.size_and_time(path)[0] == statistics.num_bytes
     return statistics if is_this and is_whole else None
@@ -101,7 +107,7 @@ def _write_records(
 ) -> shard_statistics.ShardStatistics:
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
-    with tf.io.TFRecordWriter(path) as writer:
+    with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
         for done, item in enumerate(items.read(os.path.join(directory, shard.file)), 1):
             try:
                 record, level = make_record(item, settings)

@@ -23,10 +23,12 @@ CREATE TABLE utterances (place INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, 
 CREATE TABLE items (digest BLOB, id TEXT UNIQUE, split TEXT, sentence TEXT, line TEXT);
 CREATE TABLE rejected (place INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
 """
+# What SQLite sorts without an index takes as much room in /tmp, which may be memory.
+_ORDER = "CREATE INDEX IF NOT EXISTS items_in_order ON items (split, digest)"
 _SENTENCES = """
-CREATE TEMP TABLE sentences AS
-  SELECT DISTINCT split, sentence FROM items WHERE id NOT IN (SELECT id FROM rejected);
-CREATE INDEX sentences_by_text ON sentences (sentence, split);
+CREATE TABLE sentences (sentence TEXT, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
+INSERT OR IGNORE INTO sentences
+  SELECT sentence, split FROM items WHERE id NOT IN (SELECT id FROM rejected);
 """
 _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
@@ -61,8 +63,9 @@ class Spool:
         """Takes what the corpus lists.
 
         Raises:
-          UserError: another utterance has its id.
+          UserError: another utterance has its id, or it is no id.
         """
+        _check_id(utterance.utterance_id)
         try:
             self._database.execute(
                 "INSERT INTO utterances (id, split, json) VALUES (?, ?, ?)",
@@ -114,6 +117,7 @@ class Spool:
 
     def lines(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields id and line of the items of a split, in the order of the digests of their ids."""
+        self._database.execute(_ORDER)
         query = "SELECT id, line FROM items WHERE split = ? ORDER BY digest"
         return self._database.execute(query, (split,))
 
@@ -157,6 +161,14 @@ def open_new(path: str) -> Iterator[Spool]:
             yield spooled
     except sqlite3.OperationalError as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
+
+
+def _check_id(name: str) -> None:
+    if not name or any(separator in name for separator in "\t\n\r"):
+        raise errors.UserError(
+            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line ends, which part "
+            "the tables that name it; rename the utterance."
+        )
 
 
 def _printable(path: str) -> str:
