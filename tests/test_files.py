@@ -66,3 +66,12 @@ def test_what_is_not_there_is_an_os_error(tmp_path):
     for function in (files.open_binary, files.list_names, files.size_and_time, files.remove):
         with pytest.raises(FileNotFoundError):
             function(str(tmp_path / "none"))
+
+
+def test_a_failure_leaves_no_part_of_a_file(tmp_path):
+    with pytest.raises(OSError, match="full"):
+        with files.writing(str(tmp_path / "a")) as temporary:
+            with open(temporary, "w") as file:
+                file.write("half")
+            raise OSError("full")
+    assert os.listdir(tmp_path) == []

@@ -1,10 +1,12 @@
+import contextlib
 import errno
 import os
 
 import pytest
 
-from tfrecord_builder import dataset_info, errors, output_directory
+from tfrecord_builder import dataset_info, errors, output_directory, staging
 
+KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
 
 
@@ -16,12 +18,12 @@ def _info(*files):
 
 def _build(output_dir, content, *files, overwrite=False, stop_before_publishing=False):
     with output_directory.reserve(str(output_dir), overwrite):
-        staging = output_directory.start(str(output_dir), f"plan {content}", overwrite)
+        directory = staging.start(str(output_dir), f"plan {content}", overwrite)
         for name in (*files, *COMPANIONS):
-            with open(os.path.join(staging, name), "w") as file:
+            with open(os.path.join(directory, name), "w") as file:
                 file.write(content)
         if not stop_before_publishing:
-            output_directory.publish(str(output_dir), _info(*files))
+            staging.publish(str(output_dir), _info(*files))
 
 
 def test_a_build_appears_whole(tmp_path):
@@ -30,6 +32,82 @@ def test_a_build_appears_whole(tmp_path):
     assert os.listdir(output_dir) == [".build"]
     _build(output_dir, "one", "a", "b")
     assert sorted(os.listdir(output_dir)) == sorted(["a", "b", "dataset_info.json", *COMPANIONS])
+
+
+def _killed_while_publishing(output_dir, steps, *files, overwrite):
+    """Builds in a process that ends without notice at a step on the file system; True if it came so far."""
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == KILLED
+    done = iter(range(steps))
+    for name in ("replace", "remove", "unlink", "rmdir", "mkdir"):
+        setattr(output_directory.os, name, _count(getattr(os, name), done))
+    _build(output_dir, "two", *files, overwrite=overwrite)
+    os._exit(0)
+
+
+def _count(function, done):
+    def counted(*arguments, **options):
+        if next(done, None) is None:
+            os._exit(KILLED)
+        return function(*arguments, **options)
+
+    return counted
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("again", ["two", "three"])
+def test_killed_at_any_step_it_goes_on_and_leaves_nothing_else(tmp_path, overwrite, again):
+    steps, was_killed = 0, True
+    while was_killed:
+        output_dir = tmp_path / str(steps)
+        if overwrite:
+            _build(output_dir, "one", "a", "b")
+        was_killed = _killed_while_publishing(output_dir, steps, "b", "c", overwrite=overwrite)
+        with contextlib.suppress(errors.UserError):  # all was in place: there is a finished build
+            _build(
+                output_dir,
+                again,
+                "b",
+                "d" if again == "three" else "c",
+                overwrite=overwrite or again == "three",
+            )
+        content = (output_dir / "b").read_text()
+        expected = {"one": ["a", "b"], "two": ["b", "c"], "three": ["b", "d"]}[content]
+        assert sorted(os.listdir(output_dir)) == sorted([*expected, "dataset_info.json", *COMPANIONS])
+        assert dataset_info.DatasetInfo.load(str(output_dir)) == _info(*expected)
+        steps += 1
+    assert steps > 15
+
+
+def test_what_was_killed_while_it_was_written_makes_room(tmp_path):
+    _build(tmp_path, "one", "a", "b.123.incomplete", stop_before_publishing=True)
+    with output_directory.reserve(str(tmp_path), False):
+        directory = staging.start(str(tmp_path), "plan one", False)
+        assert sorted(os.listdir(directory)) == sorted(["a", "plan", *COMPANIONS])
+
+
+def test_a_build_that_is_refused_leaves_the_directory_of_another_that_is_still_empty(tmp_path, monkeypatch):
+    output_dir = str(tmp_path / "data")
+    monkeypatch.setattr(output_directory.files, "exists", lambda path: False)  # both found no directory
+    with output_directory._lock(output_dir):
+        with pytest.raises(errors.UserError, match="another build is writing"):
+            with output_directory._lock(output_dir):
+                pass
+        assert os.path.isdir(output_dir)
+
+
+def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path, monkeypatch):
+    flock, output_dir = output_directory.fcntl.flock, tmp_path / "data"
+
+    def make_again(*arguments):
+        flock(*arguments)
+        output_dir.rename(tmp_path / "other")
+        output_dir.mkdir()
+
+    monkeypatch.setattr(output_directory.fcntl, "flock", make_again)
+    with pytest.raises(errors.UserError, match="another build is writing"):
+        _build(output_dir, "one", "a")
+    assert os.listdir(output_dir) == []
 
 
 def test_a_finished_build_is_refused_without_overwrite(tmp_path):
@@ -61,10 +139,10 @@ def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_p
 def test_the_same_plan_keeps_what_is_there_and_another_does_not(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     with output_directory.reserve(str(tmp_path), False):
-        staging = output_directory.start(str(tmp_path), "plan one", False)
-        assert "a" in os.listdir(staging)
-        output_directory.start(str(tmp_path), "plan two", overwrite=True)
-        assert os.listdir(staging) == ["plan"]
+        directory = staging.start(str(tmp_path), "plan one", False)
+        assert "a" in os.listdir(directory)
+        staging.start(str(tmp_path), "plan two", overwrite=True)
+        assert os.listdir(directory) == ["plan"]
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -101,8 +179,8 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
     with pytest.raises(errors.UserError) as caught:
         with output_directory.reserve(str(tmp_path), overwrite=False):
             monkeypatch.setattr(os, function, fail)
-            output_directory.start(str(tmp_path), "plan", overwrite=False)
-            output_directory.publish(str(tmp_path), _info())
+            staging.start(str(tmp_path), "plan", overwrite=False)
+            staging.publish(str(tmp_path), _info())
     assert str(caught.value) == (
         f"--output_dir: {tmp_path} cannot be written (No space left on device), expected room and "
         "permission; make room and call the build again: finished shards are kept."
@@ -125,8 +203,6 @@ def test_two_builds_at_once(tmp_path):
 
 
 def test_a_failed_build_leaves_its_file_where_it_misleads_nobody(tmp_path):
-    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
+    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / "rejected.tsv")
     _build(tmp_path, "one", "a")
-    assert output_directory.failure_path(str(tmp_path), "rejected.tsv") == str(
-        tmp_path / ".build" / "rejected.tsv"
-    )
+    assert staging.failure_path(str(tmp_path), "rejected.tsv") == str(tmp_path / ".build" / "rejected.tsv")

@@ -27,6 +27,7 @@ from tfrecord_builder import (
     rejections,
     shard_statistics,
     spool,
+    staging,
     summary,
     vocabularies,
     writer,
@@ -73,14 +74,14 @@ def build(
         )
         shards = plan.write(spooled, config.num_shards, workspace)
         fingerprint = plan.fingerprint(shards, settings)
-        staging = output_directory.start(config.output_dir, fingerprint, config.overwrite)
-        output_directory.take_over((items.path_of(each.file) for each in shards), workspace, staging)
-        found = write_shards(shards, settings, staging)
+        directory = staging.start(config.output_dir, fingerprint, config.overwrite)
+        staging.take_over((items.path_of(each.file) for each in shards), workspace, directory)
+        found = write_shards(shards, settings, directory)
         rejections.take(found, spooled)
         rejections.check(config, spooled)
         info = summary.make_info(settings, label_config, found, spooled)
-        info = summary.write(staging, info, settings.vocabularies, found, spooled)
-        output_directory.publish(config.output_dir, info)
+        info = summary.write(directory, info, settings.vocabularies, found, spooled)
+        staging.publish(config.output_dir, info)
         rejections.tell(spooled)
     return info
 

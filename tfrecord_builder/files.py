@@ -115,6 +115,11 @@ def writing(path: str) -> Iterator[str]:
     if is_remote(path):
         with remote_files.uploading(path, beside) as temporary:
             yield temporary
-    else:
+        return
+    try:
         yield beside
         os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # on a full disk, a part of a shard would take the last room
+            os.remove(beside)
+        raise

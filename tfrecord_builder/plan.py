@@ -8,9 +8,11 @@ import json
 import os
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from tfrecord_builder import frontend, items, schema, spool, vocabularies
 
-_OPEN_FILES = 64  # an operating system allows a few hundred
+_OPEN_FILES = 200  # an operating system allows a few hundred
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +79,7 @@ def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
 
 def shard_fingerprint(shard: Shard, settings: Settings) -> str:
     """Gives the hash of what a shard's bytes depend on; for a recording, size and time stand in."""
-    return hash_json([settings_sha256(settings), shard.file, shard.items_sha256])
+    return hash_json([tf.__version__, settings_sha256(settings), shard.file, shard.items_sha256])
 
 
 def settings_sha256(settings: Settings) -> str:

@@ -11,9 +11,9 @@ from tfrecord_builder import (
     dataset_info,
     errors,
     files,
-    output_directory,
     shard_statistics,
     spool,
+    staging,
 )
 
 
@@ -31,7 +31,7 @@ def check(config: build_config.BuildConfig, spooled: spool.Spool) -> None:
     is_too_much = num_rejected / num_listed > config.max_rejected
     if not is_too_much and num_rejected < num_listed:
         return
-    path = output_directory.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
+    path = staging.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
     write(path, spooled)
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected "

@@ -68,7 +68,10 @@ def load_finished(
     except (ValueError, TypeError):  # a power cut left a part of it, or another version wrote it
         return None
     is_this = statistics.fingerprint == plan.shard_fingerprint(shard, settings)
-    is_whole = files.size_and_time(path)[0] == statistics.num_bytes
+    # A power cut can leave a file of the right size that holds something else.
+    is_whole = (
+        files.size_and_time(path)[0] == statistics.num_bytes and files.sha256(path) == statistics.sha256
+    )
     return statistics if is_this and is_whole else None
 
 

@@ -35,7 +35,7 @@ class ShardStatistics:
       rms_levels, peak_levels: dBFS, rounded down, to number of utterances.
       clipped_utterances, clipped_samples: see levels.Level.
       longest, loudest, quietest: [value, utterance_id, audio, start_seconds, seconds], see tallies; the value
-        is ms, RMS in tenths of dBFS, and the same negative.
+        is ms, RMS in tenths of dBFS, and the same negative. Augmented copies are not among them.
     """
 
     file: str
@@ -129,6 +129,8 @@ class ShardStatistics:
         tallies.count(self.peak_levels, math.floor(level.peak_dbfs))
         self.clipped_utterances += level.clipped_samples > 0
         self.clipped_samples += level.clipped_samples
+        if item.variant:
+            return  # else the lists would name a few recordings over and over
         utterance, loudness = item.utterance, round(10 * level.rms_dbfs)
         where = [utterance.utterance_id, utterance.audio, utterance.start_seconds, utterance.seconds]
         tallies.keep(self.longest, [record.duration_ms, *where])
