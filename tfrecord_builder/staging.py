@@ -119,7 +119,8 @@ def _withdraw(output_dir: str, staging: str) -> None:
 
 def _remove_unfinished(staging: str) -> None:
     """Removes what builds that were killed had begun to write, which may be much."""
-    _remove(staging, [name for name in files.list_names(staging) if name.endswith(_TEMPORARY_SUFFIX)])
+    names = files.list_names(staging) if files.is_directory(staging) else []  # a store has no empty ones
+    _remove(staging, [name for name in names if name.endswith(_TEMPORARY_SUFFIX)])
 
 
 def _remove(directory: str, names: Iterable[str]) -> None:

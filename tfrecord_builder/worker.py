@@ -21,9 +21,9 @@ def run(connection: Connection, directory: str) -> None:
 
     Sends (file, done, rejected) on the way, then the ShardStatistics, or the UserError that ended it.
     """
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # Ctrl-C reaches the whole group; the parent says so in one line
+    # Ctrl-C reaches the whole group; the parent says so in one line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         settings = connection.recv()
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -97,7 +98,10 @@ def _start_worker(directory: str) -> tuple:
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=worker.run, args=(theirs, directory), daemon=True)
+    # It unblocks Ctrl-C when it can end without a traceback, which takes it seconds.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     theirs.close()  # so that the pipe ends when the worker does
     return ours, process
 
