@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import os
@@ -35,8 +36,12 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
     directory = os.path.join(directory, os.path.splitext(recordings[0].path)[1][1:])
     os.makedirs(directory, exist_ok=True)
     only, settings = _plan(tuple(recordings), directory)
+    path = os.path.join(directory, only.file)
+    for earlier in (path, f"{path}.json"):  # a build finds none; some file systems flush what is replaced
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(earlier)
     shard.write_shard(only, settings, directory, lambda done, rejected: None)
-    return os.path.join(directory, only.file)
+    return path
 
 
 def build_with_workers(
