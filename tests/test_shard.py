@@ -128,8 +128,10 @@ def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, t
     assert shard.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
     other = _shard(tmp_path, _item("u0", tones[1]))
     assert shard.load_finished(other, _settings(), str(tmp_path)) is None
-    path.write_bytes(path.read_bytes()[:-1])
-    assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
+    content = path.read_bytes()
+    for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+        path.write_bytes(damaged)
+        assert shard.load_finished(planned, _settings(), str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("content", ["", '{"file": "train-000', '{"of": "another version"}', "[]"])
