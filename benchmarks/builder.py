@@ -48,10 +48,10 @@ class BenchmarkConfig:
     num_files: int = config_flags.setting(40, "recordings of about 8 s", minimum=2)
     rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
     worker_hours: float = config_flags.setting(
-        1.0, "hours of input for the workers: the recordings over and over", positive=True
+        8.0, "hours of input for the workers: the recordings over and over", positive=True
     )
     memory_hours: float = config_flags.setting(
-        4.0, "hours of input whose memory is compared with that of --worker_hours", positive=True
+        16.0, "hours of input whose memory is compared with that of --worker_hours", positive=True
     )
 
 
