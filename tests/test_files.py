@@ -18,6 +18,16 @@ def test_finds_files_by_the_end_of_their_names_in_any_case(tmp_path):
     assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
 
 
+def test_links_to_directories_are_followed_and_circles_end(tmp_path):
+    (tmp_path / "disk2" / "S0002").mkdir(parents=True)
+    (tmp_path / "disk2" / "S0002" / "1.wav").write_bytes(b"")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "S0002").symlink_to(tmp_path / "disk2" / "S0002")
+    (tmp_path / "corpus" / "circle").symlink_to(tmp_path / "corpus")
+    found = list(files.find_files(str(tmp_path / "corpus"), (".wav",)))
+    assert found == [str(tmp_path / "corpus" / "S0002" / "1.wav")]
+
+
 def test_a_file_appears_when_the_block_ends_and_not_if_it_fails(tmp_path):
     path = tmp_path / "a.txt"
     with files.writing(str(path)) as temporary:

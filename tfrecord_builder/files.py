@@ -38,13 +38,27 @@ def list_names(directory: str) -> list[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory whose names end so (in any case), in an order that stays."""
-    walk = remote_files.walk(directory, suffixes) if is_remote(directory) else os.walk(directory)
+    """Yields the files below a directory whose names end so (in any case), in an order that stays.
+
+    Links to directories are followed, each directory is visited once.
+    """
+    walk = remote_files.walk(directory, suffixes) if is_remote(directory) else _walk(directory)
     for parent, folders, names in walk:
         folders.sort()  # both go down in this order
         for name in sorted(names):
             if name.lower().endswith(suffixes):
                 yield os.path.join(parent, name)
+
+
+def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    seen = set()
+    for parent, folders, names in os.walk(directory, followlinks=True):
+        place = os.path.realpath(parent)
+        if place in seen:
+            folders.clear()
+            continue
+        seen.add(place)
+        yield parent, folders, names
 
 
 def size_and_time(path: str) -> tuple[int, int]:
