@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import os
 
@@ -26,6 +27,15 @@ def test_links_to_directories_are_followed_and_circles_end(tmp_path):
     (tmp_path / "corpus" / "circle").symlink_to(tmp_path / "corpus")
     found = list(files.find_files(str(tmp_path / "corpus"), (".wav",)))
     assert found == [str(tmp_path / "corpus" / "S0002" / "1.wav")]
+
+
+def test_a_folder_that_cannot_be_read_is_not_left_out(tmp_path, monkeypatch):
+    def deny(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", deny)  # root has every permission
+    with pytest.raises(PermissionError):
+        list(files.find_files(str(tmp_path), (".wav",)))
 
 
 def test_a_file_appears_when_the_block_ends_and_not_if_it_fails(tmp_path):

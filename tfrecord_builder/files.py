@@ -52,13 +52,19 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
     seen = set()
-    for parent, folders, names in os.walk(directory, followlinks=True):
+    for parent, folders, names in os.walk(directory, followlinks=True, onerror=_refuse):
         place = os.path.realpath(parent)
         if place in seen:
             folders.clear()
             continue
         seen.add(place)
         yield parent, folders, names
+
+
+def _refuse(error: OSError) -> None:
+    """Lets a directory that cannot be read be known; os.walk would leave it out."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def size_and_time(path: str) -> tuple[int, int]:
