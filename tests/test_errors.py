@@ -1,3 +1,4 @@
+import os
 import pathlib
 import subprocess
 import sys
@@ -25,7 +26,7 @@ PROGRAM = """
         if flags.FLAGS.depth == 6:
             with open("/dev/full", "w") as file:
                 file.write("x")
-        print("words", argv[1:])
+        print("words", argv[1:], flush=flags.FLAGS.depth == 8)
         return 7 if flags.FLAGS.depth == 7 else None
 
     errors.run_program(main, define_flags, accepts_words="{accepts_words}" == "True")
@@ -51,6 +52,16 @@ def test_user_error_is_one_sentence_and_exit_1():
 
 def test_interrupt_is_one_line_and_exit_130():
     assert run("--depth=3") == (130, "", "interrupted\n")
+
+
+def test_a_reader_that_goes_away_is_told_nothing():
+    root = pathlib.Path(__file__).parents[1]
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), "--depth=8"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, cwd=root, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():

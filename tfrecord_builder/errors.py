@@ -52,6 +52,9 @@ def run_program(
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
             return _complain("interrupted", 130)
+        except BrokenPipeError:  # as of `show | head`: nobody reads on, and nobody need be told
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try again
+            return 1
         except OSError as error:
             if error.errno is None:
                 raise
