@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional
 
+from estimator_asr import loop_config
 from tfrecord_builder import config_flags, errors
 
 DEFAULT_EPOCHS = 30
@@ -113,7 +114,9 @@ class OptimizerConfig:
         positive=True,
     )
     schedule: str = config_flags.setting(
-        "step", "decay after warm-up", choices=("step", "exponential", "inverse_time", "inverse_sqrt")
+        "step",
+        "decay after warm-up; plateau: when the error rate on dev stands still",
+        choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
     warmup_epochs: float = config_flags.setting(
         1.0, "the rate rises linearly from zero over these epochs", minimum=0
@@ -132,6 +135,14 @@ class OptimizerConfig:
         "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
         positive=True,
     )
+    plateau_evaluations: int = config_flags.setting(
+        3,
+        "schedule plateau: evaluations without a new lowest error rate before the rate falls",
+        positive=True,
+    )
+    plateau_factor: float = config_flags.setting(
+        0.5, "schedule plateau: factor that the rate falls by", positive=True, maximum=0.99
+    )
     momentum: float = config_flags.setting(
         0.9, "optimizer momentum: share of the last update kept", minimum=0, maximum=0.9999
     )
@@ -145,6 +156,9 @@ class OptimizerConfig:
     adam_epsilon: float = config_flags.setting(1e-9, "optimizer adam: added to the root", positive=True)
     clip_norm: float = config_flags.setting(
         5.0, "global norm that gradients are clipped to; 0: no clipping", minimum=0
+    )
+    gradient_accumulation_steps: int = config_flags.setting(
+        1, "batches whose gradients are added up for one update", positive=True
     )
 
     def __post_init__(self):
@@ -222,6 +236,20 @@ class TrainConfig:
         10.0, "a progress line every so many seconds", positive=True
     )
     seed: int = config_flags.setting(1, "seed of weights, order and dropout")
+    warm_start_from: Optional[str] = config_flags.setting(
+        None, "model directory, checkpoint or Keras .h5 file whose weights a new model starts with"
+    )
+    warm_start_tokens: Optional[str] = config_flags.setting(
+        None, "with --warm_start_from=FILE.h5: its tokens, one a line, the blank left out"
+    )
+    precision: str = config_flags.setting(
+        "float32",
+        "float16: mixed precision with loss scaling, for GPUs; bfloat16: for CPUs that have it",
+        choices=("float32", "float16", "bfloat16"),
+    )
+    num_local_workers: int = config_flags.setting(
+        1, "worker processes on this machine, all restarted when one dies", positive=True
+    )
     num_cpu_replicas: int = config_flags.setting(
         1, "replicas on the CPU under MirroredStrategy (to test what several GPUs do)", positive=True
     )
@@ -244,4 +272,7 @@ SECTIONS = {
     "optimizer": OptimizerConfig,
     "input": InputConfig,
     "train": TrainConfig,
+    "stopping": loop_config.StoppingConfig,
+    "watch": loop_config.WatchConfig,
+    "display": loop_config.DisplayConfig,
 }

@@ -8,6 +8,7 @@ import os
 from typing import Any, Optional
 
 from estimator_asr import config as config_lib
+from estimator_asr import loop_config
 from tfrecord_builder import config_json, dataset_info, errors
 from tfrecord_builder import frontend as frontend_lib
 
@@ -31,6 +32,9 @@ class ExperimentConfig:
     characters_sha256: str
     readings_sha256: str
     format_version: int = FORMAT_VERSION
+    stopping: loop_config.StoppingConfig = loop_config.StoppingConfig()
+    watch: loop_config.WatchConfig = loop_config.WatchConfig()
+    display: loop_config.DisplayConfig = loop_config.DisplayConfig()
     bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another unit
 
     @classmethod
@@ -39,7 +43,7 @@ class ExperimentConfig:
 
         Args:
             info: of the data that the model will learn from.
-            **sections: acoustic, language, optimizer, input and train; the defaults of one that is left out.
+            **sections: by the names of config.SECTIONS; the defaults of one that is left out.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
         model = sections["train"].model

@@ -19,7 +19,7 @@ def build_acoustic(
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
     labels: Optional[dict[str, tf.Tensor]] = None,
-    training: bool = False,
+    seed: Optional[tf.Tensor] = None,
 ) -> acoustic.AcousticOutputs:
     """Builds the acoustic model.
 
@@ -29,7 +29,7 @@ def build_acoustic(
         num_frames: int32 [batch].
         labels: token_ids int32 [batch, max_tokens] and num_tokens int32 [batch], for the attention decoder;
             None leaves it out.
-        training: whether dropout is on and batch norm uses the batch.
+        seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
     """
     return acoustic.build(
         model.config.acoustic,
@@ -39,7 +39,7 @@ def build_acoustic(
         token_parts=_token_parts(model),
         token_ids=labels and labels["token_ids"],
         num_tokens=labels and labels["num_tokens"],
-        training=training,
+        seed=seed,
     )
 
 
@@ -47,7 +47,7 @@ def build_language(
     model: model_directory.ModelDirectory,
     token_ids: tf.Tensor,
     num_tokens: tf.Tensor,
-    training: bool = False,
+    seed: Optional[tf.Tensor] = None,
 ) -> candidates.Candidates:
     """Builds the language model.
 
@@ -55,7 +55,7 @@ def build_language(
         model: of kind language.
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch].
-        training: whether dropout and token noise are on.
+        seed: int64 [2] of the batch, in training: dropout and token noise are on. None: neither.
     """
     return language.build(
         model.config.language,
@@ -65,7 +65,7 @@ def build_language(
         character_vocabulary_size=model.characters.size,
         character_mask=model.readings.mask(model.tokens, model.characters),
         token_parts=_token_parts(model),
-        training=training,
+        seed=seed,
     )
 
 

@@ -20,7 +20,10 @@ CONTRACT = {
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground
 # floor.
-GROUND = {f"estimator_asr.{name}" for name in ("config", "experiment", "model_directory", "estimator_api")}
+GROUND = {
+    f"estimator_asr.{name}"
+    for name in ("config", "loop_config", "experiment", "model_directory", "estimator_api")
+}
 FOLDERS = {
     "models": {"estimator_asr.models", "estimator_asr.config"},
     "inputs": {"estimator_asr.inputs", "estimator_asr.config"},

@@ -148,7 +148,7 @@ def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
 
 def test_training_goes_without_texts(data):
     ((features, labels),) = read(data, 1, model="language")
-    assert sorted(features) == ["character_ids", "num_characters", "num_tokens", "token_ids"]
+    assert sorted(features) == ["character_ids", "num_characters", "num_tokens", "seed", "token_ids"]
     assert sorted(labels) == ["character_ids", "num_characters"]
 
 

@@ -54,7 +54,7 @@ def test_layer_norm_scales_and_shifts(session):
 
 
 def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
-    values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, training=True))
+    values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, seed=[1, 2]))
     assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # 5 deviations of the mean are 0.004
     assert set(np.unique(values)) == {np.float32(0), np.float32(4 / 3)}
     for axis in range(3):  # each value on its own: no row, position or unit is all dropped, or all kept
@@ -65,7 +65,7 @@ def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
 
 
 def test_random_bytes_are_uniform(session):
-    values = session.run(layers.random_bytes(tf.constant([123, 457])))
+    values = session.run(layers.random_bytes(tf.constant([123, 457]), tf.constant([1, 2])))
     assert values.shape == (123, 457) and values.dtype == np.uint8
     counts = np.bincount(values.ravel(), minlength=256)  # mean 219.6, deviation 14.8
     assert 219.6 - 6 * 14.8 < counts.min() and counts.max() < 219.6 + 6 * 14.8
@@ -73,7 +73,7 @@ def test_random_bytes_are_uniform(session):
 
 def test_dropout_outside_training_does_nothing():
     inputs = tf.ones([2, 2])
-    assert layers.dropout(inputs, 0.2, training=False) is inputs
+    assert layers.dropout(inputs, 0.2, seed=None) is inputs
 
 
 def test_add_positions(session):
@@ -127,7 +127,7 @@ def test_cross_attention_ignores_padded_memory(session):
 
 
 def test_feed_forward(session):
-    outputs = layers.feed_forward(tf.constant([[[1.0]], [[-1.0]]]), 2, 0.1, training=False)
+    outputs = layers.feed_forward(tf.constant([[[1.0]], [[-1.0]]]), 2, 0.1, seed=None)
     graph_variables.initialise(session)
     graph_variables.assign(session, "feed_forward/inner/kernel", [[1.0, -2.0]])
     graph_variables.assign(session, "feed_forward/outer/kernel", [[1.0], [10.0]])

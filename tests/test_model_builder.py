@@ -14,6 +14,7 @@ from estimator_asr.serving import cascade
 from estimator_asr.training import acoustic_task, language_task
 
 SMALL = dict(encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2)
+SEED = [1, 2]
 FEATURES = {
     "fbank": np.zeros([2, 40, 12], np.float32),
     "num_frames": [40, 33],
@@ -47,7 +48,7 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, uni
 
     def train():
         features = constants(FEATURES)
-        acoustic_task.forward(model, features, features, training=True)
+        acoustic_task.forward(model, {**features, "seed": SEED}, features, training=True)
 
     trained = variables_of(train)
     served = variables_of(lambda: cascade.recognise(model, tf.zeros([2, 40, 12]), tf.constant([40, 33])))
@@ -64,7 +65,9 @@ def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
         train=config.TrainConfig(model="language"),
     )
     trained = variables_of(
-        lambda: language_task.forward(model, constants(FEATURES), constants(LABELS), training=True)
+        lambda: language_task.forward(
+            model, constants({**FEATURES, "seed": SEED}), constants(LABELS), training=True
+        )
     )
     served = variables_of(lambda: cascade.convert(model, tf.constant([["ni3", "hao3"]]), tf.constant([2])))
     assert served == trained

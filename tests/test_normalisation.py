@@ -32,7 +32,7 @@ def test_masked_moments_count_the_axes_inside_a_frame(session):
 
 def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
     inputs = tf.constant([[[0.0], [4.0], [100.0]]])  # mean 2, variance 4
-    outputs = normalisation.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), training=True)
+    outputs = normalisation.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), is_training=True)
     updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     graph_variables.initialise(session)
     values, _ = session.run([outputs, updates])
@@ -43,7 +43,7 @@ def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
 
 
 def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
-    normalisation.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), training=True)
+    normalisation.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), is_training=True)
     updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     graph_variables.initialise(session)
     shares = []
@@ -59,7 +59,7 @@ def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
 
 def test_batch_norm_outside_training_uses_the_averages(session):
     inputs = tf.constant([[[7.0], [3.0]]])
-    outputs = normalisation.batch_norm(inputs, tf.ones([1, 2]), training=False)
+    outputs = normalisation.batch_norm(inputs, tf.ones([1, 2]), is_training=False)
     graph_variables.initialise(session)
     graph_variables.assign(session, "batch_norm/moving_mean", [3.0])
     graph_variables.assign(session, "batch_norm/moving_variance", [4.0])
@@ -68,12 +68,12 @@ def test_batch_norm_outside_training_uses_the_averages(session):
 
 
 def test_batch_norm_averages_are_not_trained(session):
-    normalisation.batch_norm(tf.ones([1, 2, 3]), tf.ones([1, 2]), training=True)
+    normalisation.batch_norm(tf.ones([1, 2, 3]), tf.ones([1, 2]), is_training=True)
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
     assert trainable == {"batch_norm/scale", "batch_norm/shift"}
 
 
 def test_batch_norm_of_nothing_but_padding_is_finite(session):
-    outputs = normalisation.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), training=True)
+    outputs = normalisation.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), is_training=True)
     graph_variables.initialise(session)
     assert np.isfinite(session.run(outputs)).all()

@@ -75,7 +75,9 @@ def build_input_fn(
         return _batch(examples, model, plan).enumerate().map(lambda index, batch: (epoch, index, batch))
 
     def finish(epoch, index, batch):
-        batch = _mask(batch, config, tf.stack([seed + epoch, index])) if is_masked else batch
+        batch_seed = tf.stack([seed + epoch, index])
+        batch = {**batch, "seed": batch_seed} if training else batch
+        batch = _mask(batch, config, batch_seed) if is_masked else batch
         batch = _pad_to_fixed_shapes(batch, model, plan) if fixed_shapes else batch
         return batch, {key: batch[key] for key in _LABELS[model]}
 

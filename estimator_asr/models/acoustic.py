@@ -34,7 +34,7 @@ def build(
     token_parts: Optional[np.ndarray] = None,
     token_ids: Optional[tf.Tensor] = None,
     num_tokens: Optional[tf.Tensor] = None,
-    training: bool = False,
+    seed: Optional[tf.Tensor] = None,
 ) -> AcousticOutputs:
     """Builds the model.
 
@@ -47,7 +47,7 @@ def build(
       or None.
       token_ids: int32 [batch, max_tokens], the labels; without them there is no decoder.
       num_tokens: int32 [batch]; ids at or beyond it are ignored.
-      training: whether dropout is on and batch norm uses the batch.
+      seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
 
     Returns:
       AcousticOutputs.
@@ -55,15 +55,15 @@ def build(
     with tf.compat.v1.variable_scope("acoustic"):
         fbank = normalise(fbank, num_frames)
         with tf.compat.v1.variable_scope("encoder"):
-            encoding = encoders.encode(config, fbank, num_frames, training)
+            encoding = encoders.encode(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):
-            hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, training)
+            hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             ctc_logits = classify(hidden, class_vectors(num_classes, hidden.shape[-1], token_parts))
         decoder_logits = None
         if token_ids is not None and config.decoder_layers:
             with tf.compat.v1.variable_scope("decoder"):
                 previous = shift_right(token_ids, num_tokens, num_classes - 1)
-                decoder_logits = decode(config, previous, encoding, num_classes, token_parts, training)
+                decoder_logits = decode(config, previous, encoding, num_classes, token_parts, seed)
     return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits)
 
 
@@ -115,7 +115,7 @@ def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -
     return tf.pad(token_ids, [[0, 0], [1, 0]], constant_values=boundary_id)
 
 
-def decode(config, previous_ids, encoding, num_classes, token_parts, training: bool) -> tf.Tensor:
+def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Transformer decoder, layer norm first; class vectors are embedding and output (Press and Wolf, 2017).
 
     Args:
@@ -123,29 +123,31 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, training: b
       previous_ids: int32 [batch, length], the token before each position.
       encoding: encoders.Encoding.
       num_classes, token_parts: as for build.
-      training: whether dropout is on.
+      seed: as for build.
 
     Returns:
       float32 [batch, length, num_classes]; position i has seen previous_ids 0 to i.
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = layers.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
-    hidden = layers.dropout(hidden, config.acoustic_dropout, training)
+    hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     causal = layers.causal_mask(tf.shape(previous_ids)[1])
     for i in range(config.decoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
-            hidden = decoder_block(config, hidden, causal, encoding, training)
+            hidden = decoder_block(config, hidden, causal, encoding, seed)
     return classify(layers.layer_norm(hidden, "output_norm"), vectors)
 
 
-def decoder_block(config, hidden: tf.Tensor, causal: tf.Tensor, encoding, training: bool) -> tf.Tensor:
+def decoder_block(
+    config, hidden: tf.Tensor, causal: tf.Tensor, encoding, seed: Optional[tf.Tensor]
+) -> tf.Tensor:
     """Attention to earlier positions, attention to the encoder, feed forward; each added to its inputs."""
     modules = (
         lambda x: layers.self_attention(x, causal, config.attention_heads),
         lambda x: layers.cross_attention(x, encoding.outputs, encoding.mask, config.attention_heads),
-        lambda x: layers.feed_forward(x, config.encoder_inner_units, config.acoustic_dropout, training),
+        lambda x: layers.feed_forward(x, config.encoder_inner_units, config.acoustic_dropout, seed),
     )
     for i, module in enumerate(modules):
         normalised = layers.layer_norm(hidden, f"layer_norm_{i}")
-        hidden += layers.dropout(module(normalised), config.acoustic_dropout, training)
+        hidden += layers.dropout(module(normalised), config.acoustic_dropout, seed)
     return hidden

@@ -7,7 +7,7 @@ batch statistics.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -25,42 +25,42 @@ class Encoding(NamedTuple):
     mask: tf.Tensor  # float32 [batch, num_subsampled]
 
 
-def encode(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
+def encode(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> Encoding:
     """Runs the encoder that config.encoder names.
 
     Args:
       config: AcousticConfig.
       fbank: float32 [batch, num_frames, num_bins].
       num_frames: int32 [batch]; frames at or beyond it are ignored.
-      training: whether dropout is on and batch norm uses the batch.
+      seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
 
     Returns:
       Encoding; num_subsampled is ceil(num_frames / 4).
     """
-    return ENCODERS[config.encoder](config, fbank, num_frames, training)
+    return ENCODERS[config.encoder](config, fbank, num_frames, seed)
 
 
-def conformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
+def conformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> Encoding:
     """Conformer (Gulati et al., 2020), one layer norm at the end; its convolutions stand for positions."""
-    hidden, num_frames, mask = subsample(config, fbank, num_frames, training)
-    return _run_blocks(config, conformer_block, hidden, num_frames, mask, training)
+    hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
+    return _run_blocks(config, conformer_block, hidden, num_frames, mask, seed)
 
 
-def transformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
+def transformer(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> Encoding:
     """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020)."""
-    hidden, num_frames, mask = subsample(config, fbank, num_frames, training)
-    return _run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, training)
+    hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
+    return _run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, seed)
 
 
-def _run_blocks(config, block, hidden, num_frames, mask, training) -> Encoding:
-    hidden = layers.dropout(hidden, config.acoustic_dropout, training)
+def _run_blocks(config, block, hidden, num_frames, mask, seed) -> Encoding:
+    hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
-            hidden = block(config, hidden, mask, training)
+            hidden = block(config, hidden, mask, seed)
     return Encoding(layers.layer_norm(hidden, "output_norm") * mask[:, :, None], num_frames, mask)
 
 
-def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> tuple:
+def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> tuple:
     """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels to one vector.
 
     Returns:
@@ -71,7 +71,7 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -
         hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
-        hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, training, f"batch_norm_{i}"))
+        hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, seed is not None, f"batch_norm_{i}"))
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
     return layers.layer_norm(layers.dense(flat, config.encoder_units, "project")), num_frames, mask
 
@@ -95,30 +95,30 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Te
     return tf.nn.bias_add(tf.nn.conv2d(padded, kernel, strides=2, padding="VALID"), bias)
 
 
-def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
+def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Half a feed forward, attention, convolution, half a feed forward (Gulati et al., 2020, section 2.4)."""
 
     def residual(hidden, module, weight=1.0):
-        return hidden + weight * layers.dropout(module, config.acoustic_dropout, training)
+        return hidden + weight * layers.dropout(module, config.acoustic_dropout, seed)
 
-    hidden = residual(inputs, _feed_forward(config, inputs, training, "feed_forward_in"), 0.5)
+    hidden = residual(inputs, _feed_forward(config, inputs, seed, "feed_forward_in"), 0.5)
     hidden = residual(hidden, _attention(config, hidden, mask))
-    hidden = residual(hidden, convolution_module(config, hidden, mask, training))
-    hidden = residual(hidden, _feed_forward(config, hidden, training, "feed_forward_out"), 0.5)
+    hidden = residual(hidden, convolution_module(config, hidden, mask, seed))
+    hidden = residual(hidden, _feed_forward(config, hidden, seed, "feed_forward_out"), 0.5)
     return hidden
 
 
-def transformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
+def transformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Attention and feed forward, each on normalised inputs and added to them."""
-    hidden = inputs + layers.dropout(_attention(config, inputs, mask), config.acoustic_dropout, training)
-    module = _feed_forward(config, hidden, training, "feed_forward")
-    return hidden + layers.dropout(module, config.acoustic_dropout, training)
+    hidden = inputs + layers.dropout(_attention(config, inputs, mask), config.acoustic_dropout, seed)
+    module = _feed_forward(config, hidden, seed, "feed_forward")
+    return hidden + layers.dropout(module, config.acoustic_dropout, seed)
 
 
-def _feed_forward(config, inputs, training, name):
+def _feed_forward(config, inputs, seed, name):
     with tf.compat.v1.variable_scope(name):
         return layers.feed_forward(
-            layers.layer_norm(inputs), config.encoder_inner_units, config.acoustic_dropout, training
+            layers.layer_norm(inputs), config.encoder_inner_units, config.acoustic_dropout, seed
         )
 
 
@@ -127,7 +127,7 @@ def _attention(config, inputs, mask):
         return layers.self_attention(layers.layer_norm(inputs), mask, config.attention_heads)
 
 
-def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, training: bool) -> tf.Tensor:
+def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
 
     Layer norm in place of batch norm let the encoder collapse to a constant.
@@ -138,11 +138,11 @@ def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, training: boo
         )
         gated = values * tf.sigmoid(gates) * mask[:, :, None]
         hidden = layers.depthwise_conv(gated, config.conv_kernel_size)
-        hidden = normalisation.batch_norm(hidden, mask, training)
+        hidden = normalisation.batch_norm(hidden, mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
 
 
-def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Encoding:
+def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> Encoding:
     """VGG-like stack (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
 
     The first two poolings halve time and frequency, the last one frequency alone.
@@ -151,23 +151,23 @@ def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, training: bool) -> Enco
     hidden = (fbank * mask[:, :, None])[..., None]  # [batch, num_frames, num_bins, 1]
     for i, channels in enumerate(VGG_CHANNELS):
         for j in range(2):
-            hidden = _convolve(hidden, mask, channels, training, f"convolution_{i}_{j}")
+            hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
         time_stride = 2 if i < 2 else 1
         # Values are >= 0, as is padding.
         hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
-    flat = layers.dropout(flat, config.acoustic_dropout, training)
+    flat = layers.dropout(flat, config.acoustic_dropout, seed)
     outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu) * mask[:, :, None]
     return Encoding(outputs, num_frames, mask)
 
 
-def _convolve(inputs, mask, channels, training, name):
+def _convolve(inputs, mask, channels, seed, name):
     """3 x 3 convolution, masked batch norm, relu; zero at padded positions."""
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-        hidden = normalisation.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, training)
+        hidden = normalisation.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, seed is not None)
     return tf.nn.relu(hidden) * layers.expand_mask(mask, hidden)
 
 

@@ -27,7 +27,7 @@ def build(
     character_vocabulary_size: int,
     character_mask: np.ndarray,
     token_parts: np.ndarray | None = None,
-    training: bool = False,
+    seed: tf.Tensor | None = None,
 ) -> candidates.Candidates:
     """Scores the characters that may be written for each token. Variables live under the scope "language".
 
@@ -39,32 +39,33 @@ def build(
       character_vocabulary_size: number of characters.
       character_mask: bool [tokens, characters], which characters may be written for a token.
       token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: tokens share nothing.
-      training: whether to drop out and to swap tokens.
+      seed: int64 [2] of the batch, in training: values are dropped and tokens swapped. None: neither.
 
     Returns:
       Candidates of [batch, length] positions; in training those of swapped tokens are the swapped token's.
     """
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
-    if training:
-        token_ids = _swap_tokens(token_ids, config.token_noise, token_vocabulary_size)
+    if seed is not None:
+        token_ids = _swap_tokens(token_ids, config.token_noise, token_vocabulary_size, seed)
     with tf.compat.v1.variable_scope("language"):
-        inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, training)
-        outputs = _encode(config, inputs, mask, training)  # [batch, length, units]
+        inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, seed)
+        outputs = _encode(config, inputs, mask, seed)  # [batch, length, units]
         pairs = candidates.list_pairs(token_ids, num_tokens, character_mask)
         num_readings = int(np.count_nonzero(character_mask))
         logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
     return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
 
 
-def _swap_tokens(token_ids, rate, vocabulary_size):
+def _swap_tokens(token_ids, rate, vocabulary_size, seed):
     """Replaces a share of the tokens by random known ones, for the acoustic model errs too."""
     if not rate or vocabulary_size < 2:
         return token_ids
-    others = tf.random.uniform(tf.shape(token_ids), 1, vocabulary_size, tf.int32)
-    return tf.where(tf.random.uniform(tf.shape(token_ids)) < rate, others, token_ids)
+    draws, others = (layers.uniform(tf.shape(token_ids), seed) for _ in range(2))
+    others = 1 + tf.cast(others * (vocabulary_size - 1), tf.int32)
+    return tf.where(draws < rate, others, token_ids)
 
 
-def _embed(config, token_ids, mask, vocabulary_size, token_parts, training):
+def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
     """Returns float32 [batch, length, units]: token, parts, n-grams and position."""
     table = _get_table("tokens", [vocabulary_size, config.language_units])
     if token_parts is not None:
@@ -72,16 +73,16 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, training):
         table = table + tf.matmul(tf.constant(token_parts), parts)
     embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
-        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, training)
-    return layers.dropout(layers.add_positions(embedded), config.language_dropout, training)
+        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, seed)
+    return layers.dropout(layers.add_positions(embedded), config.language_dropout, seed)
 
 
-def _embed_ngrams(config, token_ids, mask, vocabulary_size, training):
+def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
     """Returns float32 [batch, length, units]: the sum of the n-grams' rows, brought to the model's width."""
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
     # Zero: an n-gram says nothing at first.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
-    weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, training)
+    weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
     embedded = tf.reduce_sum(tf.gather(table, rows) * weights[..., None], axis=2)  # one n-gram, one weight
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
@@ -111,7 +112,7 @@ def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num
     return tf.stack(rows, axis=-1)
 
 
-def _encode(config, inputs, mask, training):
+def _encode(config, inputs, mask, seed):
     """Runs the pre-norm Transformer layers over float32 [batch, length, units]."""
     hidden = inputs
     for index in range(config.language_layers):
@@ -119,12 +120,12 @@ def _encode(config, inputs, mask, training):
             attended = layers.self_attention(
                 layers.layer_norm(hidden, "attention_norm"), mask, config.language_heads
             )
-            hidden += layers.dropout(attended, config.language_dropout, training)
+            hidden += layers.dropout(attended, config.language_dropout, seed)
             normed = layers.layer_norm(hidden, "feed_forward_norm")
             hidden += layers.dropout(
-                layers.feed_forward(normed, config.language_inner_units, 0.0, training),
+                layers.feed_forward(normed, config.language_inner_units, 0.0, seed),
                 config.language_dropout,
-                training,
+                seed,
             )
     return layers.layer_norm(hidden, "final_norm")
 

@@ -8,6 +8,7 @@ convolution nor statistics.
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Callable, Optional
 
 import numpy as np
@@ -70,24 +71,40 @@ def expand_mask(mask: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     return tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
-def dropout(inputs: tf.Tensor, rate: float, training: bool) -> tf.Tensor:
+def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Zeroes values with probability `rate`, to a 256th, and scales up the rest, in training.
 
     A random byte decides for each value: on a CPU that takes a quarter of tf.nn.dropout's time, which draws a
     float and was a sixth of a training step.
     """
-    if not training or rate == 0:
+    if seed is None or rate == 0:
         return inputs
     dropped_of_256 = round(256 * rate)
-    is_kept = random_bytes(tf.shape(inputs)) >= dropped_of_256
+    is_kept = random_bytes(tf.shape(inputs), seed) >= dropped_of_256
     return inputs * (tf.cast(is_kept, tf.float32) * (256 / (256 - dropped_of_256)))
 
 
-def random_bytes(shape: tf.Tensor) -> tf.Tensor:
-    """Returns uint8 of the shape, uniform over 0 to 255: four of each random number."""
+def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns uint8 of the shape, uniform over 0 to 255: four of each random number; seed as for uniform."""
     count = tf.reduce_prod(shape)
-    words = tf.random.uniform([(count + 3) // 4], tf.int32.min, tf.int32.max, tf.int32)
+    words = tf.random.stateless_uniform(
+        [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
+    )
     return tf.reshape(tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:count], shape)
+
+
+def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns float32 of the shape, uniform from 0 up to 1.
+
+    The same seed (int64 [2]) at the same place of the graph gives the same numbers, so a training that
+    continues draws what it would have drawn; another call draws others.
+    """
+    return tf.random.stateless_uniform(shape, _place_seed(seed), alg="philox")
+
+
+def _place_seed(seed):
+    place = tf.compat.v1.get_default_graph().unique_name("draw")
+    return tf.cast(seed, tf.int64) + tf.constant([zlib.crc32(place.encode()), 0], tf.int64)
 
 
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
@@ -99,12 +116,16 @@ def add_positions(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def feed_forward(
-    inputs: tf.Tensor, inner_units: int, dropout_rate: float, training: bool, name: str = "feed_forward"
+    inputs: tf.Tensor,
+    inner_units: int,
+    dropout_rate: float,
+    seed: Optional[tf.Tensor],
+    name: str = "feed_forward",
 ) -> tf.Tensor:
     """Returns dense(dropout(relu(dense(inputs)))) with `inner_units` in the middle, shape of inputs."""
     with tf.compat.v1.variable_scope(name):
         inner = dense(inputs, inner_units, "inner", tf.nn.relu)
-        return dense(dropout(inner, dropout_rate, training), inputs.shape[-1], "outer")
+        return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
 def self_attention(

@@ -15,7 +15,7 @@ EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
 MOMENTUM = 0.998
 
 
-def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "batch_norm") -> tf.Tensor:
+def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
     Outside training the moving averages stand for the batch's statistics. They are updated by ops in the
@@ -24,7 +24,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "
     Args:
       inputs: float32 [batch, length, ..., units]; between length and units any axes, all of them real.
       mask: float32 [batch, length].
-      training: whether to use (and average) the batch's own statistics.
+      is_training: whether to use (and average) the batch's own statistics.
       name: variable scope.
 
     Returns:
@@ -37,7 +37,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, training: bool, name: str = "
         moving_variance = _get_moving_average("moving_variance", units, tf.compat.v1.ones_initializer())
         num_updates = _get_moving_average("num_updates", None, tf.compat.v1.zeros_initializer())
     mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
-    if training:
+    if is_training:
         batch_mean, batch_variance = masked_moments(inputs, mask)
         share = 1.0 - _momentum(num_updates)
         _update(moving_mean, mean, batch_mean, share)

@@ -22,7 +22,8 @@ def forward(
     model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
 ) -> objectives.Forward:
     """Builds the model with its losses (CTC and decoder, weighted) and its decoded error rate."""
-    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, training)
+    seed = features["seed"] if training else None
+    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, seed)
     hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
     figures = {
         ERROR_RATE: ratios.edit_ratio(

@@ -24,7 +24,8 @@ def forward(
 ) -> objectives.Forward:
     """Builds the model with its cross-entropy and its character error rate."""
     num_tokens = features["num_tokens"]
-    scored = model_builder.build_language(model, features["token_ids"], num_tokens, training)
+    seed = features["seed"] if training else None
+    scored = model_builder.build_language(model, features["token_ids"], num_tokens, seed)
     targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
     loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import acoustic_task, hooks, language_task, optimization, schedules, summaries
+from estimator_asr.training import (
+    acoustic_task,
+    language_task,
+    objectives,
+    optimization,
+    schedules,
+    step_hooks,
+    summaries,
+)
 
 _TASKS = {"acoustic": acoustic_task, "language": language_task}
-UNITS = {"acoustic": "frames", "language": "tokens"}
 _SERVING_KEY = "serving_default"
 
 
-class TrainingPlan(NamedTuple):
-    """What only training needs to know."""
-
-    batch_size: float  # mean utterances per step
-    steps_per_epoch: float
-    max_steps: int
-    clock: hooks.Clock
-
-
 def build_model_fn(
-    model: model_directory.ModelDirectory, plan: Optional[TrainingPlan] = None
+    model: model_directory.ModelDirectory, plan: Optional[step_hooks.TrainingPlan] = None
 ) -> Callable[..., estimator_api.EstimatorSpec]:
     """Returns the model_fn of the model's Estimator.
 
@@ -40,11 +38,10 @@ def build_model_fn(
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
         forward = task.forward(model, features, labels, training)
-        figures = {**forward.losses.ratios(), **forward.ratios}
         if mode == estimator_api.ModeKeys.EVAL:
-            return _eval_spec(forward, figures)
+            return _eval_spec(forward)
         if training:
-            return _train_spec(model.config, plan, forward, figures, task.ERROR_RATE)
+            return _train_spec(model, plan, features, labels, forward, task.ERROR_RATE)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -57,38 +54,42 @@ def _predict_spec(predictions):
     )
 
 
-def _eval_spec(forward, figures):
-    metrics = {tag: ratio.metric() for tag, ratio in figures.items()}
+def _eval_spec(forward):
+    metrics = {tag: ratio.metric() for tag, ratio in forward.figures().items()}
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=metrics
     )
 
 
-def _train_spec(config, plan, forward, figures, error_rate_tag):
+def _train_spec(model, plan, features, labels, forward, error_rate_tag):
+    config = model.config
     global_step = tf.compat.v1.train.get_or_create_global_step()
     schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch)
     learning_rate = schedule(global_step)
     optimizer = optimization.build_optimizer(config.optimizer, learning_rate)
     loss = forward.losses.to_minimise()
     update = optimization.minimize(loss, optimizer, config.optimizer.clip_norm, global_step)
-    scalars = {tag: ratio.value() for tag, ratio in figures.items()}
-    summaries.write_scalars(
-        {
-            "total-loss": forward.losses.total,
-            "learning-rate": learning_rate,
-            "gradient-norm": update.gradient_norm,
-            **scalars,
-        }
-    )
-    progress = hooks.ProgressHook(
-        {"loss": scalars["avg-loss"], "error_rate": scalars[error_rate_tag], "inputs": forward.num_inputs},
-        unit=UNITS[config.model],
-        max_steps=plan.max_steps,
-        seconds=config.train.progress_seconds,
-        num_replicas=optimization.num_replicas(),
-        num_parameters=update.num_parameters,
-        clock=plan.clock,
+    scalars = {
+        "total-loss": forward.losses.total,
+        "learning-rate": learning_rate,
+        "gradient-norm": update.gradient_norm,
+        **{tag: ratio.value() for tag, ratio in forward.figures().items()},
+    }
+    summaries.write_scalars(scalars)
+    step = objectives.Step(
+        update.number,
+        features,
+        labels,
+        loss,
+        update.is_finite,
+        update.gradients,
+        update.gradient_norm,
+        scalars,
+        forward.num_inputs,
     )
     return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.TRAIN, loss=loss, train_op=update.train_op, training_hooks=[progress]
+        estimator_api.ModeKeys.TRAIN,
+        loss=loss,
+        train_op=update.train_op,
+        training_hooks=step_hooks.build(model, plan, step, error_rate_tag, update.num_parameters),
     )

@@ -34,9 +34,39 @@ class Losses(NamedTuple):
         return {tag: ratios.Ratio(value, self.num_labels) for tag, value in sums.items()}
 
 
+class Step(NamedTuple):
+    """What the hooks of a training step may look at: of the first replica's part, unless said otherwise.
+
+    Attributes:
+        number: int64 [], how many steps were made before this one.
+        features, labels: as the model_fn got them.
+        loss: float32 [], what is minimised.
+        is_finite: bool [], whether loss and gradients of all replicas are numbers.
+        gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices, summed over all replicas, not clipped)
+            and variable.
+        gradient_norm: float32 [], of all replicas, before clipping.
+        scalars: float32 [] each, by the tag that TensorBoard shows.
+        num_inputs: int32 [], frames or tokens without padding.
+    """
+
+    number: tf.Tensor
+    features: dict[str, tf.Tensor]
+    labels: dict[str, tf.Tensor]
+    loss: tf.Tensor
+    is_finite: tf.Tensor
+    gradients: tuple
+    gradient_norm: tf.Tensor
+    scalars: dict[str, tf.Tensor]
+    num_inputs: tf.Tensor
+
+
 class Forward(NamedTuple):
     """A model built for labels."""
 
     losses: Losses
     ratios: dict[str, ratios.Ratio]  # decoded error rate and other figures, by tag
     num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
+
+    def figures(self) -> dict[str, ratios.Ratio]:
+        """Returns all that is shown, by tag."""
+        return {**self.losses.ratios(), **self.ratios}

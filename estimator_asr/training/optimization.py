@@ -20,7 +20,10 @@ class Update(NamedTuple):
     """What a training step does and shows."""
 
     train_op: tf.Operation
-    gradient_norm: tf.Tensor  # float32 [], global norm over all replicas before clipping
+    number: tf.Tensor  # int64 [], the global step before the update
+    gradients: tuple  # of (gradient, variable), summed over all replicas, before clipping
+    gradient_norm: tf.Tensor  # float32 [], global norm of them
+    is_finite: tf.Tensor  # bool [], whether loss and gradients of all replicas are numbers
     num_parameters: int
 
 
@@ -48,18 +51,27 @@ def minimize(
     """
     pairs = [pair for pair in optimizer.compute_gradients(loss) if pair[0] is not None]
     gradients, variables = zip(*pairs)
-    gradients = [_merge_rows(gradient) for gradient in sum_over_replicas(gradients)]
+    *gradients, total = sum_over_replicas([*gradients, loss])
+    gradients = summed = [_merge_rows(gradient) for gradient in gradients]
     norm = tf.linalg.global_norm(gradients)
     if clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
     share = 1.0 / num_replicas()
+    number = tf.identity(global_step)
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    with tf.control_dependencies(update_ops):
+    with tf.control_dependencies([*update_ops, number]):
         train_op = optimizer.apply_gradients(
             [(_scale(gradient, share), variable) for gradient, variable in zip(gradients, variables)],
             global_step,
         )
-    return Update(train_op, norm, sum(variable.shape.num_elements() for variable in variables))
+    return Update(
+        train_op,
+        number,
+        tuple(zip(summed, variables)),
+        norm,
+        tf.math.is_finite(norm) & tf.math.is_finite(total),
+        sum(variable.shape.num_elements() for variable in variables),
+    )
 
 
 def num_replicas() -> int:

@@ -12,7 +12,7 @@ from absl import logging
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import damage, input_fn, splits
-from estimator_asr.training import exporters, hooks, model_fn, schedules, strategies
+from estimator_asr.training import exporters, hooks, model_fn, schedules, step_hooks, strategies
 from tfrecord_builder import dataset_info, errors
 
 TRAIN_SPLIT = "train"
@@ -85,7 +85,7 @@ def _plan(config, split, num_replicas):
         f"{split.num_utterances:,}",
         f"{split.seconds / 3600:.2f} hours, " if split.seconds else "",
         f"{split.total_length:,}",
-        model_fn.UNITS[config.model],
+        step_hooks.UNITS[config.model],
         f"{batch_plan.batches_per_epoch:,}",
         len(batch_plan.bucket_ends),
         batch_size,
@@ -97,7 +97,7 @@ def _plan(config, split, num_replicas):
         num_replicas,
         schedules.initial_rate(config.optimizer, batch_size),
     )
-    return model_fn.TrainingPlan(batch_size, steps_per_epoch, max_steps, hooks.Clock())
+    return step_hooks.TrainingPlan(batch_size, steps_per_epoch, max_steps, hooks.Clock())
 
 
 def _first_step(model):
