@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import model_directory
 from estimator_asr.inputs import buckets, order, progress, splits
 from estimator_asr.training import schedules
 from tfrecord_builder import dataset_info
@@ -110,10 +110,10 @@ def _max_steps(config, stretch):
     return max(1, stretch.first_step + math.ceil(epochs * stretch.steps_per_epoch))
 
 
-def log(course: Course, config: experiment.ExperimentConfig, num_replicas: int) -> None:
+def log(course: Course, model: str, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
     """Says what an epoch and the training are."""
     source, batch_plan = course.source, course.stretch.plan
-    unit = UNITS[config.model]
+    unit = UNITS[model]
     hours = f"{source.seconds / 3600:.2f} hours, " if source.seconds else ""
     logging.info(
         f"{TRAIN_SPLIT}: {source.num_utterances:,} utterances, {hours}{source.total_length:,} {unit}; "
@@ -125,7 +125,7 @@ def log(course: Course, config: experiment.ExperimentConfig, num_replicas: int) 
     logging.info(
         f"training: {course.max_steps:,} steps ({course.stretch.epochs_at(course.max_steps):.1f} epochs), "
         f"{num_replicas} replica(s), "
-        f"initial learning rate {schedules.initial_rate(config.optimizer, course.batch_size):.3g}"
+        f"initial learning rate {schedules.initial_rate(config, course.batch_size):.3g}"
     )
     if course.start.taken:
         logging.info(

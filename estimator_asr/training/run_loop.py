@@ -36,7 +36,7 @@ def train(
     strategy = strategies.build_strategy(config.train)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
     course = course_lib.plan(model, infos, data_dirs, _first_step(model))
-    course_lib.log(course, config, num_replicas)
+    course_lib.log(course, config.model, config.optimizer, num_replicas)
     if course.first_step >= course.max_steps and _is_exported(model.path, course.first_step):
         logging.info(
             "%s: already at step %d of %d, nothing to do", model.path, course.first_step, course.max_steps
