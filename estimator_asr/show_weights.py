@@ -31,7 +31,7 @@ def describe(path: str) -> Iterator[str]:
     yield source
     yield f"  {'name':{width}}  {'shape':20} {'norm':>11} {'rms':>11}"
     for name, value in weights.items():
-        norm = np.linalg.norm(np.float64(value))
+        norm = np.linalg.norm(np.asarray(value, np.float64))
         rms = norm / max(value.size, 1) ** 0.5
         yield f"  {name:{width}}  {str(list(value.shape)):20} {norm:11.5g} {rms:11.5g}"
     yield f"  {len(weights)} weights, {sum(value.size for value in weights.values()):,} values"

@@ -1,7 +1,7 @@
 """Keras acoustic models of the classic Mandarin cascade, layer by layer under the names of --encoder=cnn.
 
 They are stacks of 3 x 3 convolutions (32, 32, 64, 64, 128, 128, often two or four more of 128) with pooling,
-a dense layer and a dense output whose last class is the blank. Layers are told by kind and order, not by name.
+a dense layer and a dense output whose last class is the blank. Layers are told by kind and order, not name.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def translate(weights: dict[str, np.ndarray], path: str) -> Translation:
     layers = list_layers(weights)
     stack = _stack(layers)
     if not stack.convolutions or not stack.dense:
+        got = f"{len(stack.convolutions)} convolutions and {len(stack.dense)} dense layers"
         raise errors.UserError(
-            f"{path}: has {len(stack.convolutions)} convolutions and {len(stack.dense)} dense layers, "
-            "expected the classic cascade's acoustic model; look at it with python -m estimator_asr.show_weights"
+            f"{path}: has {got}, expected "
+            "the classic cascade's acoustic model; look at it with python -m estimator_asr.show_weights"
         )
     values, placed, affine = _translate_convolutions(stack.convolutions[:_NUM_CONVOLUTIONS])
     if len(stack.convolutions) == _NUM_CONVOLUTIONS and len(stack.dense) == 2:

@@ -27,8 +27,8 @@ def open_keras(
         )
     if not tokens_path:
         raise errors.UserError(
-            f"train: --warm_start_tokens is missing, expected it with --warm_start_from={path}; give the file "
-            "that lists the tokens of its output, one a line, without the blank"
+            f"train: --warm_start_tokens is missing, expected it with --warm_start_from={path}; give the "
+            "file that lists the tokens of its output, one a line, without the blank"
         )
     translation = classic_cnn.translate(weight_files.read_keras(path), path)
     tokens = _read_tokens(tokens_path, translation.num_classes - 1, path)

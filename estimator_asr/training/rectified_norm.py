@@ -56,7 +56,7 @@ def translate(
 
 def _name(scale, shift, mean, variance):
     names = {"scale": scale, "shift": shift, "moving_mean": mean, "moving_variance": variance}
-    return {name: np.float32(value) for name, value in names.items()}
+    return {name: np.asarray(value, np.float32) for name, value in names.items()}
 
 
 def unrectified_moments(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +75,8 @@ def unrectified_moments(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndar
     distribution = 0.5 * (1.0 + np.array([math.erf(t / math.sqrt(2)) for t in _MEANS]))
     first = _MEANS * distribution + density
     second = (_MEANS**2 + 1.0) * distribution + _MEANS * density
-    mean, square = np.float64(mean), np.float64(variance) + np.float64(mean) ** 2
+    mean = np.asarray(mean, np.float64)
+    square = np.asarray(variance, np.float64) + mean**2
     is_alive = mean > 0
     # (mean)^2 / mean square rises with t, from 0 to 1, whatever the deviation.
     ratio = np.divide(mean**2, square, out=np.zeros_like(mean), where=is_alive)
@@ -96,4 +97,5 @@ def fold(kernel: np.ndarray, bias: np.ndarray, affine: Optional[Affine]) -> tupl
         return kernel, bias
     by_channel = kernel.reshape(-1, len(affine.gain), kernel.shape[-1])
     folded = (by_channel * affine.gain[:, None]).reshape(kernel.shape)
-    return np.float32(folded), np.float32(bias + np.einsum("bco,c->o", by_channel, affine.offset))
+    bias = bias + np.einsum("bco,c->o", by_channel, affine.offset)
+    return np.asarray(folded, np.float32), np.asarray(bias, np.float32)

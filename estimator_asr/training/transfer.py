@@ -76,9 +76,8 @@ def combine(
         initial: its weights, by name.
         source: the weights to start with.
     """
-    report = Report(
-        {}, {}, [], [], sorted(set(list_weights(source.values, model.config.model)) - set(initial))
-    )
+    others = set(list_weights(source.values, model.config.model)) - set(initial)
+    report = Report({}, {}, [], [], sorted(others))
     values, named = {}, token_rows.list_names(model)
     for name in sorted(initial):
         if name not in source.values:
@@ -116,9 +115,9 @@ def check(report: Report, source: str, model_dir: str) -> None:
     if num_fitting < len(report.misfits) or not num_fitting:
         shapes = "; ".join(map(str, report.misfits[:_SHOWN])) or "no variable is in both"
         raise errors.UserError(
-            f"{source}: {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the model of "
-            f"{model_dir}, expected most of them ({shapes}); give the sizes that the source was trained with, "
-            "or leave out --warm_start_from"
+            f"{source}: {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the model "
+            f"of {model_dir}, expected most of them ({shapes}); give the sizes that the source was trained "
+            "with, or leave out --warm_start_from"
         )
 
 
@@ -134,7 +133,7 @@ def describe(report: Report, source: weight_sources.WeightSource) -> Iterator[st
     for misfit in report.misfits:
         yield f"  does not fit, starts anew: {misfit}"
     if report.new:
-        yield f"  not in the source, starts anew: {_by_scope(report.new)}"
+        yield f"  starts anew: {_by_scope(report.new)}"
     if report.unused:
         yield f"  only in the source, left out: {_by_scope(report.unused)}"
     yield from (f"  {remark}" for remark in source.remarks)

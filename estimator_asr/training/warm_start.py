@@ -70,11 +70,11 @@ def check_settings(model: model_directory.ModelDirectory) -> None:
             f"train: --warm_start_tokens is {tokens}, expected it only with --warm_start_from=FILE.h5, "
             "as a model directory has its own tokens; leave it out"
         )
-    root = source and weight_sources.find_root(source)
+    root = source and not weight_files.is_keras(source) and weight_sources.find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
-            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected another "
-            "model; leave it out to continue that training, or give a new --model_dir"
+            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
+            "another model; leave it out to continue that training, or give a new --model_dir"
         )
 
 

@@ -1,7 +1,7 @@
 """Weights as they lie in files: TensorFlow checkpoints, and Keras HDF5 files of both layouts.
 
-`model.save` puts the layers under the group model_weights, `save_weights` at the root; both list the layers in
-the attribute layer_names and the weights of each in weight_names, in their order.
+`model.save` puts the layers under the group model_weights, `save_weights` at the root; both list the layers
+in the attribute layer_names and the weights of each in weight_names, in their order.
 """
 
 from __future__ import annotations
@@ -74,18 +74,13 @@ def read_checkpoint(prefix: str) -> dict[str, np.ndarray]:
     try:
         reader = tf.train.load_checkpoint(prefix)
         types = reader.get_variable_to_dtype_map()
-        return {
-            name: np.asarray(reader.get_tensor(name)) for name in sorted(types) if _is_numeric(types[name])
-        }
+        names = sorted(name for name, dtype in types.items() if dtype.is_floating or dtype.is_integer)
+        return {name: np.asarray(reader.get_tensor(name)) for name in names}
     except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
         raise errors.UserError(
             f"{prefix}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected a whole one; "
             "give an older one of its directory, or copy it again"
         ) from error
-
-
-def _is_numeric(dtype):
-    return dtype.is_floating or dtype.is_integer
 
 
 def read_keras(path: str) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Weights to start with under our names, with the tokens that their rows belong to; read from our checkpoints."""
+"""Weights to start with, under our names and with the tokens of their rows; read from our checkpoints."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ def open_checkpoint(model: model_directory.ModelDirectory, path: str) -> WeightS
     root = find_root(path)
     if root is None:
         raise errors.UserError(
-            f"{path}: there is no {experiment.CONFIG_FILE} beside the checkpoint or above it, which says whose "
-            "weights they are; give a checkpoint inside a model directory"
+            f"{path}: there is no {experiment.CONFIG_FILE} beside the checkpoint or above it, which says "
+            "whose weights they are; give a checkpoint inside a model directory"
         )
     source = model_directory.open_model_directory(root)
     remarks = [*_check_kind(model, source)]
+    model_directory.check_checkpoint(checkpoint, source)
     values = weight_files.read_checkpoint(checkpoint)
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
