@@ -14,9 +14,10 @@ from estimator_asr import config, estimator_api, model_directory
 from estimator_asr.training import model_fn, strategies
 
 
-def train(model_dir, num_replicas):
+def main(model_dir):
+    tf.compat.v1.disable_eager_execution()
     model = model_directory.open_model_directory(model_dir)
-    settings = config.TrainConfig(num_cpu_replicas=num_replicas)
+    settings = config.TrainConfig(num_cpu_replicas=2)
     run_config = estimator_api.RunConfig(
         model_dir,
         session_config=strategies.session_config(settings),
@@ -27,5 +28,4 @@ def train(model_dir, num_replicas):
 
 
 if __name__ == "__main__":
-    tf.compat.v1.disable_eager_execution()
-    train(sys.argv[1], 2)
+    main(sys.argv[1])
