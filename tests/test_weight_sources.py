@@ -91,3 +91,11 @@ def test_values_are_those_of_the_checkpoint(tmp_path, sources):
     model = new_models.make_new_model(str(tmp_path / "new"), "language")
     source = weight_sources.open_checkpoint(model, str(sources / "lm"))
     assert source.values["language/tokens"].shape == (6, 16) and np.any(source.values["language/tokens"])
+
+
+def test_weights_that_are_no_numbers_are_refused():
+    values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
+    source = weight_sources.WeightSource("AM/model.ckpt-5", values, {}, ())
+    said = "ckpt-5: acoustic/b has values that are no numbers, as 2 of 3 variables, expected numbers; give an older"
+    with pytest.raises(errors.UserError, match=said):
+        weight_sources.check_finite(source)

@@ -60,8 +60,8 @@ def translate(weights: dict[str, np.ndarray], path: str) -> Translation:
     if not stack.convolutions or not stack.dense:
         got = f"{len(stack.convolutions)} convolutions and {len(stack.dense)} dense layers"
         raise errors.UserError(
-            f"{path}: has {got}, expected "
-            "the classic cascade's acoustic model; look at it with python -m estimator_asr.show_weights"
+            f"{path}: has {got}, expected the classic cascade's acoustic model; "
+            f"look at it with python -m estimator_asr.show_weights {path}"
         )
     values, placed, affine = _translate_convolutions(stack.convolutions[:_NUM_CONVOLUTIONS])
     if len(stack.convolutions) == _NUM_CONVOLUTIONS and len(stack.dense) == 2:

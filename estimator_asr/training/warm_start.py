@@ -86,8 +86,11 @@ def open_source(model: model_directory.ModelDirectory) -> weight_sources.WeightS
     """
     train = model.config.train
     if weight_files.is_keras(train.warm_start_from):
-        return keras_source.open_keras(model, train.warm_start_from, train.warm_start_tokens)
-    return weight_sources.open_checkpoint(model, train.warm_start_from)
+        source = keras_source.open_keras(model, train.warm_start_from, train.warm_start_tokens)
+    else:
+        source = weight_sources.open_checkpoint(model, train.warm_start_from)
+    weight_sources.check_finite(source)
+    return source
 
 
 def write(

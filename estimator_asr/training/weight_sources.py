@@ -45,13 +45,23 @@ def open_checkpoint(model: model_directory.ModelDirectory, path: str) -> WeightS
             "whose weights they are; give a checkpoint inside a model directory"
         )
     source = model_directory.open_model_directory(root)
-    remarks = [*_check_kind(model, source)]
+    remarks = _check_kind(model, source)
     model_directory.check_checkpoint(checkpoint, source)
     values = weight_files.read_checkpoint(checkpoint)
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
         remarks.append(f"{_NGRAMS} starts anew: with other tokens its rows stand for other n-grams")
     return WeightSource(checkpoint, values, token_rows.list_names(source), tuple(remarks))
+
+
+def check_finite(source: WeightSource) -> None:
+    """Raises errors.UserError if a weight is no number."""
+    bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
+    if bad:
+        raise errors.UserError(
+            f"{source.path}: {bad[0]} has values that are no numbers, as {len(bad)} of {len(source.values)} "
+            "variables, expected numbers; give an older checkpoint"
+        )
 
 
 def find_root(path: str) -> Optional[str]:
