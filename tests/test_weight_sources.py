@@ -96,6 +96,6 @@ def test_values_are_those_of_the_checkpoint(tmp_path, sources):
 def test_weights_that_are_no_numbers_are_refused():
     values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
     source = weight_sources.WeightSource("AM/model.ckpt-5", values, {}, ())
-    said = "ckpt-5: acoustic/b has values that are no numbers, as 2 of 3 variables, expected numbers; give an older"
+    said = "ckpt-5: acoustic/b has values that are no numbers, as 2 of 3 variables, expected numbers; give"
     with pytest.raises(errors.UserError, match=said):
         weight_sources.check_finite(source)
