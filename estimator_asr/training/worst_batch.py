@@ -87,21 +87,16 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         start = time.monotonic()
         try:
             session.run(self._fetch, feed)
-        except tf.errors.ResourceExhaustedError as error:
+        except tf.errors.ResourceExhaustedError:
             raise errors.UserError(
-                f"train: a batch of {rows} utterances of {length:,} {unit} is more than the memory holds "
-                f"({_in_short(error)}), expected it to fit; "
+                f"train: a batch of {rows} utterances of {length:,} {unit} is more than the memory holds, "
+                f"expected it to fit; "
                 f"give a --{flag} below {rows * length}"
             ) from None
         logging.info(
             f"worst batch: {rows} utterances of {length:,} {unit}: {time.monotonic() - start:.1f} s "
             f"with its preparation, {_peak_memory()}"
         )
-
-
-def _in_short(error):
-    lines = [line for line in error.message.splitlines() if line and line != "Graph execution error:"]
-    return lines[0][:200]
 
 
 def _peak_memory() -> str:
