@@ -67,8 +67,8 @@ def zero_share(gradients: Iterable[tuple]) -> Ratio:
     """Returns the share of exact zeros in the dense gradients.
 
     Args:
-        gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of their
-            rows are zero by nature.
+        gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of
+            their rows are zero by nature.
     """
     dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
     zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]

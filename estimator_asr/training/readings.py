@@ -57,7 +57,7 @@ class Context(NamedTuple):
     @property
     def settled_step(self) -> int:
         """From here on a model writes something: the plateau at blanks alone is over in healthy trainings."""
-        return self.warmup_steps + min(4 * self.constant_loss_steps, self.max_steps // 4)
+        return self.warmup_steps + min(4 * self.constant_loss_steps, self.max_steps // 3)
 
     @property
     def late_step(self) -> int:
