@@ -16,7 +16,8 @@ from estimator_asr.training import readings as readings_lib
 BLANK_SHARE = 0.99
 # Healthy models come from below to 0.8 and more within the first epochs.
 LENGTH_RATIOS = (0.5, 1.5)
-# In a batch of different sentences a healthy model repeats itself at most among the shortest.
+# In a batch of different sentences a healthy model repeats itself at most among the shortest; half of the
+# hypotheses cannot be wrongly the same with fewer errors than that.
 REPEATED_SHARE = 0.5
 # Units with a ReLU are silent for some 50 % of the inputs, but hardly any for a whole batch.
 ZERO_SHARE = 0.9
@@ -68,7 +69,8 @@ def wrong_length(readings: Sequence[readings_lib.Reading], context: readings_lib
 def repeated(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
     """The same hypothesis for utterances that say different things."""
     shares = readings_lib.last(readings, "repeated-share", readings_lib.IN_A_ROW, context.settled_step)
-    if not shares or _is_blank(readings) or min(shares) < REPEATED_SHARE:
+    error_rate = readings_lib.mean_figures(readings).get(context.error_rate, 0.0)
+    if not shares or _is_blank(readings) or min(shares) < REPEATED_SHARE or error_rate < REPEATED_SHARE:
         return None
     return (
         f"{100 * shares[-1]:.0f} % of the utterances have the hypothesis of another one that says something "

@@ -1,8 +1,8 @@
-"""--overfit_batches: a few utterances are learned by heart, which every sound model can; one that cannot is told why.
+"""--overfit_batches: a few utterances are learned by heart, as every sound model can; or it is said why not.
 
-The model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at the
-learning rate that the warm-up leads to. Everything happens in memory and in a temporary directory: the model
-directory of the training is neither read nor written.
+The model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at
+the learning rate that the warm-up leads to. All happens in memory and in a temporary directory: the model directory
+of the training is neither read nor written.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 def learn(
     model: model_directory.ModelDirectory, batches: trial.Batches, seconds: float, max_steps: int = MAX_STEPS
 ) -> overfit_verdict.Course:
-    """Goes round the batches until all are known, or the time or the steps are spent, or the loss is no number."""
+    """Goes round the batches until all are known, time or steps are spent, or the loss is no number."""
     figures, error_rate = [], overfit_verdict.ERROR_RATES[model.config.model]
     with trial.start(model, batches.spec, strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()

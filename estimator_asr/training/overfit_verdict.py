@@ -1,4 +1,4 @@
-"""What came of learning a few batches by heart, in one sentence: how fast, or why not and what to run next."""
+"""What came of learning a few batches by heart, in a sentence: how fast, or why not and what to run next."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def progress(figures: Sequence[Mapping[str, float]], error_rate: str, seconds_le
     """Returns a line on how it goes."""
     last = figures[-1]
     return (
-        f"overfit: step {len(figures)}  loss {last['avg-loss']:.3f}  error rate {100 * last[error_rate]:.1f} %  "
-        f"at most {max(seconds_left, 0):.0f} s left"
+        f"overfit: step {len(figures)}  loss {last['avg-loss']:.3f}  "
+        f"error rate {100 * last[error_rate]:.1f} %  at most {max(seconds_left, 0):.0f} s left"
     )
 
 
@@ -96,21 +96,25 @@ def _rows(values, name, number):
 
 def _odd_data(course) -> Optional[str]:
     number = contradictions(course)
-    forms = {readings.label_form(*(labels[name] for name in _LABELS[course.model])) for _, labels in course.batches}
+    forms = {
+        readings.label_form(*(labels[name] for name in _LABELS[course.model])) for _, labels in course.batches
+    }
     if not all(np.isfinite(features[_INPUTS[course.model][0]]).all() for features, _ in course.batches):
         return "features hold values that are no numbers; find them with python -m tfrecord_builder.verify"
     if number:
         return (
-            f"{number} of them have the same input as another one but other labels, which no model can learn; "
+            f"{number} of them have the same input as another one but other labels, which nothing can learn; "
             "look at the records with python -m tfrecord_builder.show"
         )
     if course.mean("too-long-share") > 0:
         return (
-            f"{100 * course.mean('too-long-share'):.0f} % of them have more labels than frames after subsampling; "
-            "list the worst with python -m estimator_asr.doctor --data_dir=DATA"
+            f"{100 * course.mean('too-long-share'):.0f} % of them have more labels than frames after "
+            "subsampling; list the worst with python -m estimator_asr.doctor --data_dir=DATA"
         )
     if forms == {"one-hot"}:
-        return "labels look one-hot, expected token ids; look at a record with python -m tfrecord_builder.show"
+        return (
+            "labels look one-hot, expected token ids; look at a record with python -m tfrecord_builder.show"
+        )
     return None
 
 
@@ -135,8 +139,8 @@ def _no_way(course, again, base_rate) -> str:
         return f"the loss still falls, so the learning rate is too low or the time too short; try: {faster}"
     if course.mean("blank-share") >= alarms.BLANK_SHARE:
         return (
-            "all frames are blank, so the labels do not belong to the audio or the learning rate is far off; try "
-            f"a tenth of it: {slower}"
+            "all frames are blank, so the labels do not belong to the audio or the learning rate is far off; "
+            f"try a tenth of it: {slower}"
         )
     if course.error_rate == 0:
         part = max(("ctc-loss", "decoder-loss"), key=course.mean)

@@ -1,7 +1,7 @@
 """A training step run by hand on a few batches in memory: without Estimator, checkpoints and hooks.
 
-For programs that try a model for a minute. The step is the model_fn's own; its figures are the scalars that it
-gives TensorBoard.
+For programs that try a model for a minute. The step is the model_fn's own; its figures are the scalars that
+it gives TensorBoard.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ def start(
         session_config: settings of the session.
     """
     plan = step_hooks.TrainingPlan(
-        batch_size=model.config.optimizer.batch_denominator, steps_per_epoch=1.0, max_steps=1, clock=hooks.Clock()
+        batch_size=model.config.optimizer.batch_denominator,
+        steps_per_epoch=1.0,
+        max_steps=1,
+        clock=hooks.Clock(),
     )
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)

@@ -1,7 +1,7 @@
 """The watchdog: looks at a training step now and then and at every evaluation, and says what looks broken.
 
-An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind, sentence; tabs between) and to the tab TEXT
-of TensorBoard. One of a kind comes again only after some while.
+An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind, sentence; tabs between) and to the tab
+TEXT of TensorBoard. One of a kind comes again only after some while.
 """
 
 from __future__ import annotations
