@@ -7,8 +7,8 @@
 lists versions, CUDA and cuDNN, devices (and why a GPU that is there is not used), cores, memory and disk;
 checks that the data directory is whole and names the utterances that leave CTC least room; opens the model
 directory and holds both against each other; times a matrix product, the input alone and ten training steps of
-a model like yours. Each line begins with ok, warning (works, but probably not as hoped) or problem (does not work).
-Nothing is written. Takes about a minute; exit code 1 if there is a problem.
+a model like yours. Each line begins with ok, warning (works, but probably not as hoped) or problem (does not
+work). Nothing is written. Takes about a minute; exit code 1 if there is a problem.
 """
 
 from __future__ import annotations

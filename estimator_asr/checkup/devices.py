@@ -73,8 +73,8 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
         return
     if "XLA_GPU" in kinds:
         yield findings.problem(
-            "there is XLA_GPU but no GPU: XLA has found the card, but TensorFlow could not open the libraries "
-            f"of its own kernels, so all runs on the CPU; {_cure(machine)}"
+            "there is XLA_GPU but no GPU: XLA has found the card, but TensorFlow could not open the "
+            f"libraries of its own kernels, so all runs on the CPU; {_cure(machine)}"
         )
     elif machine.hardware:
         yield findings.problem(

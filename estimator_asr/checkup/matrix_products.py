@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -33,23 +32,25 @@ def measure_rate(size: int, seconds: float = 1.5) -> float:
     return 2.0 * size**3 / min(times)
 
 
-def count(session: tf.compat.v1.Session, feed: Mapping) -> int:
-    """Returns the operations of all matrix products and convolutions in a graph, gradients included.
+class Counter:
+    """Counts the operations of all matrix products and convolutions in a graph, gradients included.
 
-    Shapes are those that a run with `feed` gives. What stands in functions, loops and fused kernels (CTC) is
-    left out: it is little beside.
+    What stands in functions, loops and fused kernels (CTC) is left out: it is little beside.
+
+    Attributes:
+        shapes: what to fetch in the run that is counted; shapes cost it next to nothing.
     """
-    operations = [
-        operation
-        for operation in session.graph.get_operations()
-        if operation.type in (*_PRODUCTS, *_CONVOLUTIONS, *_FILTER_GRADIENTS, *_INPUT_GRADIENTS)
-    ]
-    with session.graph.as_default():
-        shapes = [[tf.shape(tensor) for tensor in (*op.inputs, *op.outputs)] for op in operations]
-    values = session.run(shapes, feed)
-    return sum(
-        _operations(op, [list(map(int, shape)) for shape in row]) for op, row in zip(operations, values)
-    )
+
+    def __init__(self, graph: tf.Graph):
+        kinds = {*_PRODUCTS, *_CONVOLUTIONS, *_FILTER_GRADIENTS, *_INPUT_GRADIENTS}
+        self._operations = [op for op in graph.get_operations() if op.type in kinds]
+        with graph.as_default():
+            self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
+
+    def count(self, shapes: list) -> int:
+        """Returns the operations of the run that gave these shapes."""
+        rows = [[list(map(int, shape)) for shape in row] for row in shapes]
+        return sum(_operations(op, row) for op, row in zip(self._operations, rows))
 
 
 def _operations(operation, shapes):

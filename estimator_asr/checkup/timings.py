@@ -23,7 +23,8 @@ from tfrecord_builder import dataset_info
 _SIZES = {"CPU": 2048, "GPU": 8192}
 _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
-_NUM_FIRST = 2  # these build kernels and fill memory
+_NUM_FIRST = 1  # builds kernels and fills memory
+_STEP_SECONDS = 60.0  # a slow machine has said enough after so long
 _COUNTS = {"acoustic": ("num_frames", "frames"), "language": ("num_tokens", "tokens")}
 # Below this the step waits for its input now and then.
 _ENOUGH_INPUT = 3.0
@@ -72,7 +73,7 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
     step_rate = steps.num_inputs / steps.seconds
     work = steps.num_operations / steps.seconds
     yield findings.ok(
-        f"training step: {1000 * steps.seconds / steps.num_steps:,.0f} ms for "
+        f"training step, mean of {steps.num_steps}: {1000 * steps.seconds / steps.num_steps:,.0f} ms for "
         f"{steps.num_inputs / steps.num_steps:,.0f} {unit}, {step_rate:,.0f} {unit}/s; its matrix products "
         f"are {100 * work / rate:.0f} % of what the device can do"
     )
@@ -107,30 +108,27 @@ def time_steps(
     config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> Steps:
     """Times training steps on batches that are in memory already."""
-    batches = trial.read_batches(_read(config, infos, data_dirs), _NUM_STEPS + _NUM_FIRST)
-    first, timed = batches.values[:_NUM_FIRST], batches.values[_NUM_FIRST:]
-    name = _COUNTS[config.model][0]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        tqdm.tqdm(
-            batches.values, desc="training steps", unit=" steps", disable=None, leave=False
-        ) as progress,
-    ):
+    batches = trial.read_batches(_read(config, infos, data_dirs), _NUM_FIRST + _NUM_STEPS)
+    with tempfile.TemporaryDirectory() as directory:
         model = model_directory.create_or_check(directory, config, data_dirs[0])
         with trial.start(model, batches.spec, strategies.session_config(config.train)) as running:
-            _run(running, first, progress)
-            begin = time.monotonic()
-            _run(running, timed, progress)
-            seconds = time.monotonic() - begin
-            operations = [matrix_products.count(running.session, running.feed(batch)) for batch in timed]
-    num_inputs = sum(int(features[name].sum()) for features, _ in timed)
-    return Steps(seconds, len(timed), num_inputs, sum(operations))
+            for batch in batches.values[:_NUM_FIRST]:
+                running.step(batch)
+            return _time(running, batches.values[_NUM_FIRST:], _COUNTS[config.model][0])
 
 
-def _run(running, batches, progress):
-    for batch in batches:
-        running.step(batch)
-        progress.update()
+def _time(running, batches, name):
+    """Times as many of the batches as the limit lets."""
+    counter = matrix_products.Counter(running.session.graph)
+    running.step(batches[0], counter.shapes)  # the session takes the new fetches in
+    shapes, begin = [], time.monotonic()
+    for batch in tqdm.tqdm(batches, desc="training steps", unit=" steps", disable=None, leave=False):
+        if time.monotonic() - begin > _STEP_SECONDS:
+            break
+        shapes.append(running.step(batch, counter.shapes))
+    seconds = time.monotonic() - begin
+    num_inputs = sum(int(features[name].sum()) for features, _ in batches[: len(shapes)])
+    return Steps(seconds, len(shapes), num_inputs, sum(map(counter.count, shapes)))
 
 
 def _config(infos, model_dir):

@@ -1,8 +1,8 @@
 """--overfit_batches: a few utterances are learned by heart, as every sound model can; or it is said why not.
 
 The model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at
-the learning rate that the warm-up leads to. All happens in memory and in a temporary directory: the model directory
-of the training is neither read nor written.
+the learning rate that the warm-up leads to. All happens in memory and in a temporary directory: the model
+directory of the training is neither read nor written.
 """
 
 from __future__ import annotations

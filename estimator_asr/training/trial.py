@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -38,14 +38,13 @@ class Trial:
         self._spec = spec
         self._summary = tf.compat.v1.summary.merge_all()
 
-    def step(self, batch: tuple) -> None:
-        """Makes one training step on (features, labels)."""
-        self.session.run(self._spec.train_op, self.feed(batch))
+    def step(self, batch: tuple, fetches: Any = ()) -> Any:
+        """Makes one training step on (features, labels); returns the values of the fetches."""
+        return self.session.run([self._spec.train_op, fetches], self.feed(batch))[1]
 
     def step_with_figures(self, batch: tuple) -> dict[str, float]:
         """Makes one training step; returns its scalars, by tag, as they were before the update."""
-        _, text = self.session.run([self._spec.train_op, self._summary], self.feed(batch))
-        return _read_scalars(text)
+        return _read_scalars(self.step(batch, self._summary))
 
     def feed(self, batch: tuple) -> dict[tf.Tensor, np.ndarray]:
         """Returns what feeds a batch."""
