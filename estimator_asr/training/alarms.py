@@ -136,17 +136,16 @@ def constant_loss(readings: Sequence[readings_lib.Reading], context: readings_li
 
 
 def flat_loss(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """A loss whose mean over half the span has not come below the best of before, while errors are many."""
-    now, span = readings[-1], context.constant_loss_steps
+    """A loss whose mean over the span is not below the best such mean of before, while errors are many."""
+    now, span = readings[-1], context.span
     warm = [reading for reading in readings if reading.step > context.warmup_steps]
-    means = readings_lib.window_means(warm, span // 2)
-    before = [mean for _, last, mean in means if last <= now.step - span]
-    recent = [mean for first, _, mean in means if first > now.step - span]
-    if not before or not recent or min(recent) < (1 - FALL) * min(before) or _looks_done(readings, context):
+    means = readings_lib.window_means(warm, span)
+    before = [mean for last, mean in means if last <= now.step - span]
+    if not before or means[-1][1] < (1 - FALL) * min(before) or _looks_done(readings, context):
         return None
     rate = now.figures.get("learning-rate", context.peak_rate)
     return (
-        f"the loss has not fallen for {span} steps ({min(recent):.3f} per label, {min(before):.3f} before); "
+        f"the loss has not fallen for {span} steps ({means[-1][1]:.3f} per label, {min(before):.3f} before); "
         f"likely the learning rate, now {rate:.2g}, is too high, or the model is too small; start again with "
         f"a third of the rate: {context.slower_command}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -53,6 +54,11 @@ class Context(NamedTuple):
         """A new model at a third of the learning rate."""
         rate = f"{self.base_rate / 3:.2g}"
         return f"{self.train_command} --model_dir={self.model_dir}-rate{rate} --base_learning_rate={rate}"
+
+    @property
+    def span(self) -> int:
+        """Steps over which a loss has to fall: in a long training it falls more slowly."""
+        return max(self.constant_loss_steps, self.max_steps // 20)
 
     @property
     def settled_step(self) -> int:
@@ -119,14 +125,14 @@ def last(readings: Sequence[Reading], tag: str, count: int, after: int = -1) -> 
     return values if len(values) == count else []
 
 
-def window_means(readings: Sequence[Reading], num_steps: int) -> list[tuple[int, int, float]]:
-    """Returns first step, last step and mean loss of every run of readings that just holds num_steps."""
-    means, losses, begin = [], [], 0
-    for reading in readings:
-        losses.append(reading.losses)
-        while sum(map(len, losses[1:])) >= num_steps:
-            losses, begin = losses[1:], begin + 1
-        values = [loss for part in losses for loss in part]
-        if len(values) >= max(num_steps, 1):
-            means.append((readings[begin].step - len(losses[0]) + 1, reading.step, sum(values) / len(values)))
+def window_means(readings: Sequence[Reading], num_steps: int) -> list[tuple[int, float]]:
+    """Returns last step and mean loss of every run of readings that just holds num_steps losses."""
+    means, begin = [], 0
+    counts = [0, *itertools.accumulate(len(reading.losses) for reading in readings)]
+    sums = [0.0, *itertools.accumulate(sum(reading.losses) for reading in readings)]
+    for end in range(1, len(readings) + 1):
+        while counts[end] - counts[begin + 1] >= num_steps:
+            begin += 1
+        if counts[end] - counts[begin] >= num_steps:
+            means.append((readings[end - 1].step, (sums[end] - sums[begin]) / (counts[end] - counts[begin])))
     return means

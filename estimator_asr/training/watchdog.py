@@ -22,6 +22,8 @@ from estimator_asr.training import alarms, dev_alarms, objectives, readings, sch
 ALARMS_FILE = "alarms.log"
 # A reading decodes a batch, which summaries do as often; the rules need ten of them in their patience.
 _READINGS_IN_PATIENCE = 10
+# So much of the loss is remembered.
+_SPANS = 3
 # An alarm is said again after so many times the patience, if it still holds.
 _REPEAT = 10
 
@@ -66,7 +68,7 @@ class Watchdog:
     def __init__(self, context: readings.Context):
         self.context = context
         self.steps_between = max(1, context.constant_loss_steps // _READINGS_IN_PATIENCE)
-        self._readings = collections.deque(maxlen=4 * _READINGS_IN_PATIENCE)
+        self._readings = collections.deque(maxlen=_SPANS * context.span // self.steps_between)
         self._evaluations = collections.deque(maxlen=dev_alarms.IN_A_ROW)
         self._said = {}  # kind to the step of its last alarm
 
@@ -99,7 +101,7 @@ class Watchdog:
                 self._say(kind, step, sentence)
 
     def _may_say(self, kind, step):
-        return kind not in self._said or step - self._said[kind] >= _REPEAT * self.context.constant_loss_steps
+        return kind not in self._said or step - self._said[kind] >= _REPEAT * self.context.span
 
     def _say(self, kind, step, sentence):
         logging.warning("watchdog: step %d: %s", step, sentence)
