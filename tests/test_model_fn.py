@@ -26,8 +26,11 @@ LANGUAGE = config.LanguageConfig(
 )
 PLAN = step_hooks.TrainingPlan(batch_size=8.0, steps_per_epoch=2.0, max_steps=10, clock=hooks.Clock())
 FIGURES = {
-    "acoustic": {"avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "blank-share"},
-    "language": {"avg-loss", "character-error-rate"},
+    "acoustic": {
+        *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
+        *("blank-share", "length-ratio", "repeated-share", "too-long-share"),
+    },
+    "language": {"avg-loss", "character-error-rate", "repeated-share", "used-label-share"},
 }
 
 
@@ -146,7 +149,7 @@ def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):
         decoder_layers=0,
     )
     spec, _, _ = build(tmp_path, "acoustic", estimator_api.ModeKeys.EVAL, acoustic=settings)
-    assert "decoder-loss" not in spec.eval_metric_ops
+    assert not {"decoder-loss", "teacher-forced-error-rate"} & set(spec.eval_metric_ops)
     with start() as session:
         session.run([update for _, update in spec.eval_metric_ops.values()])
         values = session.run({key: value for key, (value, _) in spec.eval_metric_ops.items()})
