@@ -6,9 +6,8 @@ from estimator_asr.checkup import matrix_products
 
 
 def count(build):
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-        build()
-        counter = matrix_products.Counter(graph)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        counter = matrix_products.Counter(tf.group(build()))
         return counter.count(session.run(counter.shapes))
 
 
@@ -24,16 +23,16 @@ def test_a_product_of_m_k_and_k_n_is_2mkn():
 def test_a_product_with_its_two_gradients_is_three():
     def build():
         left, right = tf.ones([3, 5]) * 2, tf.ones([5, 7]) * 2
-        tf.gradients(tf.reduce_sum(tf.matmul(left, right) ** 2), [left, right])
+        return tf.gradients(tf.reduce_sum(tf.matmul(left, right) ** 2), [left, right])
 
     assert count(build) == 3 * 2 * 3 * 5 * 7
 
 
-def test_convolutions_and_their_gradients():
-    def build(gradients):
+def test_convolutions_and_those_gradients_that_are_needed():
+    def build(num_gradients):
         image, kernel = tf.ones([2, 8, 6, 3]) * 2, tf.ones([3, 3, 3, 4]) * 2
         outputs = tf.nn.conv2d(image, kernel, strides=2, padding="SAME")  # [2, 4, 3, 4]
-        tf.gradients(tf.reduce_sum(outputs**2), [image, kernel][:gradients])
+        return tf.gradients(tf.reduce_sum(outputs**2), [image, kernel])[:num_gradients] + [outputs]
 
     once = 2 * (2 * 4 * 3 * 4) * (3 * 3 * 3)
     assert [count(lambda n=n: build(n)) for n in (0, 1, 2)] == [once, 2 * once, 3 * once]
@@ -43,7 +42,7 @@ def test_a_depthwise_convolution_adds_up_no_channels():
     def build():
         image, kernel = tf.ones([2, 8, 1, 3]) * 2, tf.ones([5, 1, 3, 1]) * 2
         outputs = tf.nn.depthwise_conv2d(image, kernel, strides=[1, 1, 1, 1], padding="SAME")
-        tf.gradients(tf.reduce_sum(outputs**2), [image, kernel])
+        return tf.gradients(tf.reduce_sum(outputs**2), [image, kernel])
 
     assert count(build) == 3 * 2 * (2 * 8 * 3) * 5
 

@@ -11,8 +11,8 @@ def test_steps_beside_the_matrix_product_and_the_input():
     steps = timings.Steps(seconds=5.0, num_steps=10, num_inputs=20000, num_operations=100e9)
     texts = [finding.text for finding in timings.judge_steps(steps, "frames", rate=40e9, input_rate=200000.0)]
     assert texts == [
-        "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products are 50 % of what "
-        "the device can do",
+        "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products are 50 % of "
+        "what the device can do",
         "the input alone delivers 50.0 times what training takes",
     ]
 
@@ -40,8 +40,8 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
     texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
     assert "input alone: " in texts[1] and texts[1].endswith(" tokens/s")
-    # All twelve utterances of 24 tokens are one step.
-    assert texts[2].startswith("training step, mean of 10: ") and " ms for 24 tokens, " in texts[2]
+    # An epoch of 24 tokens is a batch for each of the three lengths.
+    assert texts[2].startswith("training step, mean of 10: ") and " ms for 8 tokens, " in texts[2]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "model"]
 
 

@@ -33,7 +33,7 @@ def measure_rate(size: int, seconds: float = 1.5) -> float:
 
 
 class Counter:
-    """Counts the operations of all matrix products and convolutions in a graph, gradients included.
+    """Counts the operations of the matrix products and convolutions that a target needs, gradients included.
 
     What stands in functions, loops and fused kernels (CTC) is left out: it is little beside.
 
@@ -41,9 +41,12 @@ class Counter:
         shapes: what to fetch in the run that is counted; shapes cost it next to nothing.
     """
 
-    def __init__(self, graph: tf.Graph):
+    def __init__(self, target: tf.Operation):
+        graph = target.graph
+        needed = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [target.name])
         kinds = {*_PRODUCTS, *_CONVOLUTIONS, *_FILTER_GRADIENTS, *_INPUT_GRADIENTS}
-        self._operations = [op for op in graph.get_operations() if op.type in kinds]
+        names = [node.name for node in needed.node if node.op in kinds]
+        self._operations = [graph.get_operation_by_name(name) for name in names]
         with graph.as_default():
             self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
 

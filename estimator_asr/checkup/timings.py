@@ -119,7 +119,7 @@ def time_steps(
 
 def _time(running, batches, name):
     """Times as many of the batches as the limit lets."""
-    counter = matrix_products.Counter(running.session.graph)
+    counter = matrix_products.Counter(running.train_op)
     running.step(batches[0], counter.shapes)  # the session takes the new fetches in
     shapes, begin = [], time.monotonic()
     for batch in tqdm.tqdm(batches, desc="training steps", unit=" steps", disable=None, leave=False):

@@ -38,6 +38,10 @@ class Trial:
         self._spec = spec
         self._summary = tf.compat.v1.summary.merge_all()
 
+    @property
+    def train_op(self) -> tf.Operation:
+        return self._spec.train_op
+
     def step(self, batch: tuple, fetches: Any = ()) -> Any:
         """Makes one training step on (features, labels); returns the values of the fetches."""
         return self.session.run([self._spec.train_op, fetches], self.feed(batch))[1]
