@@ -9,6 +9,7 @@ from estimator_asr.models import decoding, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "token-error-rate"
+LABELS = ("token_ids", "num_tokens")  # the ids to learn, and how many they are
 
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:

@@ -9,6 +9,7 @@ from estimator_asr.models import candidates
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "character-error-rate"
+LABELS = ("character_ids", "num_characters")  # the ids to learn, and how many they are
 
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:

@@ -12,7 +12,7 @@ from estimator_asr.training import acoustic_task, alarms, language_task, reading
 
 ERROR_RATES = {"acoustic": acoustic_task.ERROR_RATE, "language": language_task.ERROR_RATE}
 _INPUTS = {"acoustic": ("fbank", "num_frames"), "language": ("token_ids", "num_tokens")}
-_LABELS = {"acoustic": ("token_ids", "num_tokens"), "language": ("character_ids", "num_characters")}
+_LABELS = {"acoustic": acoustic_task.LABELS, "language": language_task.LABELS}
 # A loss that still falls by this share in the second half of the steps is on its way.
 _ON_ITS_WAY = 0.1
 
