@@ -124,6 +124,18 @@ def test_a_loss_that_falls_slowly_within_its_noise_is_none():
     assert [first_bark(rows) for rows in fall] == [None] * 20
 
 
+def test_a_loss_that_once_fell_gets_other_advice():
+    def advise(loss_at):
+        return alarms.flat_loss(curve(loss_at, noise=1e-6), CONTEXT)
+
+    said = advise(lambda step: 5.0 if step < 700 else 4.7)
+    assert "too high by now" in said and said.endswith(
+        "--model_dir=AM-rate0.0005 --base_learning_rate=0.0005"
+    )
+    said = advise(lambda step: 5.0 if step < 700 else 4.8)
+    assert "and hardly before" in said and said.endswith("--overfit_batches=1")
+
+
 def test_at_the_threshold_of_the_fall():
     def fell(share):
         rows = curve(lambda step: 5.0 if step <= 600 else 5.0 * (1 - share), steps=1100, noise=0.0)
@@ -160,6 +172,7 @@ def test_every_sentence_ends_with_a_command_that_there_is():
     all_rows = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
     all_rows += [repeat(HEALTHY, label_form=form) for form in ("one-hot", "equal")]
     all_rows += [[readings.Reading(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
+    all_rows += [curve(lambda step: 5.0 if step < 700 else 4.0)]
     sentences = [rule(rows, CONTEXT) for rows in all_rows for rule in alarms.RULES.values()]
     gap = [
         readings.Evaluation(step, {"token-error-rate": 0.1}, {"token-error-rate": 0.9})
@@ -168,7 +181,7 @@ def test_every_sentence_ends_with_a_command_that_there_is():
     forced = [row._replace(dev={**row.dev, "teacher-forced-error-rate": 0.1}) for row in gap]
     sentences += [dev_alarms.dev_gap(gap, CONTEXT), dev_alarms.decoding_gap(forced, CONTEXT)]
     said = [sentence for sentence in sentences if sentence]
-    assert len(said) == 13
+    assert len(said) == 14
     commands = {sentence: shlex.split(sentence[sentence.index("python -m ") :])[2:] for sentence in said}
     asked = {}
     for sentence, (module, *flags) in commands.items():

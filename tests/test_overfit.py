@@ -23,7 +23,6 @@ def make_data(tmp_path, kind, **sections):
         "acoustic": test_model_fn.ACOUSTIC,
         "language": test_model_fn.LANGUAGE,
         "optimizer": OPTIMIZER,
-        "input": config.InputConfig(num_buckets=1),
         "train": config.TrainConfig(model=kind),
         "watch": loop_config.WatchConfig(overfit_batches=1),
     }
@@ -71,8 +70,9 @@ def test_what_makes_remembering_hard_is_switched_off(tmp_path):
     assert (language.language_dropout, language.ngram_dropout, language.token_noise) == (0, 0, 0)
     assert not simple.input.spec_augment
     assert (simple.optimizer.schedule, simple.optimizer.gradient_accumulation_steps) == ("step", 1)
-    # All ten utterances are one batch, so this is the rate after the warm-up.
-    assert simple.optimizer.base_learning_rate == pytest.approx(0.01)
+    # Ten utterances in batches of one length each (eight of them): the rate after the warm-up.
+    num_lengths = len(infos[0].splits["train"].frame_lengths)
+    assert simple.optimizer.base_learning_rate == pytest.approx(0.01 * 10 / num_lengths / 10)
     assert simple.acoustic.encoder_layers == settings.acoustic.encoder_layers
 
 
@@ -81,7 +81,7 @@ def test_batches_become_about_ten_utterances(tmp_path):
     info = small_records.make_data(path, splits=[("train", 60)])
     settings, _, _ = make_data(tmp_path / "other", "language")
     simple = overfit.simplify(settings, splits.read_split([info], [path], "train", "language"))
-    assert simple.input.batch_tokens == 20  # ten utterances of two tokens in the mean
+    assert (simple.input.batch_tokens, simple.input.num_buckets) == (30, 1)  # ten of the longest
 
 
 def test_every_batch_must_be_known_with_little_loss_and_no_error():

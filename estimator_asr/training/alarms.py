@@ -26,6 +26,8 @@ TOO_LONG_SHARE = 0.1
 USED_LABEL_SHARE = 0.5
 # A loss that falls less over the whole span will not arrive.
 FALL = 0.002
+# One that ever fell has come below this share of where it was after the warm-up.
+EVER_FELL = 0.95
 # A flat loss below this error rate, or behind a rate that has cooled so far, is what the end looks like.
 LEARNED_ERROR_RATE = 0.1
 COOLED = 0.2
@@ -144,10 +146,17 @@ def flat_loss(readings: Sequence[readings_lib.Reading], context: readings_lib.Co
     if not before or means[-1][1] < (1 - FALL) * min(before) or _looks_done(readings, context):
         return None
     rate = now.figures.get("learning-rate", context.peak_rate)
+    seen = (
+        f"the loss has not fallen for {span} steps ({means[-1][1]:.3f} per label, {min(before):.3f} before)"
+    )
+    if min(before) > EVER_FELL * means[0][1]:
+        return (
+            f"{seen} and hardly before; likely the learning rate, now {rate:.2g}, is far off, or labels do "
+            f"not belong to the input; see whether one batch can be learned by heart: {context.overfit_command}"
+        )
     return (
-        f"the loss has not fallen for {span} steps ({means[-1][1]:.3f} per label, {min(before):.3f} before); "
-        f"likely the learning rate, now {rate:.2g}, is too high, or the model is too small; start again with "
-        f"a third of the rate: {context.slower_command}"
+        f"{seen}; likely the learning rate, now {rate:.2g}, is too high by now, or the model is too small; "
+        f"start again with a third of the rate: {context.slower_command}"
     )
 
 

@@ -68,11 +68,11 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 
     Args:
         config: of the training.
-        split: which batches become smaller from, of about ten utterances.
+        split: what is learned from; batches of about ten utterances of any length are made of it.
     """
     plan = splits.plan_batches(split, config.input)
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / plan.batches_per_epoch)
-    length = math.ceil(NUM_UTTERANCES * split.total_length / split.num_utterances)
+    length = NUM_UTTERANCES * max(split.length_counts)
     budget = "batch_frames" if config.model == "acoustic" else "batch_tokens"
     smaller = {budget: min(getattr(config.input, budget), length)}
     return dataclasses.replace(
@@ -81,7 +81,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
         language=dataclasses.replace(
             config.language, language_dropout=0.0, ngram_dropout=0.0, token_noise=0.0
         ),
-        input=dataclasses.replace(config.input, spec_augment=False, **smaller),
+        input=dataclasses.replace(config.input, spec_augment=False, num_buckets=1, **smaller),
         optimizer=dataclasses.replace(
             config.optimizer,
             base_learning_rate=rate,
