@@ -152,7 +152,7 @@ def flat_loss(readings: Sequence[readings_lib.Reading], context: readings_lib.Co
     if min(before) > EVER_FELL * means[0][1]:
         return (
             f"{seen} and hardly before; likely the learning rate, now {rate:.2g}, is far off, or labels do "
-            f"not belong to the input; see whether one batch can be learned by heart: {context.overfit_command}"
+            f"not belong to the input; see whether a batch can be learned by heart: {context.overfit_command}"
         )
     return (
         f"{seen}; likely the learning rate, now {rate:.2g}, is too high by now, or the model is too small; "
