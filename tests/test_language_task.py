@@ -46,3 +46,4 @@ def test_the_error_rate_counts_only_what_has_one_character_a_token(tmp_path):
         forward = language_task.forward(model, features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         assert session.run(forward.ratios["character-error-rate"]) == (2, 2)
+        assert session.run(forward.ratios["used-label-share"]) == (0, 2)
