@@ -91,6 +91,13 @@ def plan(
     return Course(source, first_step, _max_steps(config.train, history[-1]), tuple(history))
 
 
+def one_utterance(model: str) -> Course:
+    """Returns the course of a single utterance, an epoch a step; for trials of a model without data."""
+    batch_plan = splits.BatchPlan((1,), (1,), 1)
+    source = splits.Split(model, (), {1: 1}, 0.0, None, "float16", 1, "")
+    return Course(source, 0, 1, (progress.Stretch(0, "", batch_plan, 1, 0.0, 0, (), 1),))
+
+
 def _hash_order(source, config):
     parts = [source.sha256, config.train.seed, config.input.shuffle_records]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

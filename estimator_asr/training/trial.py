@@ -7,6 +7,7 @@ it gives TensorBoard.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import hooks, model_fn, step_hooks
+from estimator_asr.training import course, hooks, model_fn, step_hooks
 
 
 class Batches(NamedTuple):
@@ -81,12 +82,8 @@ def start(
         spec: of the batches.
         session_config: settings of the session.
     """
-    plan = step_hooks.TrainingPlan(
-        batch_size=model.config.optimizer.batch_denominator,
-        steps_per_epoch=1.0,
-        max_steps=1,
-        clock=hooks.Clock(),
-    )
+    model = _at_base_rate(model)
+    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), hooks.Clock())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)
         tf.compat.v1.train.create_global_step()
@@ -97,6 +94,12 @@ def start(
         built = model_fn.build_model_fn(model, plan)(*inputs, estimator_api.ModeKeys.TRAIN)
         session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
         yield Trial(session, inputs, built)
+
+
+def _at_base_rate(model):
+    """The rate grows with the utterances of a step, of which the course has one."""
+    optimizer = dataclasses.replace(model.config.optimizer, batch_denominator=1.0)
+    return dataclasses.replace(model, config=dataclasses.replace(model.config, optimizer=optimizer))
 
 
 def _read_scalars(text):
