@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+import small_records
+import tensorflow as tf
+from small_records import CHARACTERS, TOKENS
+
+from estimator_asr import config, experiment, model_directory
+from estimator_asr.models import losses
+from estimator_asr.training import label_checks
+from tfrecord_builder import errors
+
+NI_HAO = {"utterance_id": "u1", "pronunciation": "ni3 hao3", "transcript": "你好"}  # ids 3 1, and 1 3
+ONE_HOT = [0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
+
+
+def example(token_ids=(3, 1), character_ids=(1, 3), num_frames=40, **texts):
+    """A serialised record; ids that are floats or bytes are stored as such."""
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+        for name, text in {**NI_HAO, **texts}.items()
+    }
+    for name, ids in (("token_ids", token_ids), ("character_ids", character_ids)):
+        kinds = {float: "float_list", bytes: "bytes_list"}
+        kind = kinds.get(type(ids[0]) if len(ids) else int, "int64_list")
+        types = {
+            "float_list": tf.train.FloatList,
+            "bytes_list": tf.train.BytesList,
+            "int64_list": tf.train.Int64List,
+        }
+        features[name] = tf.train.Feature(**{kind: types[kind](value=ids)})
+    features["num_frames"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[num_frames]))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def test_labels_of_their_text_are_right():
+    assert label_checks.find_problem(example(), TOKENS) == ""
+    assert label_checks.find_problem(example(), TOKENS, CHARACTERS) == ""
+    unknown = example(token_ids=[0, 1], pronunciation="xx1 hao3")
+    assert label_checks.find_problem(unknown, TOKENS) == ""
+
+
+@pytest.mark.parametrize(
+    ("token_ids", "said"),
+    [
+        ([3.0, 1.0], "token_ids are floats (3.0 1.0), expected integers"),
+        ([b"ni3", b"hao3"], "token_ids are bytes (b'ni3' b'hao3'), expected integers"),
+        (ONE_HOT, "token_ids look one-hot, 10 numbers of which 2 are 1, expected the ids 3 1"),
+        ([*ONE_HOT[:5], 0, *ONE_HOT[5:], 0], "token_ids look one-hot, 12 numbers of which 2 are 1"),
+        ([4, 2], "token_ids are shifted by +1: they are 4 2, expected 3 1"),
+        ([2, 0], "token_ids are shifted by -1: they are 2 0, expected 3 1"),
+        ([3, 5], "token_ids hold 5, which is the blank, expected 0 to 4"),
+        ([3, 9], "token_ids hold 9, expected 0 to 4"),
+        ([3, -1], "token_ids hold -1, expected 0 to 4"),
+        ([], "it has no token_ids, expected 3 1"),
+        ([3, 2], "token_ids[1] is 2 (ma5), expected 1 (hao3) as in its text"),
+        ([3], "token_ids[1] is nothing, expected 1 (hao3) as in its text"),
+        ([3, 1, 1], "token_ids[2] is 1 (hao3), expected nothing as in its text"),
+        ([1] * 9, "token_ids[0] is 1 (hao3), expected 3 (ni3) as in its text"),
+    ],
+)
+def test_wrong_tokens_are_told_apart_by_name(token_ids, said):
+    problem = label_checks.find_problem(example(token_ids), TOKENS)
+    assert problem.startswith("utterance u1: ") and said in problem
+    assert said in label_checks.find_problem(example(token_ids), TOKENS, CHARACTERS)
+
+
+@pytest.mark.parametrize(
+    ("character_ids", "said"),
+    [
+        ([1.0, 3.0], "character_ids are floats (1.0 3.0), expected integers"),
+        ([0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "character_ids look one-hot, 12 numbers of which 2 are 1"),
+        ([2, 4], "character_ids are shifted by +1: they are 2 4, expected 1 3"),
+        ([1, 6], "character_ids hold 6, expected 0 to 5"),
+        ([1, 4], "character_ids[1] is 4 (是), expected 3 (好) as in its text"),
+    ],
+)
+def test_wrong_characters_are_told_apart_where_they_are_learnt(character_ids, said):
+    wrong = example(character_ids=character_ids)
+    assert said in label_checks.find_problem(wrong, TOKENS, CHARACTERS)
+    assert label_checks.find_problem(wrong, TOKENS) == ""
+
+
+def test_an_utterance_may_have_no_characters():
+    assert label_checks.find_problem(example(character_ids=[]), TOKENS, CHARACTERS) == ""
+
+
+def test_without_a_text_the_form_alone_is_looked_at():
+    for right in ([3, 1], [1]):
+        assert label_checks.find_problem(example(right, pronunciation=""), TOKENS) == ""
+    for wrong, said in ((ONE_HOT, "expected ids"), ([5], "the blank"), ([], "expected some")):
+        assert said in label_checks.find_problem(example(wrong, pronunciation=""), TOKENS)
+
+
+def test_more_labels_than_frames_allow_are_refused_where_frames_are_heard():
+    syllables = {"token_ids": [1, 1, 3], "pronunciation": "hao3 hao3 ni3"}
+    assert label_checks.find_problem(example(**syllables, num_frames=13), TOKENS) == ""
+    short = example(**syllables, num_frames=12)
+    said = "its 3 labels need 4 frames, expected at most the 3 that the model has of it"
+    assert label_checks.find_problem(short, TOKENS) == f"utterance u1: {said}"
+    assert label_checks.find_problem(short, TOKENS, CHARACTERS) == ""
+
+
+def test_what_is_no_record_is_named():
+    assert "is no tf.train.Example" in label_checks.find_problem(b"\xff\xff", TOKENS)
+
+
+def make(tmp_path, model="acoustic", **options):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, with_audio=model == "acoustic", **options)
+    settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
+    return [info], [path], model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_a_sample_of_right_data_passes_in_no_time(tmp_path, model):
+    made = make(tmp_path, model)
+    label_checks.check(*made)
+    started = time.monotonic()
+    label_checks.check(*made)
+    assert time.monotonic() - started < 1
+
+
+def replace(record, name, ids):
+    return dataclasses.replace(record, **{name: ids})
+
+
+def shift(record, by=1):
+    return replace(record, "token_ids", [each + by for each in record.token_ids])
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_wrong_labels_of_a_split_are_refused_with_shard_and_utterance(tmp_path, split):
+    made = make(tmp_path, change=lambda each: shift(each) if each.utterance_id.startswith(split) else each)
+    said = rf"{split}-00000-of-00002.tfrecord: utterance {split}000: token_ids are shifted by \+1: .*; build"
+    with pytest.raises(errors.UserError, match=said):
+        label_checks.check(*made)
+
+
+def test_a_language_model_is_checked_in_characters(tmp_path):
+    def change(record):
+        return replace(record, "character_ids", [each + 1 for each in record.character_ids])
+
+    with pytest.raises(errors.UserError, match=r"character_ids are shifted by \+1"):
+        label_checks.check(*make(tmp_path, "language", change=change))
+
+
+def test_the_sample_is_a_hundred_records_from_all_over_the_split(tmp_path, monkeypatch):
+    infos, dirs, model = make(tmp_path, splits=[("train", 400)], num_shards=20)
+    seen = []
+    monkeypatch.setattr(label_checks, "find_problem", lambda serialized, *_: seen.append(serialized))
+    label_checks.check(infos, dirs, model)
+    ids = [
+        tf.train.Example.FromString(each).features.feature["utterance_id"].bytes_list.value for each in seen
+    ]
+    # Shards 0, 2, 4 ... 18 of 20; record i lies in shard i % 20.
+    assert len(seen) == 100 and {int(name.removeprefix(b"train")) % 20 for (name,) in ids} == {
+        *range(0, 20, 2)
+    }
+
+
+def test_a_damaged_shard_is_named(tmp_path):
+    infos, dirs, model = make(tmp_path)
+    path = tmp_path / "data" / "train-00000-of-00002.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="a shard of split train or dev is damaged"):
+        label_checks.check(infos, dirs, model)
+
+
+def fail(*said):
+    """What a step raises whose labels are wrong."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        session.run(losses.check_labels(tf.constant([said]), tf.constant([len(said)]), 5))
+
+
+def test_a_step_that_fails_names_the_utterance_wherever_it_is(tmp_path):
+    def change(record):
+        return shift(record, 5) if record.utterance_id == "train011" else record
+
+    infos, dirs, model = make(tmp_path, change=change)
+    said = r"train-00001-of-00002.tfrecord: utterance train011: token_ids hold \d, expected 0 to 4"
+    with pytest.raises(errors.UserError, match=said), label_checks.explain(infos, dirs, model):
+        fail(1, 7)
+
+
+def test_a_step_that_fails_over_right_records_says_what_it_had(tmp_path):
+    with pytest.raises(errors.UserError, match=r"data: .*\[label out of range:\] \[1\] \[to\] \[7\]"):
+        with label_checks.explain(*make(tmp_path)):
+            fail(1, 7)
+
+
+def test_other_errors_of_a_step_are_left_alone(tmp_path):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="something else"):
+        with label_checks.explain(*make(tmp_path)):
+            raise tf.errors.InvalidArgumentError(None, None, "something else")
