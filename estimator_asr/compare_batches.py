@@ -231,7 +231,6 @@ def define_flags() -> None:
 def main(argv: list[str]) -> int:
     """Prints what was compared; gives 1 if there is a mismatch."""
     del argv  # no words are accepted
-    tf.compat.v1.disable_eager_execution()
     tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(CompareBatchesConfig)
     compared = compare(config)
