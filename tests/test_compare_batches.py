@@ -48,6 +48,7 @@ def dump(model, data_dir, num_batches=2, num_replicas=1):
     infos = [dataset_info.DatasetInfo.load(data_dir)]
     config = model.config
     with tf.Graph().as_default():
+        tf.compat.v1.set_random_seed(config.train.seed)  # as RunConfig(tf_random_seed) does
         read = input_fn.build_input_fn(
             infos,
             [data_dir],
