@@ -1,7 +1,7 @@
 """What is wrong with the labels of a record, told by its text.
 
-Its pronunciation and transcript say what the labels should be, so that ids that are one-hot, floats or shifted
-by one are told apart from others.
+Its pronunciation and transcript say what the labels should be, so that ids that are one-hot, floats or
+shifted by one are told apart from others.
 """
 
 from __future__ import annotations
