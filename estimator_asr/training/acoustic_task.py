@@ -20,13 +20,17 @@ def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, 
 
 
 def forward(
-    model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
+    model: model_directory.ModelDirectory,
+    features: dict,
+    labels: dict,
+    training: bool,
+    ctc_kernel: str = losses.CLASSIC,
 ) -> objectives.Forward:
     """Builds the model with its losses (CTC and decoder, weighted) and its decoded error rate."""
     seed = features["seed"] if training else None
     outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, seed)
     num_inputs = tf.reduce_sum(features["num_frames"])
-    result = _losses(model.config.acoustic, outputs, labels, training)
+    result = _losses(model.config.acoustic, outputs, labels, training, ctc_kernel)
     return objectives.Forward(result, _figures(outputs, labels), num_inputs)
 
 
@@ -86,10 +90,11 @@ def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) ->
     return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
 
 
-def _losses(config, outputs, labels, training):
+def _losses(config, outputs, labels, training, ctc_kernel):
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     num_labels = tf.cast(tf.reduce_sum(num_tokens), tf.float32)
-    ctc = tf.reduce_sum(losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens))
+    ctc = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
+    ctc = tf.reduce_sum(ctc)
     if outputs.decoder_logits is None:
         return objectives.Losses(ctc, {"ctc-loss": ctc}, num_labels)
     end_id = outputs.ctc_logits.shape[-1] - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_asr import model_builder, model_directory
-from estimator_asr.models import candidates
+from estimator_asr.models import candidates, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "character-error-rate"
@@ -25,9 +25,12 @@ def forward(
 ) -> objectives.Forward:
     """Builds the model with its cross-entropy and its character error rate."""
     num_tokens = features["num_tokens"]
+    token_ids = losses.check_labels(features["token_ids"], num_tokens, model.tokens.size)
+    characters = losses.check_labels(labels["character_ids"], labels["num_characters"], model.characters.size)
+    labels = {**labels, "character_ids": characters}
     seed = features["seed"] if training else None
-    scored = model_builder.build_language(model, features["token_ids"], num_tokens, seed)
-    targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
+    scored = model_builder.build_language(model, token_ids, num_tokens, seed)
+    targets, is_paired = pair_characters(num_tokens, tf.shape(token_ids)[1], labels)
     loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
     result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))

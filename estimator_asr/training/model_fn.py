@@ -39,7 +39,8 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
-        forward = task.forward(model, features, labels, training)
+        kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic_task else {}
+        forward = task.forward(model, features, labels, training, **kernel)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.models import losses
+from estimator_asr.training import batch_dump, data_wait, hooks, objectives, optimization, worst_batch
 from estimator_asr.training import course as course_lib
-from estimator_asr.training import data_wait, hooks, objectives, optimization, worst_batch
 
 
 class TrainingPlan(NamedTuple):
@@ -14,6 +15,8 @@ class TrainingPlan(NamedTuple):
 
     course: course_lib.Course
     clock: hooks.Clock
+    ctc_kernel: str = losses.CLASSIC
+    data: str = ""  # fingerprint of the train split
 
 
 def build(
@@ -58,4 +61,17 @@ def build(
     if config.watch.try_worst_batch:
         shapes = worst_batch.candidates(course.stretch.plan)
         built.append(worst_batch.WorstBatchHook(step.gradient_norm, course.source, shapes))
+    if config.watch.dump_batches:
+        built.append(
+            batch_dump.BatchDumpHook(
+                step.features,
+                step.labels,
+                step.number,
+                model_dir=model.path,
+                num_batches=config.watch.dump_batches,
+                num_replicas=optimization.num_replicas(),
+                config=config.to_json(),
+                data=plan.data,
+            )
+        )
     return built
