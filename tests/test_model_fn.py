@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_asr import config, estimator_api, experiment, model_directory
 from estimator_asr.inputs import input_fn
-from estimator_asr.training import hooks, model_fn, step_hooks
+from estimator_asr.training import model_fn, progress, step_hooks
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
@@ -24,7 +24,7 @@ LANGUAGE = config.LanguageConfig(
     ngram_dropout=0.0,  # the loss is to fall within a few steps
     language_dropout=0.0,
 )
-PLAN = step_hooks.TrainingPlan(batch_size=8.0, steps_per_epoch=2.0, max_steps=10, clock=hooks.Clock())
+PLAN = step_hooks.TrainingPlan(batch_size=8.0, steps_per_epoch=2.0, max_steps=10, clock=progress.Clock())
 FIGURES = {
     "acoustic": {"avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "blank-share"},
     "language": {"avg-loss", "character-error-rate"},

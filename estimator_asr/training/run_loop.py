@@ -12,7 +12,7 @@ from absl import logging
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import damage, input_fn, splits
-from estimator_asr.training import exporters, hooks, model_fn, schedules, step_hooks, strategies
+from estimator_asr.training import exporters, hooks, model_fn, progress, schedules, step_hooks, strategies
 from tfrecord_builder import dataset_info, errors
 
 TRAIN_SPLIT = "train"
@@ -97,7 +97,7 @@ def _plan(config, split, num_replicas):
         num_replicas,
         schedules.initial_rate(config.optimizer, batch_size),
     )
-    return step_hooks.TrainingPlan(batch_size, steps_per_epoch, max_steps, hooks.Clock())
+    return step_hooks.TrainingPlan(batch_size, steps_per_epoch, max_steps, progress.Clock())
 
 
 def _first_step(model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import hooks, objectives, optimization
+from estimator_asr.training import objectives, optimization, progress
 
 UNITS = {"acoustic": "frames", "language": "tokens"}
 
@@ -16,7 +16,7 @@ class TrainingPlan(NamedTuple):
     batch_size: float  # mean utterances per step
     steps_per_epoch: float
     max_steps: int
-    clock: hooks.Clock
+    clock: progress.Clock
 
 
 def build(
@@ -40,7 +40,7 @@ def build(
         "error_rate": step.scalars[error_rate_tag],
         "inputs": step.num_inputs,
     }
-    progress = hooks.ProgressHook(
+    progress_hook = progress.ProgressHook(
         tensors,
         unit=UNITS[model.config.model],
         max_steps=plan.max_steps,
@@ -49,4 +49,4 @@ def build(
         num_parameters=num_parameters,
         clock=plan.clock,
     )
-    return [progress]
+    return [progress_hook]
