@@ -92,15 +92,19 @@ def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sou
     acoustic.export(9)
     found = acoustic.read()
     assert set(found) == {7, 9}
+    tags = [tag for _, tag in found[7]]
+    assert len(set(tags)) == len(tags)  # TensorBoard shows the first kind of a tag alone
     for tag in chosen:
-        image = found[9]["image", tag].image
+        image = found[9]["image", f"{tag}/picture"].image
         assert matplotlib.image.imread(io.BytesIO(image.encoded_image_string)).shape[:2] == (
             image.height,
             image.width,
         )
-        text = tf.make_ndarray(found[9]["tensor", tag].tensor).item().decode()
+        text = tf.make_ndarray(found[9]["tensor", f"{tag}/text"].tensor).item().decode()
         assert "| reference | " in text and "| hypothesis | " in text and " wrong of " in text
-    sounds = {tag: value.audio for (kind, tag), value in found[7].items() if kind == "audio"}
+    sounds = {
+        tag.removesuffix("/sound"): value.audio for (kind, tag), value in found[7].items() if kind == "audio"
+    }
     assert set(sounds) == set(chosen) - {"test/u3"} and len(sounds) >= 3
     for tag, sound in sounds.items():
         assert sound.length_frames == len(acoustic.utterances[tag[5:]][3])

@@ -63,8 +63,8 @@ def test_columns_are_those_of_both_models_with_the_error_rate_first(tmp_path):
     assert columns["language_units"].differs and not columns["encoder_units"].differs
     assert [(info.name.group, info.name.tag) for info in found.metric_infos] == [
         ("eval", "character-error-rate"),
-        ("eval", "token-error-rate"),
         ("eval", "avg-loss"),
+        ("eval", "token-error-rate"),
     ]
 
 

@@ -17,7 +17,7 @@ from estimator_asr.training import alignment
 from tfrecord_builder import fonts
 
 _DPI = 80
-_MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 8.0, 2.2, 24.0
+_MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")

@@ -70,20 +70,19 @@ class Cards(estimator_api.Exporter):
             )
 
     def _show(self, utterance):
-        """Yields the summary values of an utterance."""
+        """Yields the summary values of an utterance; TensorBoard needs a tag of its own for each."""
         view, tag = self._inspector.view(utterance), f"{self._split}/{utterance.utterance_id}"
         reference, hypothesis = self._names(self._reference_ids(utterance)), self._names(view.hypothesis)
-        yield summaries.text_value(tag, card_text.compare(reference, hypothesis))
+        yield summaries.text_value(f"{tag}/text", card_text.compare(reference, hypothesis))
         if utterance.fbank is None:
             return
-        yield summaries.image_value(
-            tag, card_picture.draw(self._picture(utterance, view, reference, hypothesis))
-        )
+        picture = self._picture(utterance, view, reference, hypothesis)
+        yield summaries.image_value(f"{tag}/picture", card_picture.draw(picture))
         if not self._is_sound_written:  # it does not change
             sample_rate = self._model.config.frontend.sample_rate
             wav = shown_utterances.read_wav(utterance, sample_rate)
             if wav is not None:
-                yield summaries.audio_value(tag, wav, sample_rate)
+                yield summaries.audio_value(f"{tag}/sound", wav, sample_rate)
 
     def _picture(self, utterance, view, reference, hypothesis):
         config, labels = self._model.config.frontend, utterance.token_ids

@@ -27,7 +27,7 @@ _LOSS = "avg-loss"
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 # What the table shows before more is ticked: it has room for five.
 _SHOWN_FIRST = {
-    "acoustic": ("base_learning_rate", "batch_frames", "encoder_layers", "encoder_units", "acoustic_dropout"),
+    "acoustic": ("base_learning_rate", "batch_frames", "encoder", "encoder_layers", "encoder_units"),
     "language": ("base_learning_rate", "batch_tokens", "language_layers", "language_units", "train_epochs"),
 }
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
@@ -89,8 +89,9 @@ def _describe(model):
         api_pb2.HParamInfo(name=each.name, type=_type(each), differs=each.name in _SHOWN_FIRST[model])
         for each in all_fields
     ]
-    tags = sorted(exporters.ERROR_RATES.values(), key=lambda tag: tag != exporters.ERROR_RATES[model])
-    return summary.experiment_pb(infos, [_metric(tag) for tag in (*tags, _LOSS)])
+    own = exporters.ERROR_RATES[model]
+    tags = [own, _LOSS, *(tag for tag in exporters.ERROR_RATES.values() if tag != own)]
+    return summary.experiment_pb(infos, [_metric(tag) for tag in tags])
 
 
 def _type(field):
