@@ -12,7 +12,18 @@ from absl import logging
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import damage, input_fn, splits
-from estimator_asr.training import exporters, hooks, model_fn, progress, schedules, step_hooks, strategies
+from estimator_asr.training import (
+    bars,
+    cards,
+    exporters,
+    hooks,
+    hparams,
+    model_fn,
+    progress,
+    schedules,
+    step_hooks,
+    strategies,
+)
 from tfrecord_builder import dataset_info, errors
 
 TRAIN_SPLIT = "train"
@@ -57,8 +68,15 @@ def train(
     )
     eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
     receiver_fn = exporters.build_features_receiver_fn(config)
-    with damage.explain(data_dirs, f"{TRAIN_SPLIT} or {DEV_SPLIT}"), _explain_nan(model.path):
-        _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
+    chosen = exporters.build_exporters(config.model, receiver_fn)
+    shown = [progress.EvaluationHook(DEV_SPLIT, _num_dev_batches(config, infos, data_dirs))]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(damage.explain(data_dirs, f"{TRAIN_SPLIT} or {DEV_SPLIT}"))
+        stack.enter_context(_explain_nan(model.path))
+        stack.enter_context(hparams.session(model.path, config))
+        stack.enter_context(bars.beside_log_lines())
+        chosen += cards.build(model, infos, data_dirs, DEV_SPLIT)
+        _run(estimator, config, plan, train_input_fn, eval_input_fn, chosen, shown)
 
 
 @contextlib.contextmanager
@@ -153,13 +171,19 @@ def _build_eval_input_fn(config, infos, data_dirs):
     )
 
 
-def _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn):
+def _num_dev_batches(config, infos, data_dirs):
+    if not any(DEV_SPLIT in info.splits for info in infos):
+        return 0
+    split = splits.read_split(infos, data_dirs, DEV_SPLIT, config.model)
+    return splits.plan_batches(split, config.input).batches_per_epoch
+
+
+def _run(estimator, config, plan, train_input_fn, eval_input_fn, chosen, shown):
     """Trains; the last checkpoint is evaluated and exported even if an earlier run ended before it could."""
     with hooks.Termination() as termination:
         stop = [hooks.StopTrainingHook(termination)]
         listeners = [hooks.CheckpointListener(termination, plan.clock)]
-        stop_evaluation = [hooks.StopEvaluationHook(termination)]
-        chosen = exporters.build_exporters(config.model, receiver_fn)
+        stop_evaluation = [hooks.StopEvaluationHook(termination), *shown]
         if eval_input_fn is None:
             estimator.train(train_input_fn, hooks=stop, max_steps=plan.max_steps, saving_listeners=listeners)
             _export_last(estimator, chosen, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import objectives, optimization, progress
+from estimator_asr.training import histograms, objectives, optimization, profiler, progress
 
 UNITS = {"acoustic": "frames", "language": "tokens"}
 
@@ -49,4 +49,14 @@ def build(
         num_parameters=num_parameters,
         clock=plan.clock,
     )
-    return [progress_hook]
+    return [progress_hook, *_build_display(model, step)]
+
+
+def _build_display(model, step):
+    """What only TensorBoard shows, at steps of its own."""
+    display, chosen = model.config.display, []
+    if display.histogram_steps:
+        chosen.append(histograms.build_hook(step.gradients, display.histogram_steps, model.path))
+    if display.profile_steps:
+        chosen.append(profiler.ProfileHook(*display.profile_steps, model.path))
+    return chosen
