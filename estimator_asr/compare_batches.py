@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.inputs import batches, damage, progress, replay, splits
+from estimator_asr.inputs import batches, damage, stretches, replay, splits
 from estimator_asr.training import batch_comparison, batch_dump, batch_page, recording_comparison
 from tfrecord_builder import (
     config_flags,
@@ -64,7 +64,7 @@ class Data(NamedTuple):
     dirs: Sequence[str]
     source: splits.Split
     tokens: vocabulary.Vocabulary
-    history: Sequence[progress.Stretch]
+    history: Sequence[stretches.Stretch]
 
 
 class Compared(NamedTuple):
@@ -105,7 +105,7 @@ def _open_data(data_dirs, model):
     for info, path in zip(infos, data_dirs):
         model_directory.check_data(model.path, model.config, info, path)
     source = splits.read_split(infos, data_dirs, _SPLIT, model.config.model)
-    return Data(infos, data_dirs, source, model.tokens, progress.load(model.path))
+    return Data(infos, data_dirs, source, model.tokens, stretches.load(model.path))
 
 
 def _compare_dump(dump: batch_dump.Dump, data: Data) -> Compared:

@@ -20,5 +20,6 @@ RunConfig = tf.estimator.RunConfig
 ServingInputReceiver = tf.estimator.export.ServingInputReceiver
 SessionRunArgs = tf.estimator.SessionRunArgs
 SessionRunHook = tf.estimator.SessionRunHook
+SummarySaverHook = tf.estimator.SummarySaverHook
 TrainSpec = tf.estimator.TrainSpec
 train_and_evaluate = tf.estimator.train_and_evaluate

@@ -65,7 +65,7 @@ def make_new_model(
 
 
 def plan() -> step_hooks.TrainingPlan:
-    return step_hooks.TrainingPlan(batch_size=1.0, steps_per_epoch=10.0, max_steps=1, clock=hooks.Clock())
+    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), progress.Clock())
 
 
 def build_input_fn(model: model_directory.ModelDirectory):

@@ -35,6 +35,11 @@ class Recording:
     is_augmented: bool = False
 
 
+def path_of(shard_path: str) -> str:
+    """Names the file of a shard's items."""
+    return f"{os.path.splitext(shard_path)[0]}.jsonl"
+
+
 def find(shard_path: str, utterance_id: str) -> Optional[Recording]:
     """Gives the recording of a record of a shard; None for text, and where the shard has no .jsonl.
 
@@ -49,7 +54,7 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
     """Gives utterance id -> recording of those that have one; raises as find does."""
     found, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:
-        path = f"{os.path.splitext(shard_path)[0]}.jsonl"
+        path = path_of(shard_path)
         if not missing or not files.exists(path):
             continue
         with files.open_binary(path) as file:

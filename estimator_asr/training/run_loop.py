@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, progress
+from estimator_asr.inputs import damage, input_fn, stretches
 from estimator_asr.models import losses
 from estimator_asr.training import (
     batch_dump,
@@ -18,6 +18,7 @@ from estimator_asr.training import (
     hooks,
     label_checks,
     model_fn,
+    progress,
     step_hooks,
     strategies,
 )
@@ -52,11 +53,11 @@ def train(
             "%s: already at step %d of %d, nothing to do", model.path, course.first_step, course.max_steps
         )
         return
-    progress.save(model.path, course.history)
+    stretches.save(model.path, course.history)
     label_checks.check(infos, data_dirs, model)
     plan = step_hooks.TrainingPlan(
         course,
-        hooks.Clock(),
+        progress.Clock(),
         _choose_ctc_kernel(model),
         batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
     )

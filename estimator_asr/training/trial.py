@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import course, hooks, model_fn, step_hooks
+from estimator_asr.training import course, model_fn, progress, step_hooks
 
 
 class Batches(NamedTuple):
@@ -83,7 +83,7 @@ def start(
         session_config: settings of the session.
     """
     model = _at_base_rate(model)
-    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), hooks.Clock())
+    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), progress.Clock())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)
         tf.compat.v1.train.create_global_step()
