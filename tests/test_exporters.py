@@ -104,4 +104,4 @@ def test_the_best_one_before_stays_while_it_is_read(tmp_path, writer):
 def test_what_is_recorded_comes_before_what_counts_on_it():
     model = types.SimpleNamespace(config=types.SimpleNamespace(model="acoustic"))
     names = [exporter.name for exporter in exporters.build_exporters(model, None)]
-    assert names == ["evaluations", "report", "best_checkpoints", "best", "final"]
+    assert names == ["evaluations", "report", "best_checkpoints", "best", "final", "memory"]

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
+import stopping_replicas
 import tensorflow as tf
 import test_run_loop
 
-from estimator_asr import config, loop_config
 from estimator_asr.training import evaluations, run_loop, stopping
 
 NAN = math.nan
-STILL = config.OptimizerConfig(base_learning_rate=1e-12, warmup_epochs=0)  # nothing is learned
+TESTS = pathlib.Path(__file__).parent
 
 
 class Known:
@@ -69,22 +74,34 @@ def lines(monkeypatch):
 
 
 def test_a_training_that_learns_nothing_ends_in_order_and_stays_ended(tmp_path, lines):
-    model, infos, dirs = test_run_loop.make_model(
-        tmp_path, optimizer=STILL, train_steps=40, save_checkpoints_steps=2
-    )
-    patient = loop_config.StoppingConfig(early_stopping_evaluations=2)
-    model = dataclasses.replace(model, config=dataclasses.replace(model.config, stopping=patient))
+    model, infos, dirs = stopping_replicas.make_model(tmp_path, patience=1, train_steps=40)
     run_loop.train(model, infos, dirs)
-    assert test_run_loop.latest_step(model) == 6
-    assert [evaluation.step for evaluation in evaluations.read(model.path)] == [2, 4, 6]
-    (line,) = [line for line in lines if line.startswith("training ends at step 6: no new lowest error rate")]
-    assert line.endswith(f"in 2 evaluations (the lowest was {_rate(model):.4f} at step 2)")
+    assert test_run_loop.latest_step(model) == 4
+    found = evaluations.read(model.path)
+    assert [evaluation.step for evaluation in found] == [2, 4]
+    lowest = found[0].figures["character-error-rate"]
+    said = f"no new lowest error rate on dev in 1 evaluations (the lowest was {lowest:.4f} at step 2)"
+    assert lines.count(f"training ends at step 4: {said}") == 1
     for kind in ("best", "final"):
         assert len(list((tmp_path / "model" / "export" / kind).iterdir())) == 1
     run_loop.train(model, infos, dirs)
-    assert lines[-1].startswith(f"{model.path}: stopped early at step 6, no new lowest error rate")
-    assert lines[-1].endswith(", nothing to do")
+    assert lines[-1] == f"{model.path}: stopped early at step 4, {said}, nothing to do"
 
 
-def _rate(model):
-    return evaluations.read(model.path)[0].figures["character-error-rate"]
+def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
+    command = [sys.executable, TESTS / "stopping_replicas.py", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+    assert completed.returncode == 0, completed.stderr[-3000:]
+    result = json.loads(completed.stdout.splitlines()[-1])
+    assert result["evaluated"] == [2, 4, 6]  # the lowest, and two that bring nothing
+    assert result["rates"] == {"1": 1, "2": 1, "3": 1, "4": 1, "5": 0.5, "6": 0.5}
+
+
+def test_the_rate_of_a_step_counts_evaluations_of_before_a_restart(tmp_path):
+    model, infos, dirs = stopping_replicas.make_model(tmp_path, patience=0, train_steps=4)
+    run_loop.train(model, infos, dirs)
+    longer = dataclasses.replace(model.config.train, train_steps=6)
+    settings = dataclasses.replace(model.config, train=longer)
+    run_loop.train(dataclasses.replace(model, config=settings), infos, dirs)
+    assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
