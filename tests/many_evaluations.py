@@ -1,5 +1,5 @@
-"""A program for test_memory: trains a tiny model and evaluates it after every step; prints the resident memory
-in MiB after each evaluation.
+"""A program for test_memory: trains a tiny model and evaluates it after every step; prints the resident
+memory in MiB after each evaluation.
 
     python tests/many_evaluations.py DIRECTORY NUM_EVALUATIONS
 

@@ -13,7 +13,7 @@ import stopping_replicas
 import tensorflow as tf
 import test_run_loop
 
-from estimator_asr.training import evaluations, run_loop, stopping
+from estimator_asr.training import evaluations, exporters, run_loop, stopping
 
 NAN = math.nan
 TESTS = pathlib.Path(__file__).parent
@@ -73,21 +73,6 @@ def lines(monkeypatch):
     return said
 
 
-def test_a_training_that_learns_nothing_ends_in_order_and_stays_ended(tmp_path, lines):
-    model, infos, dirs = stopping_replicas.make_model(tmp_path, patience=1, train_steps=40)
-    run_loop.train(model, infos, dirs)
-    assert test_run_loop.latest_step(model) == 4
-    found = evaluations.read(model.path)
-    assert [evaluation.step for evaluation in found] == [2, 4]
-    lowest = found[0].figures["character-error-rate"]
-    said = f"no new lowest error rate on dev in 1 evaluations (the lowest was {lowest:.4f} at step 2)"
-    assert lines.count(f"training ends at step 4: {said}") == 1
-    for kind in ("best", "final"):
-        assert len(list((tmp_path / "model" / "export" / kind).iterdir())) == 1
-    run_loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: stopped early at step 4, {said}, nothing to do"
-
-
 def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
     command = [sys.executable, TESTS / "stopping_replicas.py", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -98,10 +83,20 @@ def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
     assert result["rates"] == {"1": 1, "2": 1, "3": 1, "4": 1, "5": 0.5, "6": 0.5}
 
 
-def test_the_rate_of_a_step_counts_evaluations_of_before_a_restart(tmp_path):
-    model, infos, dirs = stopping_replicas.make_model(tmp_path, patience=0, train_steps=4)
+def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, lines):
+    model, infos, dirs = stopping_replicas.make_model(tmp_path, train_steps=4)
     run_loop.train(model, infos, dirs)
-    longer = dataclasses.replace(model.config.train, train_steps=6)
-    settings = dataclasses.replace(model.config, train=longer)
-    run_loop.train(dataclasses.replace(model, config=settings), infos, dirs)
+    evaluations.forget_after(model.path, 2)  # as if killed while the checkpoint of step 4 was evaluated
+    longer = dataclasses.replace(model.config.train, train_steps=40)
+    model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=longer))
+    run_loop.train(model, infos, dirs)
+    found = evaluations.read(model.path)
+    assert [evaluation.step for evaluation in found] == [2, 4, 6] and test_run_loop.latest_step(model) == 6
     assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
+    lowest = found[0].figures["character-error-rate"]
+    said = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
+    assert lines.count(f"training ends at step 6: {said}") == 1
+    final = exporters.read_evaluation(exporters.export_path(model.path, "final"))
+    assert final["global_step"] == 6
+    run_loop.train(model, infos, dirs)
+    assert lines[-1] == f"{model.path}: stopped early at step 6, {said}, nothing to do"
