@@ -47,7 +47,9 @@ def _lock_checkpoint(path: str) -> tuple[str, checkpoint_locks.ReadLock]:
     try:
         return checkpoint_locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
     except FileNotFoundError as error:
-        raise checkpoints.DamagedError(error.filename, "its .index is not there") from error
+        raise checkpoints.DamagedError(
+            error.filename.removesuffix(".index"), "its .index is not there"
+        ) from error
 
 
 def _best_checkpoint(path: str) -> str | None:
