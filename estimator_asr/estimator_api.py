@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+CheckpointSaverHook = tf.estimator.CheckpointSaverHook
 CheckpointSaverListener = tf.estimator.CheckpointSaverListener
 Estimator = tf.estimator.Estimator
 EstimatorSpec = tf.estimator.EstimatorSpec

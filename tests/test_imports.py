@@ -23,7 +23,10 @@ CONTRACT = {
 # floor.
 GROUND = {
     f"estimator_asr.{name}"
-    for name in ("config", "loop_config", "experiment", "model_directory", "estimator_api")
+    for name in (
+        *("config", "loop_config", "experiment", "estimator_api"),
+        *("model_directory", "checkpoints", "checkpoint_locks"),
+    )
 }
 FOLDERS = {
     "models": {"estimator_asr.models", "estimator_asr.config"},
