@@ -160,11 +160,7 @@ class Launcher:
                 "without a new checkpoint, expected progress; see the last lines of its log, and save more "
                 "often by --save_checkpoints_steps"
             )
-        logging.warning(
-            "%s; all start again from the last checkpoint (restart %d)",
-            process.describe_end(),
-            self._restarts,
-        )
+        logging.warning("%s; all start again from the last checkpoint", process.describe_end())
         for other in self._processes:
             other.kill()
         self._start_all()
