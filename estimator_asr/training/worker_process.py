@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -10,8 +9,12 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Runs the command that follows in its own place, so that it ends (SIGKILL) with the launcher: 1 is
+# PR_SET_PDEATHSIG of linux/prctl.h. Not by preexec_fn, which can hang where TensorFlow has its threads.
+_DIE_WITH_LAUNCHER = (
+    "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
+    "os.getppid() == int(sys.argv[1]) or sys.exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
 class WorkerProcess:
@@ -34,14 +37,14 @@ class WorkerProcess:
         self.name = name
         self.log_path = log_path
         output = open(log_path, "ab") if log_path else None
+        prefix = [sys.executable, "-S", "-c", _DIE_WITH_LAUNCHER, str(os.getpid())]
         self._process = subprocess.Popen(
-            command,
+            [*(prefix if sys.platform == "linux" else []), *command],
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,  # Ctrl-C comes to the launcher alone, which ends all in order
-            preexec_fn=_die_with_launcher if _LIBC else None,
         )
         if output:
             output.close()
@@ -103,7 +106,3 @@ class LineForwarder(threading.Thread):
                     print(self._prefix + line, file=self._stream, flush=True)
                 if is_last:
                     return
-
-
-def _die_with_launcher():
-    _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
