@@ -2,8 +2,7 @@
 strategy.
 
 Under a strategy a v1 optimizer divides gradients by the number of replicas and sums them when it applies
-them. Clipping needs the norm of the whole gradient, so the sum is made first, clipped, and its n-th part
-handed to every replica.
+them. Clipping needs the norm of the whole gradient, so the sum is made first, clipped, and applied as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.training import lazy_adam
+from estimator_asr.training import lazy_adam, replica_sums
 
 
 class Update(NamedTuple):
@@ -56,14 +55,10 @@ def minimize(
     norm = tf.linalg.global_norm(gradients)
     if clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
-    share = 1.0 / num_replicas()
     number = tf.identity(global_step)
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     with tf.control_dependencies([*update_ops, number]):
-        train_op = optimizer.apply_gradients(
-            [(_scale(gradient, share), variable) for gradient, variable in zip(gradients, variables)],
-            global_step,
-        )
+        train_op = replica_sums.apply(optimizer, list(zip(gradients, variables)), global_step)
     return Update(
         train_op,
         number,
@@ -89,25 +84,9 @@ def sum_over_replicas(values: list) -> list:
     if num_replicas() == 1:
         return values
 
-    def reduce(strategy, *per_replica):
-        pairs = [(value, value) for value in per_replica]  # the sum goes to where the parts are
-        return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
-
-    return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
+    return tf.distribute.get_replica_context().merge_call(replica_sums.reduce, args=tuple(values))
 
 
 def _merge_rows(gradient):
-    """Adds up the rows of a sparse gradient that have the same index, so that its norm is the dense one's."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    indices, position = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, position, tf.size(indices))
-    return tf.IndexedSlices(values, indices, gradient.dense_shape)
-
-
-def _scale(gradient, share):
-    if share == 1.0:
-        return gradient
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values * share, gradient.indices, gradient.dense_shape)
-    return gradient * share
+    """Makes the norm of a sparse gradient that of the dense one."""
+    return replica_sums.merge_rows(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
