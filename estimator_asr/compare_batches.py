@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.inputs import batches, damage, stretches, replay, splits
+from estimator_asr.inputs import batches, damage, replay, splits, stretches
 from estimator_asr.training import batch_comparison, batch_dump, batch_page, recording_comparison
 from tfrecord_builder import (
     config_flags,

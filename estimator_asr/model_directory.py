@@ -78,6 +78,20 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
     return open_model_directory(path)
 
 
+def open_for_worker(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Returns what create_or_check does, but writes nothing and does not wait for it: for all but the chief.
+
+    Args:
+        path: the model directory, which the chief makes.
+        config: of this run.
+        data_dir: whose vocabularies are the model's.
+
+    Raises:
+        errors.UserError: a vocabulary of the data is damaged.
+    """
+    return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
+
+
 def check_data(
     path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging as standard_logging
 import os
+import shlex
+import sys
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
@@ -23,10 +25,12 @@ from absl import flags, logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import course, hooks, run_loop
+from estimator_asr.training import cluster as cluster_lib
+from estimator_asr.training import course, hooks, local_workers, overfit, run_loop, strategies, xla_log
 from tfrecord_builder import config_flags, dataset_info, errors
 
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
+_EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help
 
 
 def define_flags() -> None:
@@ -44,18 +48,52 @@ def main(argv: list[str]) -> int:
     data_dirs, model_dir = flags.FLAGS.data_dir, flags.FLAGS.model_dir
     infos = [dataset_info.DatasetInfo.load(data_dir) for data_dir in data_dirs]
     config = build_config(sections, infos, data_dirs)
+    cluster = cluster_lib.read()
+    strategies.check(config.train, cluster)
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)
-    model = model_directory.create_or_check(model_dir, config, data_dirs[0])
-    logging.info("config: %s", model.config.to_json())
+    if config.train.xla and config.train.num_local_workers == 1:
+        xla_log.restart_with_log("estimator_asr.train", sys.argv[1:])
     tf.compat.v1.disable_eager_execution()
+    if config.watch.overfit_batches:
+        logging.info("overfit: %s", overfit.run(config, infos, data_dirs, _command()))
+        return 0
+    is_writer = cluster is None or cluster.is_chief
+    open_model = model_directory.create_or_check if is_writer else model_directory.open_for_worker
+    model = open_model(model_dir, config, data_dirs[0])
+    if config.train.num_local_workers > 1:
+        return _launch(config.train.num_local_workers, model_dir)
+    logging.info("config: %s", model.config.to_json())
+    return _train(model, infos, data_dirs, cluster)
+
+
+def _train(model, infos, data_dirs, cluster):
     try:
-        run_loop.train(model, infos, data_dirs)
+        run_loop.train(model, infos, data_dirs, _command())
     except hooks.Terminated:
-        logging.warning("SIGTERM: a checkpoint is saved in %s; the same command continues", model_dir)
+        logging.warning("SIGTERM: a checkpoint is saved in %s; the same command continues", model.path)
         return _EXIT_TERMINATED
+    except errors.UserError:
+        raise
+    except Exception:
+        if cluster is None:
+            raise
+        logging.exception("%s failed", cluster.name)  # most often because another worker did
+        return _EXIT_FAILED
     return 0
+
+
+def _launch(num_workers, model_dir):
+    command = [sys.executable, "-m", "estimator_asr.train", *sys.argv[1:], "--num_local_workers=1"]
+    num_gpus = len(tf.config.list_physical_devices("GPU"))
+    return local_workers.run(command, num_workers, model_dir, num_gpus)
+
+
+def _command():
+    """As it was given, without --overfit_batches, for sentences that say what to run next."""
+    words = [word for word in sys.argv[1:] if not word.startswith("--overfit_batches")]
+    return shlex.join(["python", "-m", "estimator_asr.train", *words])
 
 
 def build_config(

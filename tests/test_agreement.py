@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 class Run:
     """One step of a worker whose peers wish what is given."""
 
-    def __init__(self, is_content=lambda: False, num_workers=2, first_step=100):
+    def __init__(self, is_content=lambda step: False, num_workers=2, first_step=100):
         self.termination = hooks.Termination()
         self.hook = agreement.AgreementHook(self.termination, num_workers, is_content)
         self.hook._mine, self.hook._sums = "mine", "sums"
@@ -28,7 +28,7 @@ class Run:
     def step(self, *peers):
         (mine,) = self.hook.before_run(None).feed_dict.values()
         sums = [sum(column) for column in zip(mine, *peers)]
-        self.hook.after_run(self, tf.compat.v1.train.SessionRunValues(sums, None, None))
+        self.hook.after_run(self, tf.compat.v1.train.SessionRunValues([sums, self.first_step], None, None))
         return mine
 
 
@@ -55,7 +55,7 @@ def test_ones_own_wish_waits_for_the_step_in_which_all_hear_it():
 
 
 def test_one_that_is_content_ends_training_without_sigterm():
-    run = Run(is_content=lambda: True)
+    run = Run(is_content=lambda step: True)
     assert run.step([0, 0, 100]) == [0, 1, 100]
     assert run.is_stopped and not run.termination.is_requested
 

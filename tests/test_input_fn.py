@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config
-from estimator_asr.inputs import input_fn, stretches, splits
+from estimator_asr.inputs import input_fn, splits, stretches
 
 SETTINGS = config.InputConfig(
     batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100, spec_augment=False

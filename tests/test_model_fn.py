@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, experiment, model_directory
-from estimator_asr.inputs import input_fn, stretches, splits
+from estimator_asr.inputs import input_fn, splits, stretches
 from estimator_asr.training import course, model_fn, progress, step_hooks
 
 ACOUSTIC = config.AcousticConfig(

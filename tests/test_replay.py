@@ -6,7 +6,7 @@ import small_records
 import tensorflow as tf
 from test_input_fn import LARGER, MASKED, read
 
-from estimator_asr.inputs import batches, stretches, replay, splits
+from estimator_asr.inputs import batches, replay, splits, stretches
 
 
 @pytest.fixture(scope="module")

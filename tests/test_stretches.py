@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from estimator_asr.inputs import stretches, splits
+from estimator_asr.inputs import splits, stretches
 from tfrecord_builder import errors
 
 PLAN = splits.BatchPlan((10,), (4,), 10)  # 40 utterances
@@ -102,7 +102,9 @@ def test_left_over_by_hand():
     # Buckets up to 5 and 10, two utterances each: places (0, 2), (1, 3), (4, 6), then the short 5 alone.
     plan = splits.BatchPlan((5, 10), (2, 2), 4)
     lengths = np.array([1, 9, 2, 8, 7, 3, 6])
-    left = [np.flatnonzero(stretches.left_over(lengths, [stretches.Taken(plan, n)])).tolist() for n in range(5)]
+    left = [
+        np.flatnonzero(stretches.left_over(lengths, [stretches.Taken(plan, n)])).tolist() for n in range(5)
+    ]
     assert left == [[0, 1, 2, 3, 4, 5, 6], [1, 3, 4, 5, 6], [4, 5, 6], [5], []]
     twice = [stretches.Taken(plan, 1), stretches.Taken(splits.BatchPlan((10,), (3,), 3), 1)]
     assert np.flatnonzero(stretches.left_over(lengths, twice)).tolist() == [5, 6]

@@ -16,7 +16,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, order, stretches, splits
+from estimator_asr.inputs import batches, order, splits, stretches
 from tfrecord_builder import dataset_info
 
 BEGINNING = stretches.Position(0, (), 0)

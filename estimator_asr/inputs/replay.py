@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, input_fn, stretches, splits
+from estimator_asr.inputs import batches, input_fn, splits, stretches
 from tfrecord_builder import dataset_info
 
 

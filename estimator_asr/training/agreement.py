@@ -26,14 +26,14 @@ class AgreementHook(estimator_api.SessionRunHook):
         self,
         termination: hooks.Termination,
         num_workers: int,
-        is_content: Callable[[], bool] = lambda: False,
+        is_content: Callable[[int], bool] = lambda step: False,
     ):
         """Takes the wishes of this worker.
 
         Args:
             termination: says whether SIGTERM came; is requested on all workers if it is on one.
             num_workers: of the cluster.
-            is_content: whether training may end early; asked in every step.
+            is_content: whether training may end early, given how many steps are made; asked in every step.
         """
         self._termination = termination
         self._num_workers = num_workers
@@ -47,14 +47,15 @@ class AgreementHook(estimator_api.SessionRunHook):
         self._sums = reduce(tf.distribute.ReduceOp.SUM, self._mine, self._mine)
 
     def after_create_session(self, session, coord):
-        self._first_step = int(session.run(self._global_step))
+        self._first_step = self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        mine = [int(self._termination.is_requested), int(self._is_content()), self._first_step]
-        return estimator_api.SessionRunArgs(self._sums, {self._mine: mine})
+        mine = [int(self._termination.is_requested), int(self._is_content(self._step)), self._first_step]
+        return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._mine: mine})
 
     def after_run(self, run_context, run_values):
-        terminated, content, first_steps = (int(value) for value in run_values.results)
+        sums, self._step = run_values.results
+        terminated, content, first_steps = (int(value) for value in sums)
         if self._is_first and first_steps != self._num_workers * self._first_step:
             raise errors.UserError(
                 f"TF_CONFIG: this worker begins at step {self._first_step} and others at another, expected "

@@ -13,7 +13,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory
-from estimator_asr.inputs import buckets, order, stretches, splits
+from estimator_asr.inputs import buckets, order, splits, stretches
 from estimator_asr.training import schedules
 from tfrecord_builder import dataset_info
 

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, stretches
+from estimator_asr.inputs import damage, input_fn, splits, stretches
 from estimator_asr.models import losses
 from estimator_asr.training import (
+    bars,
     batch_dump,
+    beginning,
+    cards,
     ctc_check,
+    evaluation,
     exporters,
+    hardware,
     hooks,
+    hparams,
     label_checks,
     model_fn,
     progress,
+    rounds,
     step_hooks,
     strategies,
+    warm_start,
+    watchdog,
+    xla_log,
 )
+from estimator_asr.training import cluster as cluster_lib
 from estimator_asr.training import course as course_lib
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import dataset_info
 
 DEV_SPLIT = "dev"
 
@@ -32,55 +46,97 @@ def train(
     model: model_directory.ModelDirectory,
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
+    command: str = "python -m estimator_asr.train",
 ) -> None:
     """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
 
     Args:
         model: created or continued.
         infos, data_dirs: the data; checked against the model by model_directory.check_data.
+        command: as it was given, for what alarms say to run next.
 
     Raises:
-        errors.UserError: a split or shard is not there, the checkpoint does not fit, or the loss is NaN.
+        errors.UserError: a split or shard is not there, labels have the wrong form, the checkpoint does not
+            fit, or the loss is no number.
         hooks.Terminated: SIGTERM came; a checkpoint is saved.
     """
-    config = model.config
-    strategy = strategies.build_strategy(config.train)
+    cluster = cluster_lib.read()
+    is_writer = cluster is None or cluster.is_chief
+    warm_start.check_settings(model)
+    strategy = strategies.build_strategy(model.config.train)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
-    course = course_lib.plan(model, infos, data_dirs, _first_step(model))
-    course_lib.log(course, config.model, config.optimizer, num_replicas)
-    if course.first_step >= course.max_steps and _is_exported(model.path, course.first_step):
-        logging.info(
-            "%s: already at step %d of %d, nothing to do", model.path, course.first_step, course.max_steps
-        )
+    course = course_lib.plan(model, infos, data_dirs, beginning.find_step(model, is_writer))
+    course_lib.log(course, model.config.model, model.config.optimizer, num_replicas)
+    reason = beginning.find_end(model, course, course.first_step)
+    if reason and beginning.is_exported(model.path, course.first_step):
+        logging.info("%s: %s, nothing to do", model.path, reason)
         return
-    stretches.save(model.path, course.history)
-    label_checks.check(infos, data_dirs, model)
-    plan = step_hooks.TrainingPlan(
+    hardware.log_devices(model.config.train.num_cpu_replicas, cluster)
+    if is_writer:
+        stretches.save(model.path, course.history)
+    with _explained(model, infos, data_dirs), hooks.Termination() as termination:
+        label_checks.check(infos, data_dirs, model)
+        plan = _plan(model, course, infos, data_dirs, command, is_writer)
+        train_input_fn = _build_train_input_fn(model, infos, data_dirs, course, num_replicas)
+        if cluster is None or not cluster.is_evaluator:
+            warm_start.prepare(model, plan, train_input_fn, is_writer)
+        run = rounds.Run(
+            model,
+            plan,
+            functools.partial(_build_estimator, model, plan, strategy, cluster),
+            train_input_fn,
+            _build_evaluation(model, infos, data_dirs, plan, termination, cluster),
+            _xla_hooks(model, cluster),
+            termination,
+        )
+        _go(run, cluster)
+
+
+def _go(run, cluster):
+    if cluster is None:
+        with hparams.session(run.model.path, run.model.config):
+            rounds.alone(run)
+    elif cluster.is_evaluator:
+        rounds.evaluate(run)
+    else:
+        about = hparams.session(run.model.path, run.model.config)
+        with about if cluster.is_chief else contextlib.nullcontext():
+            rounds.together(run, cluster)
+
+
+@contextlib.contextmanager
+def _explained(model, infos, data_dirs) -> Iterator[None]:
+    """Says in a sentence what is wrong with the data when reading it fails; log lines go above the bars."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"))
+        stack.enter_context(label_checks.explain(infos, data_dirs, model))
+        stack.enter_context(bars.beside_log_lines())
+        yield
+
+
+def _plan(model, course, infos, data_dirs, command, is_writer):
+    watching = _build_watchdog(model, course, data_dirs, command) if is_writer else None
+    return step_hooks.TrainingPlan(
         course,
         progress.Clock(),
         _choose_ctc_kernel(model),
         batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
+        watching if model.config.watch.watchdog else None,
     )
-    estimator = _build_estimator(model, plan, strategy)
-    train_input_fn = input_fn.build_input_fn(
-        infos,
-        data_dirs,
-        course_lib.TRAIN_SPLIT,
-        config.input,
-        model=config.model,
-        training=True,
-        seed=config.train.seed,
-        start=course.start,
-        num_replicas=num_replicas,
-        fixed_shapes=config.train.xla,
+
+
+def _build_watchdog(model, course, data_dirs, command):
+    context = watchdog.build_context(
+        model.config,
+        train_command=command,
+        model_dir=model.path,
+        data_dir=",".join(data_dirs),
+        error_rate=exporters.ERROR_RATES[model.config.model],
+        batch_size=course.batch_size,
+        steps_per_epoch=course.steps_per_epoch,
+        max_steps=course.max_steps,
     )
-    eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
-    receiver_fn = exporters.build_features_receiver_fn(config)
-    with contextlib.ExitStack() as explained:
-        explained.enter_context(damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"))
-        explained.enter_context(label_checks.explain(infos, data_dirs, model))
-        explained.enter_context(_explain_nan(model.path))
-        _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
+    return watchdog.Watchdog(context)
 
 
 def _choose_ctc_kernel(model):
@@ -91,41 +147,23 @@ def _choose_ctc_kernel(model):
     return ctc_check.choose_kernel(model.num_classes, has_gpu, strategies.session_config(config))
 
 
-@contextlib.contextmanager
-def _explain_nan(model_dir):
-    try:
-        yield
-    except estimator_api.NanLossDuringTrainingError:
-        raise errors.UserError(
-            f"{model_dir}: loss is NaN, expected a number; continue from the last checkpoint with a lower "
-            "--base_learning_rate, more --warmup_epochs or a lower --clip_norm"
-        ) from None
+def _build_train_input_fn(model, infos, data_dirs, course, num_replicas):
+    return input_fn.build_input_fn(
+        infos,
+        data_dirs,
+        course_lib.TRAIN_SPLIT,
+        model.config.input,
+        model=model.config.model,
+        training=True,
+        seed=model.config.train.seed,
+        start=course.start,
+        num_replicas=num_replicas,
+        fixed_shapes=model.config.train.xla,
+    )
 
 
-def _first_step(model):
-    checkpoint = tf.train.latest_checkpoint(model.path)
-    if checkpoint is None:
-        logging.info("%s: new model", model.path)
-        return 0
-    model_directory.check_checkpoint(checkpoint, model)
-    step = _latest_step(model.path)
-    logging.info("%s: continues from step %d", model.path, step)
-    return step
-
-
-def _latest_step(model_dir):
-    """Steps of the newest checkpoint; 0 if there is none."""
-    checkpoint = tf.train.latest_checkpoint(model_dir)
-    return int(tf.train.load_variable(checkpoint, "global_step")) if checkpoint else 0
-
-
-def _is_exported(model_dir, step):
-    """Whether an earlier run came to its very end, and did not stop between the last checkpoint and that."""
-    final = exporters.export_path(model_dir, exporters.FinalExporter.name)
-    return exporters.read_evaluation(final).get("global_step") == step
-
-
-def _build_estimator(model, plan, strategy):
+def _build_estimator(model, plan, strategy, cluster, is_worker):
+    """The Estimator; of one of several workers with the strategy, else for what a process does alone."""
     config = model.config.train
     run_config = estimator_api.RunConfig(
         model_dir=model.path,
@@ -135,55 +173,48 @@ def _build_estimator(model, plan, strategy):
         keep_checkpoint_max=config.keep_checkpoint_max,
         session_config=strategies.session_config(config),
         # Evaluation stays on one device: replicas would drop a last batch that not all of them get.
-        train_distribute=strategy,
+        train_distribute=strategy if is_worker or cluster is None else None,
     )
-    return estimator_api.Estimator(model_fn.build_model_fn(model, plan), config=run_config)
+    # All workers run the hooks of a step; what those write is the chief's alone in the model directory.
+    is_writer = cluster is None or cluster.is_chief
+    path = model.path if is_writer else os.path.join(model.path, f"tmp_{cluster.name}")
+    own = dataclasses.replace(model, path=path)
+    return estimator_api.Estimator(model_fn.build_model_fn(own, plan), config=run_config)
 
 
-def _build_eval_input_fn(config, infos, data_dirs):
+def _build_evaluation(model, infos, data_dirs, plan, termination, cluster):
+    chosen = exporters.build_exporters(model, exporters.build_features_receiver_fn(model.config))
     if not any(DEV_SPLIT in info.splits for info in infos):
         logging.warning("%s: there is no %s split, so nothing is evaluated", ",".join(data_dirs), DEV_SPLIT)
-        return None
-    return input_fn.build_input_fn(
+        return evaluation.Evaluation(None, [], chosen)
+    read = input_fn.build_input_fn(
         infos,
         data_dirs,
         DEV_SPLIT,
-        config.input,
-        model=config.model,
+        model.config.input,
+        model=model.config.model,
         training=False,
-        fixed_shapes=config.train.xla,
+        fixed_shapes=model.config.train.xla,
     )
+    own = [hooks.StopEvaluationHook(termination)]
+    own.append(progress.EvaluationHook(DEV_SPLIT, _count_batches(model, infos, data_dirs)))
+    if cluster is None or cluster.is_evaluator:
+        watching = [watchdog.WatchdogExporter(plan.watchdog)] if plan.watchdog else []
+        chosen = [*chosen[:-1], *watching, *cards.build(model, infos, data_dirs, DEV_SPLIT), chosen[-1]]
+    return evaluation.Evaluation(read, own, chosen)
 
 
-def _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn):
-    """Trains; the last checkpoint is evaluated and exported even if an earlier run ended before it could."""
-    with hooks.Termination() as termination:
-        stop = [hooks.StopTrainingHook(termination)]
-        listeners = [hooks.CheckpointListener(termination, plan.clock)]
-        stop_evaluation = [hooks.StopEvaluationHook(termination)]
-        chosen = exporters.build_exporters(config.model, receiver_fn)
-        if eval_input_fn is None:
-            estimator.train(
-                train_input_fn, hooks=stop, max_steps=plan.course.max_steps, saving_listeners=listeners
-            )
-            _export_last(estimator, chosen, {})
-        elif _latest_step(estimator.model_dir) >= plan.course.max_steps:
-            _export_last(estimator, chosen, estimator.evaluate(eval_input_fn, hooks=stop_evaluation))
-        else:
-            train_spec = estimator_api.TrainSpec(train_input_fn, plan.course.max_steps, stop, listeners)
-            eval_spec = estimator_api.EvalSpec(
-                eval_input_fn,
-                steps=None,
-                hooks=stop_evaluation,
-                exporters=chosen,
-                start_delay_secs=0,
-                throttle_secs=config.train.eval_throttle_seconds,
-            )
-            estimator_api.train_and_evaluate(estimator, train_spec, eval_spec)
+def _count_batches(model, infos, data_dirs):
+    source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.model)
+    return splits.plan_batches(source, model.config.input).batches_per_epoch
 
 
-def _export_last(estimator, chosen, figures):
-    figures = {"global_step": _latest_step(estimator.model_dir), **figures}
-    for exporter in chosen:
-        path = exporters.export_path(estimator.model_dir, exporter.name)
-        exporter.export(estimator, path, estimator.latest_checkpoint(), figures, is_the_final_export=True)
+def _xla_hooks(model, cluster):
+    config = model.config.train
+    if not config.xla or (cluster and cluster.is_evaluator):
+        return []
+    xla_log.warn_on_cpu(len(tf.config.list_physical_devices("GPU")))
+    name = f"tensorflow-{cluster.name}.log" if cluster else "tensorflow.log"
+    log = xla_log.CompilationLog(os.path.join(model.path, name))
+    log.redirect()
+    return [xla_log.CompilationHook(log, config.save_summary_steps)]
