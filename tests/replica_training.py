@@ -11,10 +11,11 @@ import sys
 import tempfile
 
 import numpy as np
+import small_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api, experiment, model_directory
+from estimator_asr import config, estimator_api
 from estimator_asr.training import (
     acoustic_task,
     gradient_accumulation,
@@ -24,60 +25,9 @@ from estimator_asr.training import (
     strategies,
 )
 
-ACOUSTIC = config.AcousticConfig(
-    encoder_layers=1,
-    encoder_units=16,
-    encoder_inner_units=16,
-    attention_heads=2,
-    subsampling_channels=4,
-    acoustic_dropout=0.0,
-)
-LANGUAGE = config.LanguageConfig(
-    language_layers=1,
-    language_units=16,
-    language_inner_units=16,
-    language_heads=2,
-    ngram_rows=31,
-    ngram_units=4,
-    ngram_dropout=0.0,
-    language_dropout=0.0,
-)
 TASKS = {"acoustic": acoustic_task, "language": language_task}
 # Rows of each batch that each of two replicas gets; None is a row without frames and tokens.
 PARTS = (([0, 1, 2], [3, 4, 5]), ([0], [1, 2, 3, 4, 5]), ([0, 1, 2, 3, 4, 5], [None]))
-
-
-def make_model(kind):
-    directory = tempfile.mkdtemp()
-    info = small_records.make_data(f"{directory}/data", num_shards=1)
-    settings = experiment.ExperimentConfig.for_data(
-        info, acoustic=ACOUSTIC, language=LANGUAGE, train=config.TrainConfig(model=kind)
-    )
-    return model_directory.create_or_check(f"{directory}/model", settings, f"{directory}/data")
-
-
-def make_part(records, rows):
-    """Features of some rows, padded to the longest of them."""
-    chosen = [None if row is None else records[row] for row in rows]
-    ids = [[] if record is None else list(record.token_ids) for record in chosen]
-    characters = [[] if record is None else list(record.character_ids) for record in chosen]
-    empty = np.zeros([0, small_records.FRONTEND.num_bins])
-    fbank = [empty if record is None else record.fbank for record in chosen]
-    return {
-        "fbank": np.float32(pad(fbank)),
-        "num_frames": np.int32([len(values) for values in fbank]),
-        "token_ids": np.int32(pad(ids)),
-        "num_tokens": np.int32([len(values) for values in ids]),
-        "character_ids": np.int32(pad(characters)),
-        "num_characters": np.int32([len(values) for values in characters]),
-        "seed": np.int64([1, 0]),
-    }
-
-
-def pad(rows):
-    rows = [np.asarray(row) for row in rows]
-    widest = max(1, *(len(row) for row in rows))
-    return np.stack([np.pad(row, [[0, widest - len(row)], *[[0, 0]] * (row.ndim - 1)]) for row in rows])
 
 
 def make_input_fn(is_whole):
@@ -86,7 +36,7 @@ def make_input_fn(is_whole):
     parts = []
     for index, rows in enumerate(PARTS):
         own = records[6 * index : 6 * index + 6]
-        parts += [make_part(own, range(6))] if is_whole else [make_part(own, part) for part in rows]
+        parts += [small_batches.make_part(own, part) for part in ([range(6)] if is_whole else rows)]
 
     def input_fn():
         datasets = [tf.data.Dataset.from_tensors((part, part)) for part in parts]
@@ -130,7 +80,8 @@ def train(kind, *, num_replicas, num_batches=1, is_whole=False, steps=50, precis
         session_config=strategies.session_config(settings),
         train_distribute=strategies.build_strategy(settings),
     )
-    model_fn = build_model_fn(make_model(kind), config.OptimizerConfig(**optimizer), num_batches, precision)
+    model = small_batches.make_model(tempfile.mkdtemp(), kind)
+    model_fn = build_model_fn(model, config.OptimizerConfig(**optimizer), num_batches, precision)
     estimator = estimator_api.Estimator(model_fn, config=run_config)
     estimator.train(make_input_fn(is_whole), max_steps=steps)
     reader = tf.train.load_checkpoint(estimator.latest_checkpoint())

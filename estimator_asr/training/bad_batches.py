@@ -19,7 +19,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -111,7 +111,7 @@ def weight_norms(checkpoint: str) -> dict[str, Any]:
     }
 
 
-def figure(value: float) -> Union[float, str]:
+def figure(value: float) -> float | str:
     """Returns a number for JSON, which has no name for inf and NaN: those as text."""
     return float(value) if math.isfinite(value) else str(float(value))
 

@@ -91,6 +91,6 @@ def _restore(session, checkpoint):
         tf.compat.v1.train.Saver().restore(session, checkpoint)
     except (tf.errors.OpError, ValueError) as error:
         raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected weights of the "
-            "model in the model directory above; give a nan directory as training wrote it"
+            f"{checkpoint}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected weights of "
+            "the model directory above it; give a nan directory as training wrote it"
         ) from error
