@@ -77,6 +77,7 @@ def train(kind, *, num_replicas, num_batches=1, is_whole=False, steps=50, precis
     run_config = estimator_api.RunConfig(
         tempfile.mkdtemp(),
         tf_random_seed=1,
+        checkpoint_save_graph_def=False,  # its text takes longer than the steps
         session_config=strategies.session_config(settings),
         train_distribute=strategies.build_strategy(settings),
     )

@@ -68,6 +68,7 @@ def run_config():
     settings = config.TrainConfig(num_cpu_replicas=2)
     return estimator_api.RunConfig(
         tempfile.mkdtemp(),
+        checkpoint_save_graph_def=False,
         session_config=strategies.session_config(settings),
         train_distribute=strategies.build_strategy(settings),
     )

@@ -42,10 +42,12 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
     mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
     if is_training:
         batch_mean, batch_variance = _batch_moments(inputs, mask, mean)
-        share = 1.0 - _momentum(tf.identity(num_updates))
+        count = tf.identity(num_updates)
+        share = 1.0 - _momentum(count)
         _defer(moving_mean, (batch_mean - mean) * share)
         _defer(moving_variance, (batch_variance - variance) * share)
-        _defer(num_updates, tf.ones([]))
+        with tf.control_dependencies([count]):  # no read of the same step sees the next count
+            _defer(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance
     gain = tf.math.rsqrt(variance + EPSILON) * scale
     return inputs * gain + (shift - mean * gain)

@@ -43,9 +43,9 @@ def minimize(
     gradients, variables = optimization.compute_gradients(losses.average(), optimizer, scale)
     batch = _Batch(gradients, losses, scale)
     averages, changes = zip(*normalisation.pending_updates()) if normalisation.pending_updates() else ((), ())
-    sums = [_build_sum(variable.op.name, gradient) for variable, gradient in zip(variables, gradients)]
-    average_sums = [_DenseSum(average.op.name, change) for average, change in zip(averages, changes)]
-    totals = _DenseSum("loss_and_labels", batch.totals)
+    sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
+    average_sums = [_DenseSum(_name(average), average.shape) for average in averages]
+    totals = _DenseSum("loss_and_labels", [2])
     norm = _get_variable("gradient_norm", [])
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     addends = zip([*sums, *average_sums, totals], [*batch.weighted(), *changes, batch.totals])
@@ -111,15 +111,21 @@ class _Batch:
         return [optimization.multiply(gradient, self._weight) for gradient in self._scaled]
 
 
-def _build_sum(name, gradient):
-    return (_RowSum if isinstance(gradient, tf.IndexedSlices) else _DenseSum)(name, gradient)
+def _build_sum(variable, gradient):
+    kind = _RowSum if isinstance(gradient, tf.IndexedSlices) else _DenseSum
+    return kind(_name(variable), variable.shape)
+
+
+def _name(variable):
+    """The same on all replicas, which the name of a variable's operation is not."""
+    return variable.name.partition(":")[0]
 
 
 class _DenseSum:
     """A sum of tensors of one shape."""
 
-    def __init__(self, name, value):
-        self._sum = _get_variable(name, value.shape)
+    def __init__(self, name, shape):
+        self._sum = _get_variable(name, shape)
 
     def add(self, value):
         return self._sum.assign_add(value)
@@ -134,8 +140,7 @@ class _DenseSum:
 class _RowSum:
     """A sum of sparse gradients: as large as the table, but only the rows that occur are updated."""
 
-    def __init__(self, name, slices):
-        shape = tf.get_static_value(slices.dense_shape)
+    def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
         self._occurs = _get_variable(f"{name}/occurs", shape[:1])
 

@@ -80,12 +80,16 @@ def find(
     """
     tensors = _float_ancestors(session.graph, targets)
     with session.graph.as_default():
-        flags = [tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors]
-    are_finite = session.run(flags, feeds)
-    bad = {tensor.ref() for tensor, is_finite in zip(tensors, are_finite) if not is_finite}
+        flags = [_is_bad(tensor) for tensor in tensors]
+    bad = {tensor.ref() for tensor, is_bad in zip(tensors, session.run(flags, feeds)) if is_bad[1]}
     reaching = _reaching(targets, bad)
     first = next((tensor for tensor in tensors if tensor.ref() in reaching), None)
     return None if first is None else _describe(session, first, feeds, batch_size)
+
+
+def _is_bad(tensor):
+    """Float [2], the second is 1 if an inf or NaN is among the values (CURT_HEALTH of debug_event.proto)."""
+    return tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2)
 
 
 def _float_ancestors(graph, targets):
