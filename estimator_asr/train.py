@@ -23,7 +23,7 @@ from absl import flags, logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import hooks, run_loop
+from estimator_asr.training import course, hooks, run_loop
 from tfrecord_builder import config_flags, dataset_info, errors
 
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
@@ -83,7 +83,7 @@ def build_config(
 
 
 def _num_characters(info):
-    split = info.splits.get(run_loop.TRAIN_SPLIT)
+    split = info.splits.get(course.TRAIN_SPLIT)
     return split.num_characters if split else 0
 
 

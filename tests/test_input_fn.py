@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import input_fn, progress, splits
 
 SETTINGS = config.InputConfig(
     batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100, spec_augment=False
@@ -42,9 +42,12 @@ def read(
     return batches
 
 
+def plan(data, model="acoustic"):
+    return splits.plan_batches(splits.read_split([data[0]], [data[1]], "train", model), SETTINGS)
+
+
 def steps_per_epoch(data, model="acoustic"):
-    split = splits.read_split([data[0]], [data[1]], "train", model)
-    return splits.plan_batches(split, SETTINGS).batches_per_epoch
+    return plan(data, model).batches_per_epoch
 
 
 def identify(batches):
@@ -127,16 +130,78 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
     assert_equal(read(data, 2 * steps, seed=3)[steps:], read(data, steps, seed=4))
 
 
+def place(data, first_step, model="acoustic"):
+    epoch, made = divmod(first_step, steps_per_epoch(data, model))
+    return progress.Position(epoch, (), made)
+
+
 @pytest.mark.parametrize("first_step", [1, 7, 20])
 def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
     straight = read(data, first_step + 4, seed=2, settings=MASKED)
-    assert_equal(straight[first_step:], read(data, 4, seed=2, settings=MASKED, first_step=first_step))
+    start = place(data, first_step)
+    assert_equal(straight[first_step:], read(data, 4, seed=2, settings=MASKED, start=start))
 
 
-def test_a_step_of_two_replicas_takes_two_smaller_batches(data):
-    straight = read(data, 8, num_replicas=2)
-    assert max(features["fbank"].shape[0] * features["fbank"].shape[1] for features, _ in straight) <= 80
-    assert_equal(straight[6:], read(data, 2, num_replicas=2, first_step=3))
+def test_the_seed_of_a_batch_says_epoch_and_place(data):
+    steps = steps_per_epoch(data)
+    seeds = [features["seed"].tolist() for features, _ in read(data, steps + 2, seed=5)]
+    assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
+
+
+LARGER = dataclasses.replace(SETTINGS, batch_frames=400, num_buckets=1)
+
+
+@pytest.mark.parametrize("made", [1, 4])
+def test_other_batches_take_what_the_batches_before_left_of_the_epoch(data, made):
+    before = read(data, made, seed=2)
+    source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
+    taken = (progress.Taken(splits.plan_batches(source, SETTINGS), made),)
+    after = read(data, 6, seed=2, settings=LARGER, start=progress.Position(0, taken, 0))
+    seeds = [features["seed"].tolist() for features, _ in after]
+    of_epoch = [batch for batch, seed in zip(after, seeds) if seed[0] == 2]
+    assert [seed for seed in seeds if seed[0] == 2] == [[2, made + i] for i in range(len(of_epoch))]
+    # Each utterance once in the epoch, half of it in batches of one kind and half in the other.
+    assert len(set(identify(before + of_epoch))) == len(identify(before + of_epoch)) == NUM_UTTERANCES
+    assert_equal(read(data, 2, seed=3, settings=LARGER), after[len(of_epoch) :][:2])
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_replicas_take_turns_with_the_rows_of_one_batch(data, model):
+    whole = read(data, 5, model=model, settings=MASKED)
+    for number in (2, 3):
+        parts = read(data, 5 * number, model=model, settings=MASKED, num_replicas=number)
+        for index, (features, labels) in enumerate(whole):
+            of_batch = parts[index * number : (index + 1) * number]
+            for row in range(len(features["num_tokens"])):
+                part, part_labels = of_batch[row % number]
+                for key in set(features) - {"seed"}:
+                    mine, theirs = features[key][row], part[key][row // number]
+                    shared = tuple(slice(min(pair)) for pair in zip(np.shape(mine), np.shape(theirs)))
+                    np.testing.assert_array_equal(mine[shared], theirs[shared])
+                assert part["seed"].tolist() == features["seed"].tolist()
+                assert sorted(part_labels) == sorted(labels)
+
+
+def test_a_replica_without_a_row_gets_one_of_length_zero(data):
+    parts = read(data, 4 * steps_per_epoch(data), num_replicas=4)
+    assert {len(features["num_frames"]) for features, _ in parts} == {1}
+    lengths = [features["num_frames"][0] for features, _ in parts]
+    assert sum(length > 0 for length in lengths) == NUM_UTTERANCES and 0 in lengths
+    assert all(features["fbank"].shape[1] >= 1 for features, _ in parts)
+
+
+def test_a_machine_reads_the_parts_of_its_own_replicas(data):
+    info, path = data
+    build = input_fn.build_input_fn(
+        [info], [path], "train", SETTINGS, model="acoustic", training=True, num_replicas=4
+    )
+    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features, _ = tf.compat.v1.data.make_one_shot_iterator(build(input_context=context)).get_next()
+        own = [session.run(features) for _ in range(6)]
+    parts = read(data, 12, num_replicas=4)
+    wanted = [parts[i] for i in (2, 3, 6, 7, 10, 11)]
+    assert_equal([(features, None) for features in own], wanted)
 
 
 def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
@@ -154,9 +219,7 @@ def test_training_goes_without_texts(data):
 
 def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
     plain, fixed = read(data, training=False), read(data, training=False, fixed_shapes=True)
-    ends = splits.plan_batches(
-        splits.read_split([data[0]], [data[1]], "train", "acoustic"), SETTINGS
-    ).bucket_ends
+    ends = plan(data).bucket_ends
     for (features, _), (padded, labels) in zip(plain, fixed):
         frames = features["fbank"].shape[1]
         assert padded["fbank"].shape[1] == min(end for end in ends if end >= frames)
@@ -165,12 +228,21 @@ def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
         assert labels["token_ids"].shape[1] == 16
 
 
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_fixed_shapes_of_training_are_as_many_as_buckets(data, num_replicas):
+    steps = num_replicas * steps_per_epoch(data)
+    shapes = {
+        (features["fbank"].shape, features["token_ids"].shape, features["num_frames"].shape)
+        for features, _ in read(data, steps, fixed_shapes=True, num_replicas=num_replicas)
+    }
+    sizes = [-(-size // num_replicas) for size in plan(data).batch_sizes]
+    wanted = {((size, end, 12), (size, 16), (size,)) for size, end in zip(sizes, plan(data).bucket_ends)}
+    assert shapes == wanted
+
+
 def test_fixed_shapes_of_text_are_those_of_the_bucket(data):
     shapes = {
         features["token_ids"].shape[1]
         for features, _ in read(data, training=False, model="language", fixed_shapes=True)
     }
-    ends = splits.plan_batches(
-        splits.read_split([data[0]], [data[1]], "train", "language"), SETTINGS
-    ).bucket_ends
-    assert shapes == set(ends)
+    assert shapes == set(plan(data, "language").bucket_ends)

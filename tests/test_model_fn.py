@@ -8,8 +8,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, experiment, model_directory
-from estimator_asr.inputs import input_fn
-from estimator_asr.training import hooks, model_fn, step_hooks
+from estimator_asr.inputs import input_fn, progress, splits
+from estimator_asr.training import course, hooks, model_fn, step_hooks
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
@@ -24,7 +24,9 @@ LANGUAGE = config.LanguageConfig(
     ngram_dropout=0.0,  # the loss is to fall within a few steps
     language_dropout=0.0,
 )
-PLAN = step_hooks.TrainingPlan(batch_size=8.0, steps_per_epoch=2.0, max_steps=10, clock=hooks.Clock())
+SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
+STRETCH = progress.Stretch(0, "", splits.BatchPlan((10,), (8,), 2), 1, 0.0, 0, (), 2)
+PLAN = step_hooks.TrainingPlan(course.Course(SOURCE, 0, 10, (STRETCH,)), hooks.Clock())
 FIGURES = {
     "acoustic": {"avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "blank-share"},
     "language": {"avg-loss", "character-error-rate"},
@@ -97,7 +99,7 @@ def test_evaluate(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_train(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
-    assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and len(spec.training_hooks) == 1
+    assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and spec.training_hooks
     with start() as session:
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(18)]
         assert session.run(tf.compat.v1.train.get_global_step()) == 18

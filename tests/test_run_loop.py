@@ -27,7 +27,9 @@ LANGUAGE = config.LanguageConfig(
 def lines(monkeypatch):
     said = []
     for level in ("info", "warning"):
-        monkeypatch.setattr(run_loop.logging, level, lambda text, *values: said.append(text % values))
+        monkeypatch.setattr(
+            run_loop.logging, level, lambda text, *values: said.append(text % values if values else text)
+        )
     return said
 
 

@@ -127,3 +127,30 @@ def test_features_of_another_type_or_shape_are_not_written(fbank):
 
 def test_shard_name():
     assert schema.shard_name("train", 3, 16) == "train-00003-of-00016.tfrecord"
+
+
+def test_a_batch_is_padded_to_its_longest_with_zeros():
+    short = schema.Record(**{**vars(RECORD), "fbank": FBANK[:1], "token_ids": [7], "character_ids": []})
+    batch = schema.parse_batch(tf.constant([schema.make_example(short), schema.make_example(RECORD)]), 2)
+    assert batch["fbank"].shape == (2, 3, 2)
+    np.testing.assert_array_equal(batch["fbank"][0, :1], FBANK[:1])
+    assert not batch["fbank"][0, 1:].numpy().any()
+    np.testing.assert_array_equal(batch["fbank"][1], FBANK)
+    assert batch["token_ids"].numpy().tolist() == [[7, 0], [5, 3]]
+    assert batch["character_ids"].numpy().tolist() == [[0, 0], [9, 8]]
+    numbers = [batch[key].numpy().tolist() for key in ("num_tokens", "num_characters", "num_frames")]
+    assert numbers == [[1, 2], [0, 2], [1, 3]]
+
+
+def test_a_batch_without_records_has_no_rows():
+    batch = schema.parse_batch(tf.constant([], tf.string), 2)
+    assert batch["fbank"].shape == (0, 0, 2) and batch["token_ids"].shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "key, want", [("num_frames", [3, 3]), ("num_tokens", [2, 0]), ("num_characters", [2, 2])]
+)
+def test_lengths_are_read_alone(key, want):
+    untold = schema.Record(**{**vars(RECORD), "token_ids": []})
+    records = tf.constant([schema.make_example(RECORD), schema.make_example(untold)])
+    assert schema.parse_lengths(records, key).numpy().tolist() == want

@@ -15,16 +15,16 @@ def alternate(batch, num_frames, num_bins):
 
 def mask(fbank, num_frames, settings, seed=(1, 2)):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        seed = tf.constant(seed, tf.int64)
-        masked = spec_augment.mask_features(tf.constant(fbank), tf.constant(num_frames), settings, seed)
+        draws = spec_augment.draw(settings, len(num_frames), tf.constant(seed, tf.int64))
+        masked = spec_augment.mask_features(tf.constant(fbank), tf.constant(num_frames), settings, draws)
         return session.run(masked)
 
 
 def draw(num_masks, widest, limit, length, count=200):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         widest, limit = tf.fill([count], widest), tf.fill([count], limit)
-        seed = tf.constant([1, 2], tf.int64)
-        return session.run(spec_augment.stripes(num_masks, widest, limit, length, seed))
+        draws = tf.random.stateless_uniform([count, num_masks, 2], [1, 2])
+        return session.run(spec_augment.stripes(draws, widest, limit, length))
 
 
 def test_one_stripe_is_connected_within_the_limit_and_of_every_width():
@@ -89,3 +89,16 @@ def test_the_seed_alone_decides():
     np.testing.assert_array_equal(first, mask(fbank, frames, settings))
     assert (first != mask(fbank, frames, settings, seed=(1, 3))).any()
     assert (first != mask(fbank, frames, settings, seed=(2, 2))).any()
+
+
+def test_an_utterance_has_the_same_masks_alone_as_among_others():
+    settings = config.InputConfig(time_mask_share=1.0)
+    fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
+    together = mask(fbank, frames, settings)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        draws = spec_augment.draw(settings, 5, tf.constant([1, 2], tf.int64))
+        draws = spec_augment.Draws(*(values[1::2] for values in draws))
+        some = session.run(
+            spec_augment.mask_features(tf.constant(fbank[1::2]), frames[1::2], settings, draws)
+        )
+    np.testing.assert_array_equal(together[1::2], some)

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
 DAMAGED = "fbank has"  # what the error of reading a record begins with whose features have another size
+_RAW_DTYPES = {"float16": tf.uint16, "float32": tf.float32}  # decode_raw with a length knows no float16
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 
@@ -73,22 +74,62 @@ def parse_examples(
 
     Args:
       dataset: of string [], each a serialised record.
+      num_bins, fbank_dtype: as for parse_batch.
+
+    Returns:
+      Dataset of dicts as parse_batch gives them, without the axis of the batch.
+
+    Raises (while the dataset is read): as parse_batch.
+    """
+
+    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = parse_batch(serialized[None], num_bins, fbank_dtype)
+        return {key: value[0] for key, value in batch.items()}
+
+    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def parse_batch(
+    serialized: tf.Tensor, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+) -> dict[str, tf.Tensor]:
+    """Parses the records of a batch and pads them to the longest with zeros.
+
+    Args:
+      serialized: string [batch].
       num_bins: features a frame; None leaves the acoustic part unread, whether it is there or not.
       fbank_dtype: how the features are stored, "float16" or "float32".
 
     Returns:
-      Dataset of dicts: utterance_id, speaker, transcript, pronunciation string []; token_ids int32
-      [num_tokens]; character_ids int32 [num_characters]; num_tokens, num_characters int32 []; and with
-      num_bins also fbank float32 [num_frames, num_bins]; num_frames, duration_ms int32 [].
+      Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
+      max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch]; and
+      with num_bins also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32 [batch].
 
-    Raises (while the dataset is read):
-      tf.errors.InvalidArgumentError: naming the utterance whose fbank is not num_frames * num_bins numbers.
+    Raises (when it is run):
+      tf.errors.InvalidArgumentError: naming the first utterance whose fbank is not num_frames * num_bins
+      numbers.
     """
+    parsed = tf.io.parse_example(serialized, _spec(num_bins))
+    batch = {key: parsed[key] for key in _STRING_KEYS}
+    for ids, number in (("token_ids", "num_tokens"), ("character_ids", "num_characters")):
+        batch[ids] = tf.cast(parsed[ids].to_tensor(), tf.int32)
+        batch[number] = tf.cast(parsed[ids].row_lengths(), tf.int32)
+    if num_bins is not None:
+        batch["num_frames"] = tf.cast(parsed["num_frames"], tf.int32)
+        batch["duration_ms"] = tf.cast(parsed["duration_ms"], tf.int32)
+        batch["fbank"] = _decode_fbank(
+            parsed["fbank"], batch["num_frames"], batch["utterance_id"], num_bins, fbank_dtype
+        )
+    return batch
 
-    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _parse_example(serialized, num_bins, fbank_dtype)
 
-    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
+    """Returns num_frames, num_tokens or num_characters of serialised records [batch], int32 [batch]."""
+    if key == "num_frames":
+        spec = {key: tf.io.FixedLenFeature([], tf.int64)}
+        return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
+    ids = {"num_tokens": "token_ids", "num_characters": "character_ids"}[key]
+    spec = {ids: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
+    return tf.cast(tf.io.parse_example(serialized, spec)[ids].row_lengths(), tf.int32)
 
 
 def shard_name(split: str, index: int, count: int) -> str:
@@ -96,9 +137,9 @@ def shard_name(split: str, index: int, count: int) -> str:
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
 
 
-def _parse_example(serialized: tf.Tensor, num_bins: Optional[int], fbank_dtype: str) -> dict[str, tf.Tensor]:
-    ids = tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True)
+def _spec(num_bins: Optional[int]) -> dict:
     spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
+    ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     spec.update(token_ids=ids, character_ids=ids)
     if num_bins is not None:
         spec.update(
@@ -106,39 +147,41 @@ def _parse_example(serialized: tf.Tensor, num_bins: Optional[int], fbank_dtype: 
             num_frames=tf.io.FixedLenFeature([], tf.int64),
             duration_ms=tf.io.FixedLenFeature([], tf.int64),
         )
-    parsed = tf.io.parse_single_example(serialized, spec)
-    example = {key: _narrow(value) for key, value in parsed.items()}
-    example["num_tokens"] = tf.size(example["token_ids"])
-    example["num_characters"] = tf.size(example["character_ids"])
-    if num_bins is not None:
-        example["fbank"] = _decode_fbank(example, num_bins, fbank_dtype)
-    return example
+    return spec
 
 
-def _narrow(value: tf.Tensor) -> tf.Tensor:
-    return tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-
-
-def _decode_fbank(example: dict[str, tf.Tensor], num_bins: int, fbank_dtype: str) -> tf.Tensor:
+def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
+    """Returns float32 [batch, max_frames, num_bins] of the stored bytes, string [batch]."""
     dtype = tf.as_dtype(fbank_dtype)
-    num_bytes = tf.strings.length(example["fbank"])
-    expected = example["num_frames"] * num_bins * dtype.size
-    message = tf.strings.join(
+    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # of a batch without rows too
+    bytes_a_frame = num_bins * dtype.size
+    message = _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype)
+    is_whole = tf.reduce_all(tf.equal(tf.strings.length(stored), num_frames * bytes_a_frame))
+    with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
+        # At least one number: decode_raw refuses an empty row.
+        length = tf.maximum(longest * bytes_a_frame, dtype.size)
+        raw = tf.io.decode_raw(stored, _RAW_DTYPES[fbank_dtype], little_endian=True, fixed_length=length)
+    values = tf.bitcast(raw[:, : longest * num_bins], dtype)
+    return tf.reshape(tf.cast(values, tf.float32), [tf.shape(stored)[0], longest, num_bins])
+
+
+def _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype) -> tf.Tensor:
+    expected = num_frames * num_bins * tf.as_dtype(fbank_dtype).size
+    messages = tf.strings.join(
         [
             "utterance ",
-            example["utterance_id"],
+            utterance_id,
             f": {DAMAGED} ",
-            tf.strings.as_string(num_bytes),
+            tf.strings.as_string(tf.strings.length(stored)),
             " bytes, expected ",
             tf.strings.as_string(expected),
             " for ",
-            tf.strings.as_string(example["num_frames"]),
+            tf.strings.as_string(num_frames),
             f" frames of {num_bins} {fbank_dtype} numbers; build the data again",
         ]
     )
-    with tf.control_dependencies([tf.debugging.Assert(tf.equal(num_bytes, expected), [message])]):
-        values = tf.io.decode_raw(example["fbank"], dtype, little_endian=True)
-    return tf.cast(tf.reshape(values, [-1, num_bins]), tf.float32)
+    damaged = tf.boolean_mask(messages, tf.not_equal(tf.strings.length(stored), expected))
+    return tf.strings.reduce_join(damaged[:1])
 
 
 def _fbank_bytes(record: Record) -> bytes:

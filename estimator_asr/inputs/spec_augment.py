@@ -5,13 +5,33 @@ Stateless: the same seed masks the same stripes, whatever thread does the work.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
 
 
+class Draws(NamedTuple):
+    """Random numbers from 0 up to 1 for width and start of each mask, float32 [batch, num_masks, 2]."""
+
+    time: tf.Tensor
+    frequency: tf.Tensor
+
+
+def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> Draws:
+    """Draws the masks of a batch; the same seed (int64 [2]) gives the same ones."""
+    numbers = (config.time_masks, config.frequency_masks)
+    return Draws(
+        *(
+            tf.random.stateless_uniform([batch_size, number, 2], seed + kind)
+            for kind, number in enumerate(numbers)
+        )
+    )
+
+
 def mask_features(
-    fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, seed: tf.Tensor
+    fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, draws: Draws
 ) -> tf.Tensor:
     """Returns `fbank` with masked stripes; a masked cell has the mean of its bin in its utterance.
 
@@ -21,7 +41,7 @@ def mask_features(
         num_frames: int32 [batch].
         config: number and widest of the masks; all time masks together hide at most time_mask_share of an
             utterance.
-        seed: int64 [2].
+        draws: of these utterances.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
     share = config.time_mask_share / max(1, config.time_masks)
@@ -29,31 +49,24 @@ def mask_features(
         config.time_mask_frames, tf.cast(share * tf.cast(num_frames, tf.float32), tf.int32)
     )
     widest_frequency = tf.fill([batch], tf.minimum(config.frequency_mask_bins, bins))
-    in_time = stripes(config.time_masks, widest_time, num_frames, frames, seed)
-    in_frequency = stripes(config.frequency_masks, widest_frequency, tf.fill([batch], bins), bins, seed + 1)
+    in_time = stripes(draws.time, widest_time, num_frames, frames)
+    in_frequency = stripes(draws.frequency, widest_frequency, tf.fill([batch], bins), bins)
     masked = in_time[:, :, None] | in_frequency[:, None, :]
     is_frame = tf.sequence_mask(num_frames, frames)[:, :, None]
     return tf.where(masked & is_frame, _mean(fbank, is_frame), fbank)
 
 
-def stripes(
-    num_masks: int, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor, seed: tf.Tensor
-) -> tf.Tensor:
-    """Returns bool [batch, length]: the union of num_masks stripes, each of 0 .. widest cells within the
-    first `limit`.
+def stripes(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Returns bool [batch, length]: the union of stripes, each of 0 .. widest cells within the first `limit`.
 
     Args:
-        num_masks: stripes a row.
+        draws: float32 [batch, num_masks, 2].
         widest: int32 [batch].
         limit: int32 [batch].
         length: int32 [].
-        seed: int64 [2].
     """
-    shape = [tf.shape(widest)[0], num_masks]
-    width_draw = tf.random.stateless_uniform(shape, seed)
-    start_draw = tf.random.stateless_uniform(shape, seed + 2)
-    width = tf.cast(width_draw * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
-    start = tf.cast(start_draw * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)
+    width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
+    start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)
     cell = tf.range(length)[None, None, :]
     inside = (cell >= start[:, :, None]) & (cell < (start + width)[:, :, None])  # [batch, num_masks, length]
     return tf.reduce_any(inside, axis=1)

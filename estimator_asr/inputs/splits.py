@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
@@ -23,6 +25,8 @@ class Split:
         seconds: audio in all; 0 for text.
         num_bins: features a frame; None reads no audio features.
         fbank_dtype: how the shards store them.
+        max_tokens: labels of the utterance that has most.
+        sha256: of the names, sizes and hashes of the shards.
     """
 
     model: str
@@ -31,6 +35,8 @@ class Split:
     seconds: float
     num_bins: Optional[int]
     fbank_dtype: str
+    max_tokens: int
+    sha256: str
 
     @property
     def num_utterances(self) -> int:
@@ -44,7 +50,9 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    """How a split is cut into the batches of one replica: a pure function of its lengths.
+    """How a split is cut into batches: a pure function of its lengths.
+
+    A batch is for all replicas together; each gets a part of it.
 
     Attributes:
         bucket_ends: longest length of each bucket, rising.
@@ -82,15 +90,28 @@ def read_split(
         )
     seconds = sum(info.splits[split].seconds for info, _ in having)
     num_bins = having[0][0].frontend.num_bins if model == "acoustic" else None
-    return Split(model, tuple(paths), dict(counts), seconds, num_bins, _fbank_dtype(having, where))
+    max_tokens = max(max(info.splits[split].token_lengths, default=0) for info, _ in having)
+    dtype = _fbank_dtype(having, where)
+    shards = [dataclasses.astuple(shard) for info, _ in having for shard in info.splits[split].shards]
+    digest = hashlib.sha256(json.dumps(shards).encode()).hexdigest()
+    return Split(model, tuple(paths), dict(counts), seconds, num_bins, dtype, max_tokens, digest)
 
 
-def plan_batches(split: Split, config: config_lib.InputConfig, num_replicas: int = 1) -> BatchPlan:
-    """Plans the batches of one replica; the budget in the config is for all replicas together."""
+def plan_batches(split: Split, config: config_lib.InputConfig) -> BatchPlan:
+    """Plans the batches within the budget of the config."""
     budget = config.batch_frames if split.model == "acoustic" else config.batch_tokens
     ends = buckets.plan(split.length_counts, config.num_buckets)
-    sizes = tuple(buckets.batch_size(end, budget // num_replicas) for end in ends)
+    sizes = tuple(buckets.batch_size(end, budget) for end in ends)
     return BatchPlan(ends, sizes, buckets.batches_per_epoch(split.length_counts, ends, sizes))
+
+
+def padding_share(split: Split, plan: BatchPlan) -> float:
+    """Returns the share of an epoch's frames (tokens) that are padding when each is padded to its bucket."""
+    padded = sum(
+        min(end for end in plan.bucket_ends if end >= length) * count
+        for length, count in split.length_counts.items()
+    )
+    return 1.0 - split.total_length / max(padded, 1)
 
 
 def _fbank_dtype(having, where):

@@ -10,12 +10,14 @@ import tensorflow as tf
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.training import (
     acoustic_task,
+    data_wait,
     language_task,
     objectives,
     optimization,
     schedules,
     step_hooks,
     summaries,
+    worst_batch,
 )
 
 _TASKS = {"acoustic": acoustic_task, "language": language_task}
@@ -64,8 +66,9 @@ def _eval_spec(forward):
 def _train_spec(model, plan, features, labels, forward, error_rate_tag):
     config = model.config
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch)
-    learning_rate = schedule(global_step)
+    course = plan.course
+    schedule = schedules.build_schedule(config.optimizer, course.batch_size, course.steps_per_epoch)
+    learning_rate = schedule(global_step + course.step_offset)
     optimizer = optimization.build_optimizer(config.optimizer, learning_rate)
     loss = forward.losses.to_minimise()
     update = optimization.minimize(loss, optimizer, config.optimizer.clip_norm, global_step)
@@ -76,6 +79,7 @@ def _train_spec(model, plan, features, labels, forward, error_rate_tag):
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
     summaries.write_scalars(scalars)
+    worst_batch.remember(features, labels)
     step = objectives.Step(
         update.number,
         features,
@@ -86,6 +90,7 @@ def _train_spec(model, plan, features, labels, forward, error_rate_tag):
         update.gradient_norm,
         scalars,
         forward.num_inputs,
+        data_wait.time_input(features),
     )
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,

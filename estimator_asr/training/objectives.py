@@ -58,6 +58,7 @@ class Step(NamedTuple):
         gradient_norm: float32 [], of all replicas, before clipping.
         scalars: float32 [] each, by the tag that TensorBoard shows.
         num_inputs: int32 [], frames or tokens without padding.
+        wait: float64 [], seconds until the features were there.
     """
 
     number: tf.Tensor
@@ -69,6 +70,7 @@ class Step(NamedTuple):
     gradient_norm: tf.Tensor
     scalars: dict[str, tf.Tensor]
     num_inputs: tf.Tensor
+    wait: tf.Tensor
 
 
 class Forward(NamedTuple):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, splits
-from estimator_asr.training import exporters, hooks, model_fn, schedules, step_hooks, strategies
+from estimator_asr.inputs import damage, input_fn, progress
+from estimator_asr.training import course as course_lib
+from estimator_asr.training import exporters, hooks, model_fn, step_hooks, strategies
 from tfrecord_builder import dataset_info, errors
 
-TRAIN_SPLIT = "train"
 DEV_SPLIT = "dev"
 
 
@@ -37,27 +35,31 @@ def train(
     config = model.config
     strategy = strategies.build_strategy(config.train)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
-    plan = _plan(config, splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model), num_replicas)
-    first_step = _first_step(model)
-    if first_step >= plan.max_steps and _is_exported(model.path, first_step):
-        logging.info("%s: already at step %d of %d, nothing to do", model.path, first_step, plan.max_steps)
+    course = course_lib.plan(model, infos, data_dirs, _first_step(model))
+    course_lib.log(course, config.model, config.optimizer, num_replicas)
+    if course.first_step >= course.max_steps and _is_exported(model.path, course.first_step):
+        logging.info(
+            "%s: already at step %d of %d, nothing to do", model.path, course.first_step, course.max_steps
+        )
         return
+    progress.save(model.path, course.history)
+    plan = step_hooks.TrainingPlan(course, hooks.Clock())
     estimator = _build_estimator(model, plan, strategy)
     train_input_fn = input_fn.build_input_fn(
         infos,
         data_dirs,
-        TRAIN_SPLIT,
+        course_lib.TRAIN_SPLIT,
         config.input,
         model=config.model,
         training=True,
         seed=config.train.seed,
-        first_step=first_step,
+        start=course.start,
         num_replicas=num_replicas,
         fixed_shapes=config.train.xla,
     )
     eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
     receiver_fn = exporters.build_features_receiver_fn(config)
-    with damage.explain(data_dirs, f"{TRAIN_SPLIT} or {DEV_SPLIT}"), _explain_nan(model.path):
+    with damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"), _explain_nan(model.path):
         _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
 
 
@@ -70,34 +72,6 @@ def _explain_nan(model_dir):
             f"{model_dir}: loss is NaN, expected a number; continue from the last checkpoint with a lower "
             "--base_learning_rate, more --warmup_epochs or a lower --clip_norm"
         ) from None
-
-
-def _plan(config, split, num_replicas):
-    """Works out and logs how long an epoch and the training are."""
-    batch_plan = splits.plan_batches(split, config.input, num_replicas)
-    steps_per_epoch = batch_plan.batches_per_epoch / num_replicas
-    batch_size = split.num_utterances / steps_per_epoch
-    epochs = config.train.train_epochs or config_lib.DEFAULT_EPOCHS
-    max_steps = config.train.train_steps or max(1, math.ceil(epochs * steps_per_epoch))
-    logging.info(
-        "%s: %s utterances, %s%s %s; %s batches per epoch in %d buckets, %.1f utterances per step",
-        TRAIN_SPLIT,
-        f"{split.num_utterances:,}",
-        f"{split.seconds / 3600:.2f} hours, " if split.seconds else "",
-        f"{split.total_length:,}",
-        step_hooks.UNITS[config.model],
-        f"{batch_plan.batches_per_epoch:,}",
-        len(batch_plan.bucket_ends),
-        batch_size,
-    )
-    logging.info(
-        "training: %s steps (%.1f epochs), %d replica(s), initial learning rate %.3g",
-        f"{max_steps:,}",
-        max_steps / steps_per_epoch,
-        num_replicas,
-        schedules.initial_rate(config.optimizer, batch_size),
-    )
-    return step_hooks.TrainingPlan(batch_size, steps_per_epoch, max_steps, hooks.Clock())
 
 
 def _first_step(model):
@@ -161,12 +135,14 @@ def _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn):
         stop_evaluation = [hooks.StopEvaluationHook(termination)]
         chosen = exporters.build_exporters(config.model, receiver_fn)
         if eval_input_fn is None:
-            estimator.train(train_input_fn, hooks=stop, max_steps=plan.max_steps, saving_listeners=listeners)
+            estimator.train(
+                train_input_fn, hooks=stop, max_steps=plan.course.max_steps, saving_listeners=listeners
+            )
             _export_last(estimator, chosen, {})
-        elif _latest_step(estimator.model_dir) >= plan.max_steps:
+        elif _latest_step(estimator.model_dir) >= plan.course.max_steps:
             _export_last(estimator, chosen, estimator.evaluate(eval_input_fn, hooks=stop_evaluation))
         else:
-            train_spec = estimator_api.TrainSpec(train_input_fn, plan.max_steps, stop, listeners)
+            train_spec = estimator_api.TrainSpec(train_input_fn, plan.course.max_steps, stop, listeners)
             eval_spec = estimator_api.EvalSpec(
                 eval_input_fn,
                 steps=None,

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import hooks, objectives, optimization
-
-UNITS = {"acoustic": "frames", "language": "tokens"}
+from estimator_asr.training import course as course_lib
+from estimator_asr.training import data_wait, hooks, objectives, optimization, worst_batch
 
 
 class TrainingPlan(NamedTuple):
     """What only training needs to know."""
 
-    batch_size: float  # mean utterances per step
-    steps_per_epoch: float
-    max_steps: int
+    course: course_lib.Course
     clock: hooks.Clock
 
 
@@ -40,13 +37,25 @@ def build(
         "error_rate": step.scalars[error_rate_tag],
         "inputs": step.num_inputs,
     }
+    config, course = model.config, plan.course
     progress = hooks.ProgressHook(
         tensors,
-        unit=UNITS[model.config.model],
-        max_steps=plan.max_steps,
+        unit=course_lib.UNITS[model.config.model],
+        max_steps=plan.course.max_steps,
         seconds=model.config.train.progress_seconds,
         num_replicas=optimization.num_replicas(),
         num_parameters=num_parameters,
         clock=plan.clock,
     )
-    return [progress]
+    wait = data_wait.DataWaitHook(
+        step.wait,
+        step.number,
+        every_steps=config.train.save_summary_steps,
+        model_dir=model.path,
+        seconds=lambda: plan.clock.seconds,
+    )
+    built = [progress, wait]
+    if config.watch.try_worst_batch:
+        shapes = worst_batch.candidates(course.stretch.plan)
+        built.append(worst_batch.WorstBatchHook(step.gradient_norm, course.source, shapes))
+    return built

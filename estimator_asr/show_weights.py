@@ -1,0 +1,59 @@
+"""Lists the weights of Keras .h5 files, checkpoints and model directories: names, shapes, norms.
+
+    python -m estimator_asr.show_weights FILE_OR_DIR...
+
+Of a directory the newest checkpoint is shown. `norm` is the root of the sum of the squares, `rms` that of
+their mean.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+
+import numpy as np
+
+from estimator_asr.training import weight_files
+from tfrecord_builder import errors
+
+
+def describe(path: str) -> Iterator[str]:
+    """Yields the lines for one file or directory.
+
+    Raises:
+        errors.UserError: there is no such file, or it cannot be read.
+    """
+    source, weights = weight_files.read(path)
+    width = max(map(len, weights), default=0)
+    yield source
+    yield f"  {'name':{width}}  {'shape':20} {'norm':>11} {'rms':>11}"
+    for name, value in weights.items():
+        norm = np.linalg.norm(np.asarray(value, np.float64))
+        rms = norm / max(value.size, 1) ** 0.5
+        yield f"  {name:{width}}  {str(list(value.shape)):20} {norm:11.5g} {rms:11.5g}"
+    yield f"  {len(weights)} weights, {sum(value.size for value in weights.values()):,} values"
+
+
+def define_flags() -> None:
+    """There are none."""
+
+
+def main(argv: list[str]) -> int:
+    """Shows each path; one that cannot be read is named, and the exit code is 1 then."""
+    if len(argv) < 2:
+        raise errors.UserError("show_weights: no path is given, expected FILE_OR_DIR...; give at least one")
+    exit_code = 0
+    for path in argv[1:]:
+        try:
+            print("\n".join(describe(path)))
+        except errors.UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            exit_code = 1
+    return exit_code
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags, accepts_words=True)

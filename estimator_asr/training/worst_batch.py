@@ -1,0 +1,107 @@
+"""The batch that needs most memory, tried before the first step: a budget too large is known at once."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr import estimator_api
+from estimator_asr.inputs import splits
+from tfrecord_builder import errors
+
+_COLLECTION = "input"
+_FLAGS = {"acoustic": ("batch_frames", "frames"), "language": ("batch_tokens", "tokens")}
+
+
+def remember(features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]) -> None:
+    """Keeps what a replica is fed for the hook; each replica's model_fn calls it."""
+    for name, tensor in (*features.items(), *labels.items()):
+        tf.compat.v1.add_to_collection(f"{_COLLECTION}/{name}", tensor)
+
+
+def candidates(plan: splits.BatchPlan) -> list[tuple[int, int]]:
+    """Returns (utterances, length) of the batch of the longest utterances, for attention takes memory by the
+    square of the length, and of the largest one in all, if that is another."""
+    shapes = [(size, end) for end, size in zip(plan.bucket_ends, plan.batch_sizes)]
+    return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
+
+
+def make(shape: tuple[int, int], num_bins: Optional[int], max_tokens: int) -> dict[str, np.ndarray]:
+    """Returns random features and equal labels by the names of input_fn.
+
+    Args:
+        shape: utterances and frames (tokens of text).
+        num_bins: features a frame; None for text.
+        max_tokens: labels of an utterance, at most half of what its subsampled frames could hold.
+    """
+    rows, length = shape
+    num_tokens = min(max_tokens, -(-length // 8)) if num_bins else length
+    values = {
+        "num_frames": np.full(rows, length),
+        "num_tokens": np.full(rows, num_tokens),
+        "num_characters": np.full(rows, num_tokens),
+        "token_ids": np.tile(np.arange(num_tokens) % 2, [rows, 1]),
+        "character_ids": np.zeros([rows, num_tokens]),
+        "seed": np.zeros(2),
+    }
+    if num_bins:
+        values["fbank"] = np.random.default_rng(0).normal(size=[rows, length, num_bins])
+    return values
+
+
+class WorstBatchHook(estimator_api.SessionRunHook):
+    """Computes the gradients of the worst batches; weights and the place in the data stay as they are."""
+
+    def __init__(self, fetch: tf.Tensor, source: splits.Split, shapes: Sequence[tuple[int, int]]):
+        """Takes what it tries.
+
+        Args:
+            fetch: what depends on all gradients.
+            source: the training data.
+            shapes: utterances and length of each batch, over all replicas.
+        """
+        self._fetch = fetch
+        self._source = source
+        self._shapes = shapes
+
+    def after_create_session(self, session, coord):
+        for shape in self._shapes:
+            self._try(session, shape)
+
+    def _try(self, session, shape):
+        flag, unit = _FLAGS[self._source.model]
+        rows, length = shape
+        num_replicas = len(tf.compat.v1.get_collection(f"{_COLLECTION}/seed"))
+        values = make((-(-rows // num_replicas), length), self._source.num_bins, self._source.max_tokens)
+        feed = {
+            tensor: value
+            for name, value in values.items()
+            for tensor in tf.compat.v1.get_collection(f"{_COLLECTION}/{name}")
+        }
+        start = time.monotonic()
+        try:
+            session.run(self._fetch, feed)
+        except tf.errors.ResourceExhaustedError:
+            raise errors.UserError(
+                f"train: a batch of {rows} utterances of {length:,} {unit} is more than the memory holds, "
+                f"expected it to fit; "
+                f"give a --{flag} below {rows * length}"
+            ) from None
+        logging.info(
+            f"worst batch: {rows} utterances of {length:,} {unit}: {time.monotonic() - start:.1f} s "
+            f"with its preparation, {_peak_memory()}"
+        )
+
+
+def _peak_memory() -> str:
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        peak = max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(len(gpus)))
+        return f"{peak / 2**30:.2f} GiB of a GPU at most"
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB of memory in all"

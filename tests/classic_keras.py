@@ -1,0 +1,66 @@
+"""A program for test_warm_start: two small models of the classic cascade in Keras, saved in both layouts.
+
+    classic_keras.py DIRECTORY
+
+Reads inputs.npy; writes before.h5 (model.save, batch norm before the rectifier) and behind.h5 (save_weights,
+batch norm behind it), and what the models say of the inputs. It needs a process of its own, with eager
+execution. The third pooling keeps the frames, as ours does, and the batch norms behind the rectifier add
+nothing to a zero, so that all of it can be compared.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+NUM_CLASSES = 5
+layers = tf.keras.layers
+
+
+def convolve(hidden, channels, norm_first):
+    hidden = layers.Conv2D(channels, 3, padding="same", activation=None if norm_first else "relu")(hidden)
+    hidden = layers.BatchNormalization()(hidden)
+    return layers.ReLU()(hidden) if norm_first else hidden
+
+
+def build(num_bins, norm_first):
+    inputs = hidden = layers.Input([None, num_bins, 1])
+    for channels, strides in ((32, (2, 2)), (64, (2, 2)), (128, (1, 2))):
+        for _ in range(2):
+            hidden = convolve(hidden, channels, norm_first)
+        hidden = layers.MaxPooling2D(strides)(hidden)
+    hidden = layers.Reshape([-1, num_bins // 8 * 128])(hidden)
+    hidden = layers.Dense(16, activation="relu")(layers.Dropout(0.2)(hidden))
+    return tf.keras.Model(inputs, layers.Dense(NUM_CLASSES)(hidden))
+
+
+def fill(model, norm_first):
+    """Gives biases and batch norms values that an omission would show."""
+    rng = np.random.default_rng(0)
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            size = layer.gamma.shape[0]
+            gamma, variance = rng.uniform(0.5, 1.5, size), rng.uniform(0.5, 2, size)
+            mean = rng.normal(0, 0.3, size) if norm_first else rng.uniform(0.1, 0.5, size)
+            beta = rng.normal(0, 0.3, size) if norm_first else mean * gamma / np.sqrt(variance + 1e-3)
+            layer.set_weights([gamma, beta, mean, variance])
+        elif layer.weights:
+            kernel, bias = layer.get_weights()
+            layer.set_weights([kernel, rng.normal(0, 0.3, bias.shape)])
+
+
+def main(directory):
+    inputs = np.load(os.path.join(directory, "inputs.npy"))
+    for name, norm_first in (("before", True), ("behind", False)):
+        model = build(inputs.shape[2], norm_first)
+        fill(model, norm_first)
+        path = os.path.join(directory, name)
+        (model.save if norm_first else model.save_weights)(f"{path}.h5")
+        np.save(f"{path}.npy", model(inputs[..., None], training=False).numpy())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

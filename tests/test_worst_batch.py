@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from estimator_asr.inputs import splits
+from estimator_asr.training import worst_batch
+from tfrecord_builder import errors
+
+SOURCE = splits.Split("acoustic", (), {}, 1.0, 5, "float16", 9, "")
+
+
+def test_the_longest_and_the_largest_batch_are_tried():
+    plan = splits.BatchPlan((10, 30, 100), (10, 4, 1), 3)
+    assert worst_batch.candidates(plan) == [(1, 100), (4, 30)]
+    assert worst_batch.candidates(splits.BatchPlan((10, 20), (9, 5), 3)) == [(5, 20)]
+
+
+def test_a_batch_has_the_shapes_of_the_input():
+    values = worst_batch.make((3, 41), 5, 9)
+    assert values["fbank"].shape == (3, 41, 5) and values["num_frames"].tolist() == [41] * 3
+    # 41 frames are 11 after subsampling; half of them, and labels that do not repeat, always fit.
+    assert (
+        values["token_ids"].tolist() == [[0, 1, 0, 1, 0, 1]] * 3 and values["num_tokens"].tolist() == [6] * 3
+    )
+    assert worst_batch.make((3, 400), 5, 9)["token_ids"].shape == (3, 9)
+    text = worst_batch.make((2, 7), None, 9)
+    assert text["token_ids"].shape == text["character_ids"].shape == (2, 7) and "fbank" not in text
+
+
+def replica(values):
+    """What a replica's model_fn does: placeholders stand for the iterator, which would fail."""
+    tensors = {key: tf.compat.v1.placeholder(tf.float32, value.shape) for key, value in values.items()}
+    worst_batch.remember(tensors, {"token_ids": tf.compat.v1.placeholder(tf.float32, [None, None])})
+    return tensors
+
+
+def test_all_replicas_are_fed_their_part_and_nothing_is_said_but_a_line(monkeypatch):
+    said = []
+    monkeypatch.setattr(worst_batch.logging, "info", said.append)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        values = worst_batch.make((2, 40), 5, 9)
+        replicas = [replica(values) for _ in range(2)]
+        fetch = tf.add_n([tf.reduce_sum(tensors["num_frames"]) for tensors in replicas])
+        hook = worst_batch.WorstBatchHook(fetch, SOURCE, [(3, 40)])
+        hook.begin()
+        hook.after_create_session(session, None)
+    assert len(said) == 1
+    assert (
+        said[0].startswith("worst batch: 3 utterances of 40 frames: ") and "GiB of memory in all" in said[0]
+    )
+
+
+def exhaust():
+    raise MemoryError("no room for 1 TiB")
+
+
+def test_too_large_a_batch_is_one_sentence():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        replica(worst_batch.make((2, 40), 5, 9))
+        hook = worst_batch.WorstBatchHook(tf.numpy_function(exhaust, [], tf.float32), SOURCE, [(2, 40)])
+        hook.begin()
+        with pytest.raises(
+            errors.UserError,
+            match="of 40 frames is more than the memory holds, .*; give a --batch_frames below 80",
+        ):
+            hook.after_create_session(session, None)
