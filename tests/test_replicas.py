@@ -5,20 +5,19 @@ import pathlib
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_asr.models import replicas
 
-# Batch norm and softmax take these away again: their gradient is zero but for rounding, and Adam divides it
-# by its own size.
-WITHOUT_GRADIENT = ("halve_0/bias", "halve_1/bias", "depthwise_conv/bias", "key_value/bias")
+# The softmax takes the bias of keys away again: its gradient is zero but for rounding, and Adam divides it by
+# its own size.
+WITHOUT_GRADIENT = "query_key_value/bias"
 TWO = {"num_replicas": 2}
 ONE = {"num_replicas": 1, "is_whole": True}
 RUNS = {
     "acoustic": {"kind": "acoustic", "optimizer": "momentum"},
-    "language": {"kind": "language"},
+    "language": {"kind": "language", "optimizer": "momentum"},
     "several batches": {"kind": "language", "num_batches": 3, "steps": 10},
 }
 
@@ -54,7 +53,12 @@ def test_two_replicas_with_parts_of_the_batches_train_the_acoustic_model_of_one(
     assert len(differences["acoustic"]) > 50 and max(differences["acoustic"].values()) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["language", "several batches"])
-def test_two_replicas_with_parts_of_the_batches_train_the_language_model_of_one(differences, name):
-    compared = {key: value for key, value in differences[name].items() if WITHOUT_GRADIENT[-1] not in key}
-    assert len(compared) > 50 and np.isfinite(list(compared.values())).all() and max(compared.values()) < 1e-5
+def test_two_replicas_with_parts_of_the_batches_train_the_language_model_of_one(differences):
+    assert len(differences["language"]) > 40 and max(differences["language"].values()) < 1e-5
+
+
+def test_several_batches_are_added_up_on_two_replicas_as_on_one(differences):
+    """With Adam, so that the rows of the sparse table rest as in one batch."""
+    found = differences["several batches"]
+    compared = {key: value for key, value in found.items() if WITHOUT_GRADIENT not in key}
+    assert len(compared) > 50 and max(compared.values()) < 1e-5
