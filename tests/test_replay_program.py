@@ -60,10 +60,6 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, monkeypatch, capsys):
     assert any(line.startswith("likely: the input is no number before the model sees it") for line in lines)
     rows = [line.split("\t") for line in lines[-3:]]
     assert [row[:2] for row in rows] == [["train000", "16"], ["train001", "33"], ["train002", "50"]]
-        ["train000", "16", "1"],
-        ["train001", "33", "2"],
-        ["train002", "50", "3"],
-    ]
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
 
 
