@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+CheckpointSaverHook = tf.estimator.CheckpointSaverHook
 CheckpointSaverListener = tf.estimator.CheckpointSaverListener
 Estimator = tf.estimator.Estimator
 EstimatorSpec = tf.estimator.EstimatorSpec
@@ -20,5 +21,6 @@ RunConfig = tf.estimator.RunConfig
 ServingInputReceiver = tf.estimator.export.ServingInputReceiver
 SessionRunArgs = tf.estimator.SessionRunArgs
 SessionRunHook = tf.estimator.SessionRunHook
+SummarySaverHook = tf.estimator.SummarySaverHook
 TrainSpec = tf.estimator.TrainSpec
 train_and_evaluate = tf.estimator.train_and_evaluate

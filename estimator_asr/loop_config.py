@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfrecord_builder import config_flags
+from tfrecord_builder import config_flags, errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +69,9 @@ class DisplayConfig:
 
     def __post_init__(self):
         config_flags.validate(self)
+        steps = self.profile_steps
+        if steps and (len(steps) != 2 or steps[0] > steps[1]):
+            raise errors.UserError(
+                f"train: --profile_steps is {','.join(map(str, steps))}, expected the first and the last "
+                "step to record; give two numbers, as in --profile_steps=100,110."
+            )

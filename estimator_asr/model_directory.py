@@ -9,14 +9,10 @@ import os
 import shutil
 from typing import Optional
 
-import tensorflow as tf
-
 from estimator_asr import experiment
 from tfrecord_builder import config_json, dataset_info, errors, files, vocabulary
 from tfrecord_builder import readings as readings_lib
 
-# The variable and the axis that has one place per class.
-_CLASSES = {"acoustic": ("acoustic/ctc/bias", -1), "language": ("language/characters", 0)}
 _VOCABULARY_HASHES = {
     "acoustic": {"tokens_sha256": dataset_info.TOKENS_FILE},
     "language": {
@@ -77,10 +73,7 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
     else:
         _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
         os.makedirs(path, exist_ok=True)
-        for file in _vocabulary_hashes(config).values():
-            with files.open_binary(os.path.join(data_dir, file)) as source:
-                with open(os.path.join(path, file), "wb") as target:
-                    shutil.copyfileobj(source, target)
+        _copy_vocabularies(config, data_dir, path)
     config.save(path)
     return open_model_directory(path)
 
@@ -112,58 +105,18 @@ def check_data(
         )
 
 
-def latest_checkpoint(path: str) -> str:
-    """Returns the prefix of the newest checkpoint.
-
-    Raises:
-        errors.UserError: there is none.
-    """
-    checkpoint = tf.train.latest_checkpoint(path)
-    if checkpoint is None:
-        raise errors.UserError(
-            f"{path}: there is no checkpoint; "
-            f"train first with python -m estimator_asr.train --model_dir={path}"
-        )
-    return checkpoint
+def copy_description(model: ModelDirectory, path: str) -> None:
+    """Makes `path` a model directory of the same model, without weights: config.json and the vocabularies."""
+    os.makedirs(path, exist_ok=True)
+    _copy_vocabularies(model.config, model.path, path)
+    model.config.save(path)
 
 
-def check_checkpoint(checkpoint: str, model: ModelDirectory) -> None:
-    """Checks that the checkpoint's output has the classes of the model's vocabulary.
-
-    Raises:
-        errors.UserError: it has not; names both sizes and why. Or its files are damaged.
-    """
-    shapes = _read_shapes(checkpoint)
-    name, axis = _CLASSES[model.config.model]
-    if name not in shapes:
-        raise errors.UserError(
-            f"{checkpoint}: has no variable {name}, expected a checkpoint of the {model.config.model} model; "
-            "give the model directory that it belongs to"
-        )
-    if shapes[name][axis] != model.num_classes:
-        raise errors.UserError(
-            f"{checkpoint}: output has {shapes[name][axis]} classes, expected {model.num_classes} "
-            f"({_describe_classes(model)}), because it was trained with another vocabulary; "
-            "restore the vocabulary that belongs to it, or train a new --model_dir"
-        )
-
-
-def _read_shapes(checkpoint):
-    """Reads all values of a checkpoint, so that one cut short is known before the work starts."""
-    try:
-        reader = tf.train.load_checkpoint(checkpoint)
-        return {name: list(reader.get_tensor(name).shape) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
-        raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected a whole one; "
-            "delete its files and name the one before in the file checkpoint beside it"
-        ) from error
-
-
-def _describe_classes(model):
-    if model.characters:
-        return f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
-    return f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
+def _copy_vocabularies(config, source_dir, target_dir):
+    for file in _vocabulary_hashes(config).values():
+        with files.open_binary(os.path.join(source_dir, file)) as source:
+            with files.writing(os.path.join(target_dir, file)) as beside, open(beside, "wb") as target:
+                shutil.copyfileobj(source, target)
 
 
 def _open(path, config, source):

@@ -11,7 +11,7 @@ import tiny_models
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import hooks, step_hooks
+from estimator_asr.training import course, progress, step_hooks
 from tfrecord_builder import dataset_info, frontend, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone
@@ -65,7 +65,7 @@ def make_new_model(
 
 
 def plan() -> step_hooks.TrainingPlan:
-    return step_hooks.TrainingPlan(batch_size=1.0, steps_per_epoch=10.0, max_steps=1, clock=hooks.Clock())
+    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), progress.Clock())
 
 
 def build_input_fn(model: model_directory.ModelDirectory):

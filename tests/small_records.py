@@ -27,15 +27,19 @@ def make_data(
     frontend_config: frontend.FrontendConfig = FRONTEND,
     num_shards: int = 2,
     feature_mean: float = 1.0,
+    change=lambda record: record,
 ) -> dataset_info.DatasetInfo:
-    """Writes a data directory; utterance i of a split has 1 + i % 3 tokens."""
+    """Writes a data directory; utterance i of a split has 1 + i % 3 tokens. `change` can spoil its record."""
     os.makedirs(path)
     tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))
     CHARACTERS.save(os.path.join(path, dataset_info.CHARACTERS_FILE))
     READINGS.save(os.path.join(path, dataset_info.READINGS_FILE))
     infos = {
         name: _write_split(
-            path, name, make_records(name, count, tokens, frontend_config, with_audio), num_shards
+            path,
+            name,
+            [change(each) for each in make_records(name, count, tokens, frontend_config, with_audio)],
+            num_shards,
         )
         for name, count in splits
     }

@@ -25,3 +25,11 @@ def test_decoder_targets_end_with_the_end_symbol():
         )
     np.testing.assert_array_equal(targets, [[4, 5, 9], [6, 9, 9]])
     np.testing.assert_array_equal(weights, [[1, 1, 1], [1, 1, 0]])
+
+
+def test_the_teacher_forced_error_rate_counts_the_end_but_no_padding():
+    chosen = [[4, 5, 9], [6, 0, 0], [1, 1, 1]]  # class 9 ends
+    with tf.Graph().as_default():
+        labels = {"token_ids": tf.constant([[4, 7], [6, 0], [0, 0]]), "num_tokens": tf.constant([2, 1, 0])}
+        # One of the first row is wrong, and the end of the second; the third says nothing.
+        assert run(acoustic_task.teacher_forced_errors(tf.one_hot(chosen, 10), labels)) == (2, 5)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import model_directory
+from estimator_asr import checkpoints, model_directory
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.training import model_fn
 from tfrecord_builder import syllables, vocabulary
@@ -21,7 +21,7 @@ def running(models, build):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs, outputs = build()
         for model in models:
-            cascade.restore(session, model, model_directory.latest_checkpoint(model.path))
+            cascade.restore(session, model, checkpoints.latest(model.path))
         session.run(tf.compat.v1.tables_initializer())
         yield recogniser.Recogniser(session, inputs, outputs)
 

@@ -4,7 +4,7 @@ import pytest
 import small_records
 
 from estimator_asr import config, experiment, model_directory
-from estimator_asr.inputs import progress
+from estimator_asr.inputs import stretches
 from estimator_asr.training import course
 
 
@@ -29,7 +29,7 @@ def plan(tmp_path):
         )
         model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
         made = course.plan(model, [info], [path], first_step)
-        progress.save(model.path, made.history)
+        stretches.save(model.path, made.history)
         return made
 
     return plan

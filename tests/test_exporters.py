@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import types
 
 import pytest
 
+from estimator_asr import checkpoint_locks
 from estimator_asr.training import exporters
 
 
@@ -74,3 +77,31 @@ def test_the_report_shows_every_figure_once(monkeypatch):
     result = {"loss": 9.0, "global_step": 12, "token-error-rate": 0.25, "avg-loss": 1.5}
     exporters.Report().export(None, "", "", result, False)
     assert lines == ["dev at step 12: avg-loss 1.5000  token-error-rate 0.2500"]
+
+
+def test_a_figure_that_is_no_number_is_never_the_best(tmp_path, writer):
+    best = exporters.BestExporter(None, "token-error-rate")
+    figures = {"token-error-rate": 0.1, "loss": math.nan, "global_step": 1}
+    best.export(writer, str(tmp_path), "", figures, False)
+    export(best, writer, tmp_path, math.nan, 2)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_best_one_before_stays_while_it_is_read(tmp_path, writer):
+    best = exporters.BestExporter(None, "token-error-rate")
+    export(best, writer, tmp_path, 0.5, 1)
+    weights = tmp_path / "1" / "variables" / "variables"
+    weights.parent.mkdir()
+    weights.with_suffix(".index").touch()
+    lock = checkpoint_locks.ReadLock(str(weights))
+    export(best, writer, tmp_path, 0.4, 2)
+    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
+    lock.release()
+    export(best, writer, tmp_path, 0.6, 3)  # not better, but time to clean up
+    assert os.listdir(tmp_path) == ["2"]
+
+
+def test_what_is_recorded_comes_before_what_counts_on_it():
+    model = types.SimpleNamespace(config=types.SimpleNamespace(model="acoustic"))
+    names = [exporter.name for exporter in exporters.build_exporters(model, None)]
+    assert names == ["evaluations", "report", "best_checkpoints", "best", "final", "memory"]

@@ -16,13 +16,17 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
+        *("recordings", "fonts"),
     )
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground
 # floor.
 GROUND = {
     f"estimator_asr.{name}"
-    for name in ("config", "loop_config", "experiment", "model_directory", "estimator_api")
+    for name in (
+        *("config", "loop_config", "experiment", "estimator_api"),
+        *("model_directory", "checkpoints", "checkpoint_locks"),
+    )
 }
 FOLDERS = {
     "models": {"estimator_asr.models", "estimator_asr.config"},

@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config
-from estimator_asr.inputs import input_fn, progress, splits
+from estimator_asr.inputs import input_fn, stretches, splits
 
 SETTINGS = config.InputConfig(
     batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100, spec_augment=False
@@ -132,7 +132,7 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
 
 def place(data, first_step, model="acoustic"):
     epoch, made = divmod(first_step, steps_per_epoch(data, model))
-    return progress.Position(epoch, (), made)
+    return stretches.Position(epoch, (), made)
 
 
 @pytest.mark.parametrize("first_step", [1, 7, 20])
@@ -155,8 +155,8 @@ LARGER = dataclasses.replace(SETTINGS, batch_frames=400, num_buckets=1)
 def test_other_batches_take_what_the_batches_before_left_of_the_epoch(data, made):
     before = read(data, made, seed=2)
     source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
-    taken = (progress.Taken(splits.plan_batches(source, SETTINGS), made),)
-    after = read(data, 6, seed=2, settings=LARGER, start=progress.Position(0, taken, 0))
+    taken = (stretches.Taken(splits.plan_batches(source, SETTINGS), made),)
+    after = read(data, 6, seed=2, settings=LARGER, start=stretches.Position(0, taken, 0))
     seeds = [features["seed"].tolist() for features, _ in after]
     of_epoch = [batch for batch, seed in zip(after, seeds) if seed[0] == 2]
     assert [seed for seed in seeds if seed[0] == 2] == [[2, made + i] for i in range(len(of_epoch))]

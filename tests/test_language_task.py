@@ -38,7 +38,7 @@ def test_the_error_rate_counts_only_what_has_one_character_a_token(tmp_path):
     model = model_directory.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features = {"token_ids": tf.constant([[1, 2], [1, 2]]), "num_tokens": tf.constant([2, 2])}
-        impossible = [model.characters.size] * 2  # no character: each is an error
+        impossible = [1, 1]  # 你 goes with neither token: each is an error
         labels = {
             "character_ids": tf.constant([impossible, [0, 0]]),
             "num_characters": tf.constant([2, 0]),
@@ -46,3 +46,4 @@ def test_the_error_rate_counts_only_what_has_one_character_a_token(tmp_path):
         forward = language_task.forward(model, features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         assert session.run(forward.ratios["character-error-rate"]) == (2, 2)
+        assert session.run(forward.ratios["used-label-share"]) == (0, 2)

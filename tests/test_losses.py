@@ -27,14 +27,31 @@ def enumerate_ctc(logits, labels):
     return -np.log(total)
 
 
-def ctc(logits, num_frames, token_ids, num_tokens):
+def ctc(logits, num_frames, token_ids, num_tokens, kernel=losses.CLASSIC):
     """Returns losses and their gradient by the logits."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.constant(logits, tf.float32)
-        loss = losses.ctc_loss(
-            logits, tf.constant(num_frames), tf.constant(token_ids, tf.int32), tf.constant(num_tokens)
-        )
+        labels = tf.constant(token_ids, tf.int32), tf.constant(num_tokens)
+        loss = losses.ctc_loss(logits, tf.constant(num_frames), *labels, kernel=kernel)
         return session.run([loss, tf.gradients(loss, logits)[0]])
+
+
+@pytest.fixture
+def cudnn_op(monkeypatch):
+    """Puts the classic op where cuDNN's would run, which needs a GPU; returns what it was given."""
+    calls = []
+
+    def ctc_loss_v2(inputs, labels_indices, labels_values, sequence_length):
+        """As cuDNN's: time first, the blank is class 0, and a gradient is left at padding."""
+        calls.append(inputs)
+        labels = tf.SparseTensor(labels_indices, labels_values - 1, [inputs.shape[1], 300])
+        logits = tf.transpose(tf.roll(inputs, -1, axis=-1), [1, 0, 2])
+        loss = tf.compat.v1.nn.ctc_loss(labels, logits, sequence_length, time_major=False)
+        is_padding = ~tf.sequence_mask(sequence_length, tf.shape(logits)[1])
+        return loss + 5 * tf.reduce_sum(tf.where(is_padding[:, :, None], logits, 0.0), axis=[1, 2]), None
+
+    monkeypatch.setattr(losses.tf.raw_ops, "CTCLossV2", ctc_loss_v2)
+    return calls
 
 
 @pytest.mark.parametrize("labels", [[0], [1], [0, 1], [1, 0], [0, 0], [0, 1, 0]])
@@ -69,6 +86,89 @@ def test_impossible_utterance_has_loss_and_gradient_zero_and_spares_its_neighbou
     assert loss[0] == 0 and np.all(gradient[0] == 0)
     assert loss[1] == pytest.approx(enumerate_ctc(logits[1], [1, 0]), rel=1e-5)
     assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("rows", [(0,), (1,), (0, 1)])
+def test_a_gradient_that_is_no_number_stays_with_padding_and_impossible_utterances(rows, monkeypatch):
+    """Whatever a kernel leaves there: NaN."""
+
+    def leave_nan(labels, logits, num_frames):
+        weights = np.zeros([2, 3, 1], np.float32)
+        weights[0, 2:] = weights[1] = np.nan
+        return tf.reduce_sum(logits * weights, axis=[1, 2])
+
+    monkeypatch.setitem(losses.KERNELS, "nan", leave_nan)
+    _, gradient = ctc(np.ones([2, 3, 3]), [2, 1], [[0], [1]], [1, 0], "nan")
+    assert np.all(gradient[list(rows), 2] == 0) and np.all(gradient[1] == 0)
+
+
+def test_cudnn_gets_its_blank_first_and_gives_what_the_classic_op_gives(cudnn_op):
+    logits = np.random.default_rng(1).normal(size=[2, 5, 4])
+    arguments = logits, [5, 3], [[2, 0, 0], [1, 0, 0]], [3, 1]
+    loss, gradient = ctc(*arguments, losses.CUDNN)
+    wanted_loss, wanted_gradient = ctc(*arguments)
+    assert cudnn_op
+    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-6)
+    np.testing.assert_allclose(gradient, wanted_gradient, atol=1e-6)
+    assert np.all(gradient[1, 3:] == 0)
+
+
+def test_label_sequences_too_long_for_cudnn_go_to_the_classic_op(monkeypatch):
+    def refuse(**_):
+        return [tf.fill([1], np.float32(np.nan))]
+
+    monkeypatch.setattr(losses.tf.raw_ops, "CTCLossV2", refuse)
+    monkeypatch.setattr(losses, "CUDNN_MAX_LABELS", 2)
+    logits = np.random.default_rng(1).normal(size=[1, 5, 4])
+    assert np.isfinite(ctc(logits, [5], [[0, 1, 0]], [3], losses.CUDNN)[0]).all()
+    assert np.isnan(ctc(logits, [5], [[0, 1, 0]], [2], losses.CUDNN)[0]).all()
+
+
+def test_classic_op_agrees_with_the_dense_one_of_tensorflow():
+    rng = np.random.default_rng(2)
+    logits = rng.normal(size=[3, 9, 6]).astype(np.float32)
+    num_frames, token_ids, num_tokens = [9, 7, 4], [[1, 1, 4], [0, 2, 0], [3, 0, 0]], [3, 2, 1]
+    loss, gradient = ctc(logits, num_frames, token_ids, num_tokens)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = tf.constant(logits)
+        dense = tf.nn.ctc_loss(
+            tf.constant(token_ids), inputs, num_tokens, num_frames, logits_time_major=False, blank_index=-1
+        )
+        wanted = session.run([dense, tf.gradients(dense, inputs)[0]])
+    np.testing.assert_allclose(loss, wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(gradient, wanted[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([0, 2], r"label out of range:\] \[0\] \[to\] \[2\] \[expected 0 to 1"),  # the blank, at the end
+        ([2, 0], r"\[0\] \[to\] \[2\]"),
+        ([0, 7], r"\[0\] \[to\] \[7\]"),
+        ([-1, 0], r"\[-1\] \[to\] \[0\]"),
+    ],
+)
+def test_a_label_that_is_no_token_fails_in_its_step(labels, said):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        ctc(np.zeros([1, 5, 3]), [5], [labels], [2])
+
+
+def test_what_lies_behind_the_labels_is_not_looked_at():
+    logits = np.random.default_rng(1).normal(size=[1, 3, 3])
+    loss, _ = ctc(logits, [3], [[1, -1, 99]], [1])
+    assert loss[0] == pytest.approx(enumerate_ctc(logits[0], [1]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.zeros([1, 2, 3], np.int32), "labels: they are int32 of rank 3, expected int32"),
+        (np.zeros([1, 2], np.float32), "labels: they are float32 of rank 2, expected int32"),
+    ],
+)
+def test_labels_that_are_no_matrix_of_integers_are_refused_when_the_model_is_built(labels, said):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=said):
+        losses.ctc_loss(tf.zeros([1, 5, 3]), tf.constant([5]), tf.constant(labels), tf.constant([2]))
 
 
 def test_batch_without_any_label_has_loss_zero():

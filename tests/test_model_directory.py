@@ -7,7 +7,6 @@ import pathlib
 
 import pytest
 import small_records
-import tensorflow as tf
 
 from estimator_asr import config, experiment, model_directory
 from tfrecord_builder import errors, frontend, vocabulary
@@ -159,60 +158,17 @@ def test_a_directory_that_is_not_there_is_refused(model_dir):
         model_directory.open_model_directory(model_dir)
 
 
-def save_checkpoint(model_dir, name, shape):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.get_variable(name, shape)
-        session.run(tf.compat.v1.global_variables_initializer())
-        return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), 3)
-
-
-def test_no_checkpoint_is_refused_and_the_newest_is_found(data, model_dir):
+def test_a_description_is_a_model_directory_without_weights(tmp_path, data, model_dir):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
-    with pytest.raises(errors.UserError, match="there is no checkpoint; train first with"):
-        model_directory.latest_checkpoint(model_dir)
-    saved = save_checkpoint(model_dir, "x", [1])
-    assert model_directory.latest_checkpoint(model_dir) == saved
+    model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
+    model_directory.copy_description(model, str(tmp_path / "copy"))
+    copied = model_directory.open_model_directory(str(tmp_path / "copy"))
+    assert dataclasses.replace(copied, path=model.path, **_vocabularies(model)) == model
+    assert sorted(os.listdir(tmp_path / "copy")) == sorted(os.listdir(model_dir))
 
 
-@pytest.mark.parametrize(
-    "model, variable, right, wrong, said",
-    [
-        (
-            "acoustic",
-            "acoustic/ctc/bias",
-            [1, 6],
-            [1, 9],
-            r"output has 9 classes, expected 6 \(5 tokens in tokens.txt and the blank\), "
-            "because it was trained with another vocabulary",
-        ),
-        (
-            "language",
-            "language/characters",
-            [6, 4],
-            [7, 4],
-            r"output has 7 classes, expected 6 \(6 characters in characters.txt\)",
-        ),
-    ],
-)
-def test_a_checkpoint_of_another_vocabulary_size_is_refused(
-    data, model_dir, model, variable, right, wrong, said
-):
-    info, path = data
-    opened = model_directory.create_or_check(model_dir, make_config(info, model), path)
-    model_directory.check_checkpoint(save_checkpoint(model_dir, variable, right), opened)
-    with pytest.raises(errors.UserError, match=said):
-        model_directory.check_checkpoint(save_checkpoint(model_dir, variable, wrong), opened)
-
-
-def test_a_checkpoint_of_another_kind_of_model_is_refused(data, model_dir):
-    info, path = data
-    opened = model_directory.create_or_check(model_dir, make_config(info), path)
-    checkpoint = save_checkpoint(model_dir, "language/characters", [6, 4])
-    with pytest.raises(
-        errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
-    ):
-        model_directory.check_checkpoint(checkpoint, opened)
+def _vocabularies(model):
+    return {name: getattr(model, name) for name in ("tokens", "characters", "readings")}
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, experiment, model_directory
-from estimator_asr.inputs import input_fn, progress, splits
-from estimator_asr.training import course, hooks, model_fn, step_hooks
+from estimator_asr.inputs import input_fn, stretches, splits
+from estimator_asr.training import course, model_fn, progress, step_hooks
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
@@ -25,11 +25,14 @@ LANGUAGE = config.LanguageConfig(
     language_dropout=0.0,
 )
 SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
-STRETCH = progress.Stretch(0, "", splits.BatchPlan((10,), (8,), 2), 1, 0.0, 0, (), 2)
-PLAN = step_hooks.TrainingPlan(course.Course(SOURCE, 0, 10, (STRETCH,)), hooks.Clock())
+STRETCH = stretches.Stretch(0, "", splits.BatchPlan((10,), (8,), 2), 1, 0.0, 0, (), 2)
+PLAN = step_hooks.TrainingPlan(course.Course(SOURCE, 0, 10, (STRETCH,)), progress.Clock())
 FIGURES = {
-    "acoustic": {"avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "blank-share"},
-    "language": {"avg-loss", "character-error-rate"},
+    "acoustic": {
+        *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
+        *("blank-share", "length-ratio", "repeated-share", "too-long-share"),
+    },
+    "language": {"avg-loss", "character-error-rate", "repeated-share", "used-label-share"},
 }
 
 
@@ -148,7 +151,7 @@ def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):
         decoder_layers=0,
     )
     spec, _, _ = build(tmp_path, "acoustic", estimator_api.ModeKeys.EVAL, acoustic=settings)
-    assert "decoder-loss" not in spec.eval_metric_ops
+    assert not {"decoder-loss", "teacher-forced-error-rate"} & set(spec.eval_metric_ops)
     with start() as session:
         session.run([update for _, update in spec.eval_metric_ops.values()])
         values = session.run({key: value for key, (value, _) in spec.eval_metric_ops.items()})

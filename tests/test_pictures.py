@@ -6,7 +6,7 @@ import pytest
 from fontTools import fontBuilder
 from fontTools.pens import ttGlyphPen
 
-from tfrecord_builder import frontend, pictures, schema
+from tfrecord_builder import fonts, frontend, pictures, schema
 
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
 # Private use, so that no font of any machine has them.
@@ -41,10 +41,10 @@ def font(tmp_path):
     builder.setupOS2(), builder.setupPost()
     path = str(tmp_path / "secret.ttf")
     builder.save(path)
-    fonts = matplotlib.font_manager.fontManager.ttflist
+    known = matplotlib.font_manager.fontManager.ttflist
     matplotlib.font_manager.fontManager.addfont(path)
     yield path
-    fonts[:] = [each for each in fonts if each.fname != path]
+    known[:] = [each for each in known if each.fname != path]
 
 
 def _image(tmp_path, record, config=None):
@@ -54,9 +54,9 @@ def _image(tmp_path, record, config=None):
 
 
 def test_a_font_is_one_that_has_every_character(font):
-    assert pictures.find_font("nǐ hǎo").endswith("DejaVuSans.ttf")
-    assert pictures.find_font(SECRET) == font
-    assert pictures.find_font(f"{SECRET}\U0010fe03") is None
+    assert fonts.find_font("nǐ hǎo").endswith("DejaVuSans.ttf")
+    assert fonts.find_font(SECRET) == font
+    assert fonts.find_font(f"{SECRET}\U0010fe03") is None
 
 
 def test_what_no_font_can_write_is_left_out_and_returned(tmp_path):

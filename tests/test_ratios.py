@@ -53,3 +53,44 @@ def test_the_metric_is_a_ratio_of_sums_not_a_mean_of_ratios():
 def test_the_value_of_nothing_is_zero():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         assert session.run(ratios.Ratio(tf.constant(0.0), tf.constant(0.0)).value()) == 0
+
+
+def run(tensors):
+    with tf.compat.v1.Session() as session:
+        return session.run(tensors)
+
+
+def test_the_length_ratio_is_of_sums():
+    with tf.Graph().as_default():
+        assert run(ratios.length_ratio(tf.constant([2, 0, 1]), tf.constant([2, 3, 1]))) == (3, 6)
+
+
+def test_repeated_are_hypotheses_of_another_utterance_that_says_something_else():
+    hypotheses = [[5, 6], [5, 9], [5, 6], [7, 9], [5, 6]]
+    references = [[5, 6], [1, 9], [5, 6], [7, 9], [8, 0]]
+    with tf.Graph().as_default():
+        values = tf.constant(hypotheses), tf.constant([2, 1, 2, 1, 2])
+        share = ratios.repeated_share(*values, tf.constant(references), tf.constant([2, 1, 2, 1, 1]))
+        # The first, third and fifth are alike, of which the first and third are also said alike.
+        assert run(share) == (3, 5)
+
+
+def test_empty_hypotheses_are_alike_and_padded_utterances_do_not_count():
+    with tf.Graph().as_default():
+        nothing = tf.zeros([3, 0], tf.int32), tf.zeros([3], tf.int32)
+        assert run(ratios.repeated_share(*nothing, tf.constant([[1], [2], [0]]), tf.constant([1, 1, 0]))) == (
+            2,
+            2,
+        )
+        assert run(ratios.repeated_share(*nothing, tf.constant([[1], [1], [0]]), tf.constant([1, 1, 0]))) == (
+            0,
+            2,
+        )
+
+
+def test_zeros_are_counted_in_dense_gradients():
+    with tf.Graph().as_default():
+        dense = tf.constant([[0.0, 1e-30], [0.0, -2.0]])
+        rows = tf.IndexedSlices(tf.zeros([1, 9]), tf.constant([0]), tf.constant([9, 9]))
+        assert run(ratios.zero_share([(dense, None), (rows, None), (tf.constant([0.0]), None)])) == (3, 5)
+        assert run(ratios.zero_share([(rows, None)])) == (0, 0)

@@ -1,62 +1,57 @@
-import hashlib
+from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from tfrecord_builder import errors, readings, vocabulary
-
-TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma1", "xyz1"])
-CHARACTERS = vocabulary.Vocabulary(["<unk>", "好", "妈", "郝"])
+from estimator_asr.training import readings
 
 
-def test_file_is_sorted_whatever_the_order_of_the_pairs(tmp_path):
-    made = readings.Readings({"ma1": "妈", "hao3": "郝好郝"})
-    path = tmp_path / "readings.tsv"
-    made.save(str(path))
-    assert path.read_text("utf-8") == "hao3\t好郝\nma1\t妈\n"
-    assert made.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert readings.Readings({"hao3": "好郝", "ma1": "妈"}).sha256 == made.sha256
-    loaded = readings.Readings.load(str(path))
-    assert (loaded.pairs, loaded.sha256) == (made.pairs, made.sha256)
-    assert [file.name for file in tmp_path.iterdir()] == ["readings.tsv"]
+def read(step, **figures):
+    return readings.Reading(step, {tag.replace("_", "-"): value for tag, value in figures.items()})
 
 
-def test_mask_allows_the_readings_of_a_token():
-    mask = readings.Readings({"hao3": "好郝", "ma1": "妈"}).mask(TOKENS, CHARACTERS)
-    assert mask.dtype == bool
-    np.testing.assert_array_equal(mask[1:3], [[False, True, False, True], [False, False, True, False]])
+@pytest.mark.parametrize(
+    "ids, num_ids, said",
+    [
+        ([[0, 0, 1, 0, 0], [0, 1, 0, 0, 0]], [5, 5], "one-hot"),
+        ([[0, 0, 1, 0, 0], [0, 1, 1, 0, 0]], [5, 5], ""),  # a row with two ones is text of two tokens
+        ([[0, 0, 1, 0, 0], [0, 0, 0, 0, 2]], [5, 5], ""),
+        ([[7, 7, 7, 7, 7], [7, 7, 7, 7, 7]], [5, 5], "equal"),
+        ([[7, 7, 7, 7, 7], [7, 7, 7, 7, 0]], [5, 4], ""),  # nine labels are too few to judge
+        ([[7, 7, 7, 7, 7, 7], [7, 7, 7, 7, 0, 0]], [6, 4], "equal"),  # what is padding does not count
+        ([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]], [5, 5], ""),
+        ([[7] * 12], [12], ""),  # one utterance may say one thing
+        ([[0]], [0], ""),
+    ],
+)
+def test_the_form_of_labels(ids, num_ids, said):
+    assert readings.label_form(ids, num_ids) == said
 
 
-def test_mask_of_the_unknown_token_allows_every_character():
-    assert readings.Readings({}).mask(TOKENS, CHARACTERS)[0].all()
+def test_a_figure_is_given_only_if_enough_readings_after_the_step_have_it():
+    rows = [read(10, a=1.0), read(20, a=2.0), read(30, a=3.0)]
+    assert readings.last(rows, "a", 2) == [2.0, 3.0]
+    assert readings.last(rows, "a", 2, after=10) == [2.0, 3.0]
+    assert readings.last(rows, "a", 2, after=20) == []
+    assert readings.last(rows, "b", 2) == [] and readings.last([], "a", 1) == []
 
 
-def test_mask_allows_unknown_only_where_no_character_fits():
-    mask = readings.Readings({"hao3": "好", "ma1": "马"}).mask(
-        TOKENS, CHARACTERS
-    )  # 马 is not in the vocabulary
-    np.testing.assert_array_equal(mask[1], [False, True, False, False])
-    np.testing.assert_array_equal(mask[2], [True, False, False, False])
-    np.testing.assert_array_equal(mask[3], [True, False, False, False])
+def test_means_are_of_the_last_five_and_of_what_all_have():
+    rows = [read(step, a=float(step)) for step in range(8)] + [read(8, a=8.0, b=1.0)]
+    assert readings.mean_figures(rows) == {"a": (4 + 5 + 6 + 7 + 8) / 5}
+    assert readings.mean_figures([]) == {}
 
 
-def test_readings_beside_an_unknown_character_do_not_allow_unknown():
-    mask = readings.Readings({"hao3": "好㝀"}).mask(TOKENS, CHARACTERS)
-    np.testing.assert_array_equal(mask[1], [False, True, False, False])
+def test_windows_hold_as_few_readings_as_make_the_steps():
+    rows = [readings.Reading(step, {}, (loss, loss)) for step, loss in ((2, 1.0), (4, 3.0), (6, 5.0))]
+    assert readings.window_means(rows, 4) == [(4, 2.0), (6, 4.0)]
+    assert readings.window_means(rows, 3) == [(4, 2.0), (6, 4.0)]
+    assert readings.window_means(rows, 5) == [(6, 3.0)]
+    assert readings.window_means(rows, 7) == []
 
 
-@pytest.mark.parametrize("line", ["hao3", "hao3\t", "\t好", "hao3 好"])
-def test_load_names_the_line_at_fault(tmp_path, line):
-    path = tmp_path / "readings.tsv"
-    path.write_text(f"ba1\t八\n{line}\n", "utf-8")
-    with pytest.raises(errors.UserError) as caught:
-        readings.Readings.load(str(path))
-    assert f"readings.tsv: line 2 is {line!r}, expected syllable<TAB>characters" in str(caught.value)
-
-
-def test_load_of_what_is_missing_or_no_text(tmp_path):
-    with pytest.raises(errors.UserError, match="readings.tsv: readings cannot be read, No such file"):
-        readings.Readings.load(str(tmp_path / "readings.tsv"))
-    (tmp_path / "readings.tsv").write_bytes(b"ab\xff")
-    with pytest.raises(errors.UserError, match="readings.tsv: byte 2 is not UTF-8"):
-        readings.Readings.load(str(tmp_path / "readings.tsv"))
+def test_patience_grows_with_the_flag_but_ends_within_the_training():
+    context = readings.Context("train", "AM", "DATA", "token-error-rate", 100, 100000, 0.001, 0.002, 500)
+    assert (context.settled_step, context.late_step) == (2100, 5100)
+    short = context._replace(max_steps=900)
+    assert (short.settled_step, short.late_step) == (400, 550)
+    assert (context.span, short.span) == (5000, 500)

@@ -6,7 +6,7 @@ import small_records
 import tensorflow as tf
 from test_input_fn import LARGER, MASKED, read
 
-from estimator_asr.inputs import batches, progress, replay, splits
+from estimator_asr.inputs import batches, stretches, replay, splits
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +61,12 @@ def test_records_tell_the_utterances(data):
 def test_a_batch_behind_a_change_of_size_needs_the_history(data):
     source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
     small, large = (splits.plan_batches(source, settings) for settings in (MASKED, LARGER))
-    taken = (progress.Taken(small, 3),)
+    taken = (stretches.Taken(small, 3),)
     history = [
-        progress.Stretch(0, "a", small, 1, 0.0, 0, (), small.batches_per_epoch),
-        progress.Stretch(3, "a", large, 1, 0.5, 0, taken, 1),
+        stretches.Stretch(0, "a", small, 1, 0.0, 0, (), small.batches_per_epoch),
+        stretches.Stretch(3, "a", large, 1, 0.5, 0, taken, 1),
     ]
-    start = progress.Position(0, taken, 0)
+    start = stretches.Position(0, taken, 0)
     (after,) = read(data, 1, seed=2, settings=LARGER, start=start)
     (before,) = read(data, 1, seed=2)
     for features in (after[0], before[0]):

@@ -9,7 +9,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import checkpoints, config, experiment, model_directory
 from estimator_asr.training import run_loop
 from tfrecord_builder import errors
 
@@ -47,7 +47,7 @@ def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, 
 
 
 def latest_step(model):
-    return int(tf.train.load_variable(model_directory.latest_checkpoint(model.path), "global_step"))
+    return int(tf.train.load_variable(checkpoints.latest(model.path), "global_step"))
 
 
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
@@ -87,15 +87,16 @@ def test_a_damaged_record_ends_with_one_sentence(tmp_path):
         run_loop.train(model, infos, dirs)
 
 
-def test_a_checkpoint_cut_short_is_refused_before_training(tmp_path):
-    model, infos, dirs = make_model(tmp_path, train_steps=3)
+def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
+    model, infos, dirs = make_model(tmp_path, train_steps=4, save_checkpoints_steps=2)
     run_loop.train(model, infos, dirs)
-    (data,) = pathlib.Path(model.path).glob("model.ckpt-3.data-*")
+    (data,) = pathlib.Path(model.path).glob("model.ckpt-4.data-*")
     os.truncate(data, 100)
-    with pytest.raises(
-        errors.UserError, match="model.ckpt-3: checkpoint cannot be read .*, expected a whole"
-    ):
-        run_loop.train(model, infos, dirs)
+    del lines[:]
+    run_loop.train(model, infos, dirs)
+    assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in lines)
+    assert f"{model.path}: continues from step 2" in lines
+    assert latest_step(model) == 4
 
 
 def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(tmp_path, lines):

@@ -10,12 +10,12 @@ from estimator_asr.training import schedules
 BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 
 
-def rates(steps, **settings):
+def rates(steps, history=None, **settings):
     """The rate at each step of a schedule whose initial rate is 0.5 x 64 / 32 = 1."""
     optimizer = config.OptimizerConfig(base_learning_rate=0.5, batch_denominator=32, **settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
-        rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH)(step)
+        rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
         assert rate.dtype == tf.float32
         return [float(session.run(rate, {step: value})) for value in steps]
 
@@ -58,3 +58,19 @@ def test_inverse_time_falls_as_one_over_the_age():
 def test_inverse_sqrt_meets_the_initial_rate_where_warmup_ends():
     settings = {"schedule": "inverse_sqrt", "warmup_epochs": 4}
     np.testing.assert_allclose(rates([0, 20, 40, 160, 640], **settings), [0, 0.5, 1, 0.5, 0.25], rtol=1e-6)
+
+
+class Evaluated:
+    """A history: error rates that have stood still since step 20."""
+
+    def known_at(self, step):
+        return [(value, min(value, 20) * -0.01) for value in range(10, step + 1, 10)]
+
+
+def test_plateau_falls_by_its_factor_and_leaves_the_warmup_alone():
+    settings = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.1, "warmup_epochs": 1}
+    # The lowest comes at 20; 30 and 40, then 50 and 60 bring nothing.
+    steps, want = [0, 5, 10, 39, 40, 59, 60], [0, 0.5, 1, 1, 0.1, 0.1, 0.01]
+    np.testing.assert_allclose(rates(steps, Evaluated(), **settings), want, rtol=1e-6)
+    settings["warmup_epochs"] = 5  # nothing that is evaluated until step 50 counts
+    np.testing.assert_allclose(rates([25, 50, 60, 70], Evaluated(), **settings), [0.5, 1, 1, 0.1], rtol=1e-6)

@@ -8,6 +8,7 @@ import shutil
 import pytest
 import tiny_models
 
+from estimator_asr import checkpoint_locks
 from estimator_asr.serving import trained_model
 from tfrecord_builder import dataset_info, errors, vocabulary
 
@@ -77,4 +78,19 @@ def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
     with pytest.raises(
         errors.UserError, match=r"tokens\.txt: sha256 is \w+, expected \w+ as in config\.json"
     ):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert not checkpoint_locks.remove_unless_read(trained.checkpoint, lambda: None)
+    checkpoint = trained.checkpoint
+    del trained
+    assert checkpoint_locks.remove_unless_read(checkpoint, lambda: None)
+
+
+def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
+    os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
+    said = r"model.ckpt-7: checkpoint cannot be read \(its .index is not there\)"
+    with pytest.raises(errors.UserError, match=said):
         trained_model.open_trained_model(acoustic_dir)

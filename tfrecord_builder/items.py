@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator
 
-from tfrecord_builder import augmentation_plan, errors, files, labels, manifest
+from tfrecord_builder import augmentation_plan, errors, files, labels, manifest, recordings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +57,7 @@ def from_line(line: str) -> Item:
 
 def path_of(shard_path: str) -> str:
     """Names the file of a shard's items."""
-    return f"{os.path.splitext(shard_path)[0]}.jsonl"
+    return recordings.path_of(shard_path)
 
 
 def read(shard_path: str) -> Iterator[Item]:

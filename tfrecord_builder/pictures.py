@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
-from typing import Optional
 
 import matplotlib
 
 matplotlib.use("Agg")  # no display
 
 import matplotlib.font_manager
-import matplotlib.ft2font
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tfrecord_builder import frontend, half_floats, schema
+from tfrecord_builder import fonts, frontend, half_floats, schema
 
-INSTALL_FONT = "install one, as with: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
 _LINE_WIDTH = 90  # characters of Latin; hanzi are twice as wide
 _DPI = 120
 _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # below the axes and their labels
-
-
-def find_font(text: str) -> Optional[str]:
-    """Gives the file of a font that has every character of a text; None if none here has."""
-    wanted = {ord(character) for character in text}
-    fonts = matplotlib.font_manager.fontManager.ttflist
-    usual = matplotlib.font_manager.findfont(matplotlib.font_manager.FontProperties())
-    paths = sorted({font.fname for font in fonts}, key=lambda path: (path != usual, path))
-    return next((path for path in paths if wanted <= _characters(path)), None)
 
 
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:
@@ -44,8 +31,8 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
       The texts that no font here can write, which the picture leaves out.
     """
     texts = [text for text in (record.transcript, record.pronunciation) if text]
-    fonts = {text: find_font(text.replace(" ", "")) for text in texts}
-    lines = [(line, font) for text, font in fonts.items() if font for line in _wrap(text)]
+    found = {text: fonts.find_font(text.replace(" ", "")) for text in texts}
+    lines = [(line, font) for text, font in found.items() if font for line in _wrap(text)]
     size_inches = (12, 4.4 + len(lines) * _LINE_POINTS / 72)
     figure, axes = plt.subplots(figsize=size_inches, layout="constrained")
     try:
@@ -54,7 +41,7 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
         figure.savefig(path, dpi=_DPI, format="png", metadata={"Software": None})
     finally:
         plt.close(figure)
-    return [text for text, font in fonts.items() if font is None]
+    return [text for text, font in found.items() if font is None]
 
 
 def _draw_features(figure, axes, fbank: np.ndarray, config: frontend.FrontendConfig) -> None:
@@ -75,30 +62,17 @@ def _draw_features(figure, axes, fbank: np.ndarray, config: frontend.FrontendCon
 
 def _write(axes, lines: list[tuple[str, str]], utterance_id: str) -> None:
     """Writes the id above, and each line in its font below."""
-    id_font = find_font(utterance_id)
+    id_font = fonts.find_font(utterance_id)
     if id_font:
         font = matplotlib.font_manager.FontProperties(fname=id_font, size=10)
-        axes.set_title(_plain(utterance_id), loc="left", fontproperties=font, color="#555555")
+        axes.set_title(fonts.plain(utterance_id), loc="left", fontproperties=font, color="#555555")
     for place, (line, path) in enumerate(lines):
         font = matplotlib.font_manager.FontProperties(fname=path, size=13)
         offset = (0, _FIRST_LINE_POINTS - _LINE_POINTS * place)
-        axes.annotate(_plain(line), (0, 0), offset, "axes fraction", "offset points", fontproperties=font)
+        written = fonts.plain(line)
+        axes.annotate(written, (0, 0), offset, "axes fraction", "offset points", fontproperties=font)
 
 
 def _wrap(text: str) -> list[str]:
     is_wide = max(map(ord, text)) > 0x2E80
     return textwrap.wrap(text, _LINE_WIDTH // 2 if is_wide else _LINE_WIDTH)
-
-
-def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # else matplotlib reads mathematics between two of them
-
-
-@functools.cache
-def _characters(path: str) -> frozenset[int]:
-    if "lastresort" in path.lower():  # has a box for every character
-        return frozenset()
-    try:
-        return frozenset(matplotlib.ft2font.FT2Font(path).get_charmap())
-    except (OSError, RuntimeError):
-        return frozenset()

@@ -24,6 +24,7 @@ from tfrecord_builder import (
     dataset_info,
     errors,
     files,
+    fonts,
     half_floats,
     pictures,
     record_checks,
@@ -133,7 +134,7 @@ def _draw(found: record_search.Found, expected: record_checks.Expected, output: 
         left_out = pictures.draw(found.record, expected.frontend, path)
     print(f"picture        {output}")
     if left_out:
-        print(f"no font here can write {left_out[0]}, so the picture goes without; {pictures.INSTALL_FONT}")
+        print(f"no font here can write {left_out[0]}, so the picture goes without; {fonts.INSTALL_FONT}")
 
 
 def _file_name(utterance_id: str) -> str:

@@ -3,6 +3,7 @@ shuffled within a window. Each record comes once an epoch; the same seed gives t
 
 from __future__ import annotations
 
+import contextlib
 from typing import Optional
 
 import numpy as np
@@ -55,7 +56,19 @@ def _shuffled(source, shuffle_records, seed):
     files = tf.data.Dataset.from_tensor_slices(list(source.paths))
     if seed is None:
         return files.flat_map(tf.data.TFRecordDataset)
-    files = files.shuffle(len(source.paths), seed, reshuffle_each_iteration=False)
     cycle_length = min(len(source.paths), _SHARDS_READ_AT_ONCE)
-    records = files.interleave(tf.data.TFRecordDataset, cycle_length, block_length=1)
-    return records.shuffle(shuffle_records, seed, reshuffle_each_iteration=False)
+    with _without_graph_seed():
+        files = files.shuffle(len(source.paths), seed, reshuffle_each_iteration=False)
+        records = files.interleave(tf.data.TFRecordDataset, cycle_length, block_length=1)
+        return records.shuffle(shuffle_records, seed, reshuffle_each_iteration=False)
+
+
+@contextlib.contextmanager
+def _without_graph_seed():
+    """tf.data mixes the graph's seed into its own: the Estimator sets one, a replay does not."""
+    graph = tf.compat.v1.get_default_graph()
+    before, graph.seed = graph.seed, None
+    try:
+        yield
+    finally:
+        graph.seed = before

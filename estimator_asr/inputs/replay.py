@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, input_fn, progress, splits
+from estimator_asr.inputs import batches, input_fn, stretches, splits
 from tfrecord_builder import dataset_info
 
 
@@ -22,18 +22,18 @@ def read_batch(
     model: str,
     seed: int,
     position: Sequence[int],
-    history: Sequence[progress.Stretch] = (),
+    history: Sequence[stretches.Stretch] = (),
 ) -> list[bytes]:
     """Returns the serialised records of a batch, for all replicas together, in the order of its rows.
 
     Args:
         infos, data_dirs, split, config, model, seed: as of the training (input_fn.build_input_fn).
         position: seed + epoch, and index in the epoch.
-        history: of the model directory (progress.load), where batches changed their size inside an epoch.
+        history: of the model directory (stretches.load), where batches changed their size inside an epoch.
     """
     source = splits.read_split(infos, data_dirs, split, model)
     epoch, index = int(position[0]) - seed, int(position[1])
-    plan, place = progress.find(history, epoch, index, splits.plan_batches(source, config))
+    plan, place = stretches.find(history, epoch, index, splits.plan_batches(source, config))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         read = input_fn.read_epoch(source, plan, config, int(position[0]), taken=place.taken)
         _, records = tf.compat.v1.data.make_one_shot_iterator(read.skip(place.made).take(1)).get_next()

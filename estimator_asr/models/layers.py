@@ -182,7 +182,7 @@ def attend(
     mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
     # [batch, heads, query, key]
     scores = tf.matmul(queries, keys, transpose_b=True) + (1.0 - mask) * MASKED_SCORE
-    return _join_heads(tf.matmul(tf.nn.softmax(scores), values))
+    return _join_heads(tf.matmul(tf.nn.softmax(scores, name="attention_weights"), values))
 
 
 def _split_heads(inputs: tf.Tensor, num_heads: int) -> tf.Tensor:

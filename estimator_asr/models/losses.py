@@ -4,39 +4,102 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+WRONG_LABEL = "label out of range:"  # what the error of a label begins with that is no class, or the blank
+CLASSIC, CUDNN = "classic", "cudnn"
+CUDNN_MAX_LABELS = 255  # cudnnCTCLoss refuses label sequences of more than 256
+
 
 def ctc_loss(
-    logits: tf.Tensor, num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor
+    logits: tf.Tensor,
+    num_frames: tf.Tensor,
+    token_ids: tf.Tensor,
+    num_tokens: tf.Tensor,
+    kernel: str = CLASSIC,
 ) -> tf.Tensor:
     """Negative log probability of the labels summed over all alignments (Graves et al., 2006).
 
     An utterance without labels, or with fewer frames than labels plus repeats, has no alignment: its loss and
-    gradient are 0.
+    gradient are 0. So is the gradient of every frame at or beyond num_frames, whatever a kernel leaves there
+    (cuDNN's leaves something: tensorflow#41280).
 
     Args:
-      logits: float32 [batch, num_frames, num_classes].
+      logits: float [batch, num_frames, num_classes].
       num_frames: int32 [batch].
       token_ids: int32 [batch, max_tokens]; ids at or beyond num_tokens are ignored.
       num_tokens: int32 [batch].
+      kernel: one of KERNELS. "classic" runs on the CPU, wherever the logits are; "cudnn" needs a GPU.
 
     Returns:
       float32 [batch].
+
+    Raises:
+      ValueError: the labels are no matrix of integers.
+      tf.errors.InvalidArgumentError (while it runs): with WRONG_LABEL, a label is negative, the blank or
+        beyond.
     """
+    token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
-    # An impossible utterance gets a label, a frame and weight 0: the op refuses an empty one, and is infinite
-    # where equal labels have no room.
+    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
+    logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
+    # An impossible utterance gets a label, a frame and weight 0: the kernels refuse an empty one, and are
+    # infinite where equal labels have no room.
     num_tokens = tf.where(possible, num_tokens, tf.ones_like(num_tokens))
-    num_frames = tf.maximum(num_frames, 1)
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
-    losses = tf.compat.v1.nn.ctc_loss(
-        tf.ragged.boolean_mask(token_ids, is_token).to_sparse(),
-        logits,
-        num_frames,
-        time_major=False,
-        ignore_longer_outputs_than_inputs=True,
-    )
+    labels = tf.ragged.boolean_mask(token_ids, is_token).to_sparse()
+    losses = KERNELS[kernel](labels, logits, tf.maximum(num_frames, 1))
     return tf.where(possible, losses, tf.zeros_like(losses))
+
+
+def _classic(labels, logits, num_frames):
+    return tf.compat.v1.nn.ctc_loss(
+        labels, logits, num_frames, time_major=False, ignore_longer_outputs_than_inputs=True
+    )
+
+
+def _cudnn(labels, logits, num_frames):
+    """The op itself: tf.nn.ctc_loss leaves the choice to an optimiser of graphs, which may not see it."""
+
+    def run():
+        return tf.raw_ops.CTCLossV2(
+            inputs=tf.transpose(tf.roll(logits, 1, axis=-1), [1, 0, 2]),  # its blank is class 0
+            labels_indices=labels.indices,
+            labels_values=labels.values + 1,
+            sequence_length=num_frames,
+        )[0]
+
+    fits = labels.dense_shape[1] <= CUDNN_MAX_LABELS
+    return tf.cond(fits, run, lambda: _classic(labels, logits, num_frames))
+
+
+KERNELS = {CLASSIC: _classic, CUDNN: _cudnn}
+
+
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would leave the check out
+def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
+    """Returns the labels, and fails in the step in which one of them is not 0 .. size - 1.
+
+    The kernels do not: an id at the end that is the blank is left out, or becomes another, without a word.
+
+    Args:
+      ids: int32 [batch, max_ids].
+      num_ids: int32 [batch]; ids at or beyond it are ignored, and 0 in what is returned.
+      size: number of labels.
+
+    Raises:
+      ValueError: the ids are no matrix of integers.
+      tf.errors.InvalidArgumentError (while it runs): with WRONG_LABEL.
+    """
+    if ids.shape.rank != 2 or not ids.dtype.is_integer:
+        raise ValueError(
+            f"labels: they are {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
+            "pass ids, not one-hot vectors"
+        )
+    ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
+    is_right = tf.reduce_all((ids >= 0) & (ids < size))
+    found = [WRONG_LABEL, tf.reduce_min(ids), "to", tf.reduce_max(ids), f"expected 0 to {size - 1}"]
+    with tf.control_dependencies([tf.debugging.Assert(is_right, found)]):
+        return tf.identity(ids)
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:

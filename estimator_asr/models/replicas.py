@@ -17,7 +17,7 @@ def num_replicas() -> int:
 
 
 def sum_over_replicas(values: list) -> list:
-    """Returns the sums over all replicas of a list of tensors or IndexedSlices; no gradient flows through."""
+    """Returns the sums over all replicas of a list of tensors; no gradient flows through."""
     if num_replicas() == 1:
         return values
 

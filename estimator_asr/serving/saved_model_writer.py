@@ -55,8 +55,8 @@ def _write_graph(
             acoustic.model, language and language.model, entrances.fbank, entrances.num_frames
         )
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
-        for model, checkpoint in filter(None, (acoustic, language)):
-            cascade.restore(session, model, checkpoint)
+        for trained in filter(None, (acoustic, language)):
+            cascade.restore(session, trained.model, trained.checkpoint)
         builder = tf.compat.v1.saved_model.Builder(path)
         builder.add_meta_graph_and_variables(
             session,

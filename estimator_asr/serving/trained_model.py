@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
+from estimator_asr import checkpoint_locks, checkpoints, model_directory
 from estimator_asr.serving import cascade, recogniser, signatures
 from tfrecord_builder import errors
 
 
 class TrainedModel(NamedTuple):
-    """A model and the prefix of the checkpoint that holds its weights."""
+    """A model and the prefix of the checkpoint that holds its weights, which a training that runs meanwhile
+    does not delete before the lock is dropped."""
 
     model: model_directory.ModelDirectory
     checkpoint: str
+    lock: checkpoint_locks.ReadLock
 
     @property
     def kind(self) -> str:
@@ -26,7 +28,7 @@ class TrainedModel(NamedTuple):
     @property
     def global_step(self) -> int:
         """After how many steps of training these were the weights."""
-        return int(tf.train.load_variable(self.checkpoint, "global_step"))
+        return checkpoints.global_step(self.checkpoint)
 
 
 def open_trained_model(path: str) -> TrainedModel:
@@ -36,9 +38,18 @@ def open_trained_model(path: str) -> TrainedModel:
       errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
-    checkpoint = _best_checkpoint(path) or model_directory.latest_checkpoint(path)
-    model_directory.check_checkpoint(checkpoint, model)
-    return TrainedModel(model, checkpoint)
+    checkpoint, lock = _lock_checkpoint(path)
+    checkpoints.check(checkpoint, model)
+    return TrainedModel(model, checkpoint, lock)
+
+
+def _lock_checkpoint(path: str) -> tuple[str, checkpoint_locks.ReadLock]:
+    try:
+        return checkpoint_locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
+    except FileNotFoundError as error:
+        raise checkpoints.DamagedError(
+            error.filename.removesuffix(".index"), "its .index is not there"
+        ) from error
 
 
 def _best_checkpoint(path: str) -> str | None:

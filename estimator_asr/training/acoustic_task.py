@@ -9,6 +9,7 @@ from estimator_asr.models import decoding, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "token-error-rate"
+LABELS = ("token_ids", "num_tokens")  # the ids to learn, and how many they are
 
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
@@ -19,20 +20,35 @@ def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, 
 
 
 def forward(
-    model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
+    model: model_directory.ModelDirectory,
+    features: dict,
+    labels: dict,
+    training: bool,
+    ctc_kernel: str = losses.CLASSIC,
 ) -> objectives.Forward:
     """Builds the model with its losses (CTC and decoder, weighted) and its decoded error rate."""
     seed = features["seed"] if training else None
     outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, seed)
-    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
-    figures = {
-        ERROR_RATE: ratios.edit_ratio(
-            hypotheses.ids, hypotheses.num_tokens, labels["token_ids"], labels["num_tokens"]
-        ),
-        "blank-share": blank_share(outputs.ctc_logits, outputs.num_frames),
-    }
     num_inputs = tf.reduce_sum(features["num_frames"])
-    return objectives.Forward(_losses(model.config.acoustic, outputs, labels, training), figures, num_inputs)
+    result = _losses(model.config.acoustic, outputs, labels, training, ctc_kernel)
+    return objectives.Forward(result, _figures(outputs, labels), num_inputs)
+
+
+def _figures(outputs, labels):
+    """Ratios by tag; what needs decoding is computed only where it is fetched."""
+    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+    written, said = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
+    is_too_long = tf.logical_not(losses.has_alignment(outputs.num_frames, *said))
+    figures = {
+        ERROR_RATE: ratios.edit_ratio(*written, *said),
+        "blank-share": blank_share(outputs.ctc_logits, outputs.num_frames),
+        "length-ratio": ratios.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
+        "repeated-share": ratios.repeated_share(*written, *said),
+        "too-long-share": ratios.share_of(is_too_long, labels["num_tokens"] > 0),
+    }
+    if outputs.decoder_logits is not None:
+        figures["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
+    return figures
 
 
 def blank_share(logits: tf.Tensor, num_frames: tf.Tensor) -> ratios.Ratio:
@@ -41,6 +57,20 @@ def blank_share(logits: tf.Tensor, num_frames: tf.Tensor) -> ratios.Ratio:
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     blanks = tf.reduce_sum(tf.cast(is_blank & is_frame, tf.float32))
     return ratios.Ratio(blanks, tf.cast(tf.reduce_sum(num_frames), tf.float32))
+
+
+def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> ratios.Ratio:
+    """Returns the share of wrong choices of the decoder where it is told all labels before; the end counts.
+
+    Args:
+        logits: float32 [batch, max_tokens + 1, num_classes].
+        labels: token_ids int32 [batch, max_tokens], num_tokens int32 [batch]; utterances without labels
+            do not count.
+    """
+    num_tokens = labels["num_tokens"]
+    targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
+    is_counted = (weights > 0) & (num_tokens > 0)[:, None]
+    return ratios.share_of(tf.not_equal(tf.argmax(logits, -1, tf.int32), targets), is_counted)
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -60,10 +90,11 @@ def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) ->
     return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
 
 
-def _losses(config, outputs, labels, training):
+def _losses(config, outputs, labels, training, ctc_kernel):
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     num_labels = tf.cast(tf.reduce_sum(num_tokens), tf.float32)
-    ctc = tf.reduce_sum(losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens))
+    ctc = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
+    ctc = tf.reduce_sum(ctc)
     if outputs.decoder_logits is None:
         return objectives.Losses(ctc, {"ctc-loss": ctc}, num_labels)
     end_id = outputs.ctc_logits.shape[-1] - 1

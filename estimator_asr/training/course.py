@@ -13,7 +13,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory
-from estimator_asr.inputs import buckets, order, progress, splits
+from estimator_asr.inputs import buckets, order, stretches, splits
 from estimator_asr.training import schedules
 from tfrecord_builder import dataset_info
 
@@ -35,14 +35,14 @@ class Course:
     source: splits.Split
     first_step: int
     max_steps: int
-    history: tuple[progress.Stretch, ...]
+    history: tuple[stretches.Stretch, ...]
 
     @property
-    def stretch(self) -> progress.Stretch:
+    def stretch(self) -> stretches.Stretch:
         return self.history[-1]
 
     @property
-    def start(self) -> progress.Position:
+    def start(self) -> stretches.Position:
         """Where in the data the first step begins."""
         return self.stretch.position(self.first_step)
 
@@ -80,8 +80,8 @@ def plan(
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model)
     batch_plan = splits.plan_batches(source, config.input)
-    history = progress.continue_at(
-        progress.load(model.path) if first_step else [],
+    history = stretches.continue_at(
+        stretches.load(model.path) if first_step else [],
         first_step,
         plan=batch_plan,
         order_sha256=_hash_order(source, config),
@@ -91,6 +91,13 @@ def plan(
     return Course(source, first_step, _max_steps(config.train, history[-1]), tuple(history))
 
 
+def one_utterance(model: str) -> Course:
+    """Returns the course of a single utterance, an epoch a step; for trials of a model without data."""
+    batch_plan = splits.BatchPlan((1,), (1,), 1)
+    source = splits.Split(model, (), {1: 1}, 0.0, None, "float16", 1, "")
+    return Course(source, 0, 1, (stretches.Stretch(0, "", batch_plan, 1, 0.0, 0, (), 1),))
+
+
 def _hash_order(source, config):
     parts = [source.sha256, config.train.seed, config.input.shuffle_records]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -98,7 +105,7 @@ def _hash_order(source, config):
 
 def _count_batches(source, config, batch_plan, epoch, taken):
     lengths = order.read_lengths(source, config.input.shuffle_records, config.train.seed + epoch)
-    left = lengths[progress.left_over(lengths, taken)]
+    left = lengths[stretches.left_over(lengths, taken)]
     counts = {int(length): int((left == length).sum()) for length in set(left)}
     return buckets.batches_per_epoch(counts, batch_plan.bucket_ends, batch_plan.batch_sizes)
 

@@ -51,7 +51,7 @@ def minimize(
     addends = zip([*sums, *average_sums, totals], [*batch.weighted(), *changes, batch.totals])
     train_op = tf.group(*update_ops, *(one.add(value) for one, value in addends))
 
-    *summed, all_totals = replicas.sum_over_replicas([*(one.read() for one in sums), totals.read()])
+    *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
     factor = 1.0 if scale is None else scale.value
     changes = [one.read() / num_batches for one in average_sums]
     result = optimization.Sums(summed, all_totals[1] * factor, all_totals[0], list(zip(averages, changes)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_asr import model_builder, model_directory
-from estimator_asr.models import candidates
+from estimator_asr.models import candidates, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "character-error-rate"
+LABELS = ("character_ids", "num_characters")  # the ids to learn, and how many they are
 
 
 def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
@@ -24,17 +25,25 @@ def forward(
 ) -> objectives.Forward:
     """Builds the model with its cross-entropy and its character error rate."""
     num_tokens = features["num_tokens"]
+    token_ids = losses.check_labels(features["token_ids"], num_tokens, model.tokens.size)
+    characters = losses.check_labels(labels["character_ids"], labels["num_characters"], model.characters.size)
+    labels = {**labels, "character_ids": characters}
     seed = features["seed"] if training else None
-    scored = model_builder.build_language(model, features["token_ids"], num_tokens, seed)
-    targets, is_paired = pair_characters(num_tokens, tf.shape(features["token_ids"])[1], labels)
+    scored = model_builder.build_language(model, token_ids, num_tokens, seed)
+    targets, is_paired = pair_characters(num_tokens, tf.shape(token_ids)[1], labels)
     loss, weights = candidates.cross_entropy(scored, targets)
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
     result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
     num_written = tf.where(is_paired[:, 0] > 0, num_tokens, 0)
-    error_rate = ratios.edit_ratio(
-        candidates.best(scored).characters, num_written, labels["character_ids"], num_written
-    )
-    return objectives.Forward(result, {ERROR_RATE: error_rate}, tf.reduce_sum(num_tokens))
+    written, said = candidates.best(scored).characters, labels["character_ids"]
+    num_said = tf.cast(tf.reduce_sum(labels["num_characters"]), tf.float32)
+    figures = {
+        ERROR_RATE: ratios.edit_ratio(written, num_written, said, num_written),
+        "repeated-share": ratios.repeated_share(written, num_written, said, num_written),
+        # The others have no token of their own, or are none that may be written for it.
+        "used-label-share": ratios.Ratio(result.num_labels, num_said),
+    }
+    return objectives.Forward(result, figures, tf.reduce_sum(num_tokens))
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:

@@ -14,6 +14,7 @@ from estimator_asr.training import (
     language_task,
     objectives,
     optimization,
+    ratios,
     schedules,
     step_hooks,
     summaries,
@@ -39,11 +40,12 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
-        forward = task.forward(model, features, labels, training)
+        kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic_task else {}
+        forward = task.forward(model, features, labels, training, **kernel)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            return _train_spec(model, plan, features, labels, forward, task.ERROR_RATE)
+            return _train_spec(model, plan, features, labels, forward, task)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -63,38 +65,39 @@ def _eval_spec(forward):
     )
 
 
-def _train_spec(model, plan, features, labels, forward, error_rate_tag):
-    config = model.config
+def _train_spec(model, plan, features, labels, forward, task):
+    config, course = model.config.optimizer, plan.course
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    course = plan.course
-    schedule = schedules.build_schedule(config.optimizer, course.batch_size, course.steps_per_epoch)
+    schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch)
     learning_rate = schedule(global_step + course.step_offset)
-    optimizer = optimization.build_optimizer(config.optimizer, learning_rate)
+    optimizer = optimization.build_optimizer(config, learning_rate)
     loss = forward.losses.to_minimise()
-    update = optimization.minimize(loss, optimizer, config.optimizer.clip_norm, global_step)
+    update = optimization.minimize(loss, optimizer, config.clip_norm, global_step)
     scalars = {
         "total-loss": forward.losses.total,
         "learning-rate": learning_rate,
         "gradient-norm": update.gradient_norm,
+        "gradient-zero-share": ratios.zero_share(update.gradients).value(),
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
     summaries.write_scalars(scalars)
     worst_batch.remember(features, labels)
     step = objectives.Step(
-        update.number,
-        features,
-        labels,
-        loss,
-        update.is_finite,
-        update.gradients,
-        update.gradient_norm,
-        scalars,
-        forward.num_inputs,
-        data_wait.time_input(features),
+        number=update.number,
+        features=features,
+        labels=labels,
+        loss=loss,
+        is_finite=update.is_finite,
+        gradients=update.gradients,
+        gradient_norm=update.gradient_norm,
+        scalars=scalars,
+        num_inputs=forward.num_inputs,
+        wait=data_wait.time_input(features),
+        num_parameters=update.num_parameters,
     )
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,
         loss=loss,
         train_op=update.train_op,
-        training_hooks=step_hooks.build(model, plan, step, error_rate_tag, update.num_parameters),
+        training_hooks=step_hooks.build(model, plan, step, task),
     )

@@ -59,6 +59,7 @@ class Step(NamedTuple):
         scalars: float32 [] each, by the tag that TensorBoard shows.
         num_inputs: int32 [], frames or tokens without padding.
         wait: float64 [], seconds until the features were there.
+        num_parameters: numbers that are learned.
     """
 
     number: tf.Tensor
@@ -71,6 +72,7 @@ class Step(NamedTuple):
     scalars: dict[str, tf.Tensor]
     num_inputs: tf.Tensor
     wait: tf.Tensor
+    num_parameters: int
 
 
 class Forward(NamedTuple):

@@ -2,8 +2,7 @@
 strategy.
 
 Under a strategy a v1 optimizer divides gradients by the number of replicas and sums them when it applies
-them. Clipping needs the norm of the whole gradient, so the sum is made first, clipped, and its n-th part
-handed to every replica.
+them. Clipping needs the norm of the whole gradient, so the sum is made first, clipped, and applied as it is.
 
 A step whose loss or gradient is no number changes nothing but the global step, on all replicas alike.
 """
@@ -17,10 +16,9 @@ import tensorflow as tf
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api
 from estimator_asr.models import normalisation, replicas
-from estimator_asr.training import gated, loss_scale
+from estimator_asr.training import gated, loss_scale, replica_sums
 
 num_replicas = replicas.num_replicas
-sum_over_replicas = replicas.sum_over_replicas
 
 
 class Update(NamedTuple):
@@ -95,7 +93,7 @@ def minimize(
         scale: of the loss, or None.
     """
     gradients, variables = compute_gradients(loss, optimizer, scale)
-    *gradients, total = replicas.sum_over_replicas([*gradients, loss])
+    *gradients, total = sum_over_replicas([*gradients, loss])
     number = tf.identity(global_step)
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     sums = Sums(gradients, scale and scale.value, total, normalisation.pending_updates())
@@ -133,7 +131,7 @@ def apply(
 ) -> Applied:
     """Builds the update of the variables, the moving averages, the loss scale and the global step.
 
-    One multiplication divides, clips, calls off and hands each replica its part.
+    One multiplication divides, clips and calls off.
     """
     share = 1.0 if sums.divisor is None else tf.math.divide_no_nan(1.0, sums.divisor)
     gradients = [merge_rows(gradient) for gradient in sums.gradients]
@@ -141,14 +139,23 @@ def apply(
     is_loss_finite, is_gradient_finite = tf.math.is_finite(sums.loss), tf.math.is_finite(norm)
     is_finite = is_loss_finite & is_gradient_finite
     is_overflow = scale.is_overflow(is_loss_finite, is_gradient_finite) if scale else tf.constant(False)
-    factor = tf.where(is_finite, _clip_factor(norm, clip_norm) * share / replicas.num_replicas(), 0.0)
+    factor = tf.where(is_finite, _clip_factor(norm, clip_norm) * share, 0.0)
     pairs = [(_multiply_no_nan(gradient, factor), v) for gradient, v in zip(gradients, variables)]
     optimizer.is_applied = is_finite
     others = _add_averages(sums.averages, is_finite)
     others += [scale.update(is_overflow, is_finite)] if scale else []
     with tf.control_dependencies(others):
-        op = optimizer.apply_gradients(pairs, global_step)
+        op = replica_sums.apply(optimizer, pairs, global_step)
     return Applied(op, [multiply(gradient, share) for gradient in gradients], norm, is_overflow, is_finite)
+
+
+def sum_over_replicas(values: list) -> list:
+    """Returns the sums over all replicas of a list of tensors or IndexedSlices; the same values without a
+    strategy.
+    """
+    if replicas.num_replicas() == 1:
+        return values
+    return tf.distribute.get_replica_context().merge_call(replica_sums.reduce, args=tuple(values))
 
 
 def count_parameters(variables: list) -> int:
@@ -166,12 +173,8 @@ def _clip_factor(norm, clip_norm):
 
 
 def merge_rows(gradient):
-    """Adds up the rows of a sparse gradient that have the same index, so that its norm is the dense one's."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    indices, position = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, position, tf.size(indices))
-    return tf.IndexedSlices(values, indices, gradient.dense_shape)
+    """Makes the norm of a sparse gradient that of the dense one."""
+    return replica_sums.merge_rows(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def multiply(gradient, factor):

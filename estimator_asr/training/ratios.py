@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -36,6 +37,49 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
     hypotheses, truths = _to_sparse(ids, num_ids, width), _to_sparse(references, num_references, width)
     edits = tf.edit_distance(hypotheses, truths, normalize=False)  # [batch]
     return Ratio(tf.reduce_sum(edits), tf.cast(tf.reduce_sum(num_references), tf.float32))
+
+
+def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
+    """Returns tokens of all hypotheses over tokens of all references of a batch, int32 [batch] each."""
+    return Ratio(*(tf.cast(tf.reduce_sum(count), tf.float32) for count in (num_ids, num_references)))
+
+
+def repeated_share(
+    ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
+) -> Ratio:
+    """Returns the share of utterances whose hypothesis is also that of another one, said differently.
+
+    Args: as of edit_ratio. Utterances without a reference do not count.
+    """
+    is_said = num_references > 0
+    is_other = tf.logical_not(_equal_rows(references, num_references)) & is_said[:, None] & is_said[None, :]
+    is_repeated = tf.reduce_any(_equal_rows(ids, num_ids) & is_other, axis=1)
+    return share_of(is_repeated, is_said)
+
+
+def share_of(is_counted: tf.Tensor, is_there: tf.Tensor) -> Ratio:
+    """Returns how many of those that are there are counted, bool of one shape each."""
+    counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_there, is_there))
+    return Ratio(*counts)
+
+
+def zero_share(gradients: Iterable[tuple]) -> Ratio:
+    """Returns the share of exact zeros in the dense gradients.
+
+    Args:
+        gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of
+            their rows are zero by nature.
+    """
+    dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
+    zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]
+    sizes = [tf.cast(tf.size(gradient), tf.float32) for gradient in dense]
+    return Ratio(*(tf.add_n(counts) if counts else tf.constant(0.0) for counts in (zeros, sizes)))
+
+
+def _equal_rows(ids, num_ids):
+    """Returns bool [batch, batch], whether two rows are the same as far as they count."""
+    counted = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, -1)
+    return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # tf.where in XLA gives rows of another number

@@ -9,9 +9,20 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, progress
+from estimator_asr.inputs import damage, input_fn, stretches
+from estimator_asr.models import losses
+from estimator_asr.training import (
+    batch_dump,
+    ctc_check,
+    exporters,
+    hooks,
+    label_checks,
+    model_fn,
+    progress,
+    step_hooks,
+    strategies,
+)
 from estimator_asr.training import course as course_lib
-from estimator_asr.training import exporters, hooks, model_fn, step_hooks, strategies
 from tfrecord_builder import dataset_info, errors
 
 DEV_SPLIT = "dev"
@@ -42,8 +53,14 @@ def train(
             "%s: already at step %d of %d, nothing to do", model.path, course.first_step, course.max_steps
         )
         return
-    progress.save(model.path, course.history)
-    plan = step_hooks.TrainingPlan(course, hooks.Clock())
+    stretches.save(model.path, course.history)
+    label_checks.check(infos, data_dirs, model)
+    plan = step_hooks.TrainingPlan(
+        course,
+        progress.Clock(),
+        _choose_ctc_kernel(model),
+        batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
+    )
     estimator = _build_estimator(model, plan, strategy)
     train_input_fn = input_fn.build_input_fn(
         infos,
@@ -59,8 +76,19 @@ def train(
     )
     eval_input_fn = _build_eval_input_fn(config, infos, data_dirs)
     receiver_fn = exporters.build_features_receiver_fn(config)
-    with damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"), _explain_nan(model.path):
+    with contextlib.ExitStack() as explained:
+        explained.enter_context(damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"))
+        explained.enter_context(label_checks.explain(infos, data_dirs, model))
+        explained.enter_context(_explain_nan(model.path))
         _run(estimator, config, plan, train_input_fn, eval_input_fn, receiver_fn)
+
+
+def _choose_ctc_kernel(model):
+    config = model.config.train
+    if model.config.model != "acoustic":
+        return losses.CLASSIC
+    has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
+    return ctc_check.choose_kernel(model.num_classes, has_gpu, strategies.session_config(config))
 
 
 @contextlib.contextmanager

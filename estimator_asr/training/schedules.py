@@ -8,11 +8,14 @@ size" is the mean number of utterances per step, utterances per epoch / steps pe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
+from estimator_asr.training import evaluations, plateau
 
 
 def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:
@@ -21,7 +24,10 @@ def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float
 
 
 def build_schedule(
-    config: config_lib.OptimizerConfig, batch_size: float, steps_per_epoch: float
+    config: config_lib.OptimizerConfig,
+    batch_size: float,
+    steps_per_epoch: float,
+    history: Optional[evaluations.History] = None,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns the function from global step (int64 []) to learning rate (float32 []).
 
@@ -29,10 +35,13 @@ def build_schedule(
         config: which schedule, its epochs and rates.
         batch_size: mean utterances per step.
         steps_per_epoch: steps that an epoch takes.
+        history: error rates on dev; schedule plateau alone needs it.
     """
     initial = initial_rate(config, batch_size)
     warmup_steps = int(steps_per_epoch * config.warmup_epochs)
     decay = _SCHEDULES[config.schedule]
+    if config.schedule == "plateau":
+        decay = functools.partial(decay, history)
 
     def learning_rate(global_step):
         rate = tf.cast(decay(global_step, initial, config, steps_per_epoch, warmup_steps), tf.float32)
@@ -67,6 +76,11 @@ def _inverse_sqrt(global_step, initial, config, steps_per_epoch, warmup_steps):
     return initial * tf.sqrt(start / tf.maximum(tf.cast(global_step, tf.float32), start))
 
 
+def _plateau(history, global_step, initial, config, steps_per_epoch, warmup_steps):
+    falls = plateau.read_falls(history, config.plateau_evaluations, warmup_steps, global_step)
+    return initial * config.plateau_factor ** tf.cast(falls, tf.float32)
+
+
 def _age(global_step, config, steps_per_epoch, warmup_steps):
     """Time since the warm-up in units of decay_epochs, float32 []."""
     steps = tf.maximum(tf.cast(global_step, tf.float32) - warmup_steps, 0.0)
@@ -78,4 +92,5 @@ _SCHEDULES = {
     "exponential": _exponential,
     "inverse_time": _inverse_time,
     "inverse_sqrt": _inverse_sqrt,
+    "plateau": _plateau,
 }

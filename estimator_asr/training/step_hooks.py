@@ -2,60 +2,114 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.models import losses
+from estimator_asr.training import (
+    batch_dump,
+    data_wait,
+    histograms,
+    objectives,
+    optimization,
+    profiler,
+    progress,
+    watchdog,
+    worst_batch,
+)
 from estimator_asr.training import course as course_lib
-from estimator_asr.training import data_wait, hooks, objectives, optimization, worst_batch
 
 
 class TrainingPlan(NamedTuple):
-    """What only training needs to know."""
+    """What only training needs to know.
+
+    Attributes:
+        course: how long an epoch and the training are.
+        clock: time spent in steps.
+        ctc_kernel: of models/losses.py.
+        data: fingerprint of the train split.
+        watchdog: None: nothing watches.
+    """
 
     course: course_lib.Course
-    clock: hooks.Clock
+    clock: progress.Clock
+    ctc_kernel: str = losses.CLASSIC
+    data: str = ""
+    watchdog: Optional[watchdog.Watchdog] = None
 
 
 def build(
-    model: model_directory.ModelDirectory,
-    plan: TrainingPlan,
-    step: objectives.Step,
-    error_rate_tag: str,
-    num_parameters: int,
+    model: model_directory.ModelDirectory, plan: TrainingPlan, step: objectives.Step, task
 ) -> list[estimator_api.SessionRunHook]:
     """Returns the hooks.
 
     Args:
         model: settings, and where files are written.
-        plan: how long an epoch and the training are.
+        plan: of the training.
         step: what they look at.
-        error_rate_tag: of the scalar that is shown as the error rate.
-        num_parameters: of the model.
+        task: acoustic_task or language_task.
     """
-    tensors = {
-        "loss": step.scalars["avg-loss"],
-        "error_rate": step.scalars[error_rate_tag],
-        "inputs": step.num_inputs,
-    }
-    config, course = model.config, plan.course
-    progress = hooks.ProgressHook(
-        tensors,
+    watching = [plan.watchdog.watch(step, task.LABELS)] if plan.watchdog else []
+    return [
+        _show_progress(model, plan, step, task.ERROR_RATE),
+        _time_input(model, plan, step),
+        *watching,
+        *_look_at_batches(model, plan, step),
+        *_show_more(model, step),
+    ]
+
+
+def _show_progress(model, plan, step, error_rate_tag):
+    return progress.ProgressHook(
+        {
+            "loss": step.scalars["avg-loss"],
+            "error_rate": step.scalars[error_rate_tag],
+            "inputs": step.num_inputs,
+        },
         unit=course_lib.UNITS[model.config.model],
         max_steps=plan.course.max_steps,
         seconds=model.config.train.progress_seconds,
         num_replicas=optimization.num_replicas(),
-        num_parameters=num_parameters,
+        num_parameters=step.num_parameters,
         clock=plan.clock,
     )
-    wait = data_wait.DataWaitHook(
+
+
+def _time_input(model, plan, step):
+    return data_wait.DataWaitHook(
         step.wait,
         step.number,
-        every_steps=config.train.save_summary_steps,
+        every_steps=model.config.train.save_summary_steps,
         model_dir=model.path,
         seconds=lambda: plan.clock.seconds,
     )
-    built = [progress, wait]
-    if config.watch.try_worst_batch:
-        shapes = worst_batch.candidates(course.stretch.plan)
-        built.append(worst_batch.WorstBatchHook(step.gradient_norm, course.source, shapes))
-    return built
+
+
+def _look_at_batches(model, plan, step):
+    watch, chosen = model.config.watch, []
+    if watch.try_worst_batch:
+        shapes = worst_batch.candidates(plan.course.stretch.plan)
+        chosen.append(worst_batch.WorstBatchHook(step.gradient_norm, plan.course.source, shapes))
+    if watch.dump_batches:
+        dump = batch_dump.BatchDumpHook(
+            step.features,
+            step.labels,
+            step.number,
+            model_dir=model.path,
+            num_batches=watch.dump_batches,
+            num_replicas=optimization.num_replicas(),
+            config=model.config.to_json(),
+            data=plan.data,
+        )
+        chosen.append(dump)
+    return chosen
+
+
+def _show_more(model, step):
+    """What only TensorBoard shows, at steps of its own."""
+    display, chosen = model.config.display, []
+    if display.histogram_steps:
+        chosen.append(histograms.build_hook(step.gradients, display.histogram_steps, model.path))
+    if display.profile_steps:
+        chosen.append(profiler.ProfileHook(*display.profile_steps, model.path))
+    return chosen

@@ -1,10 +1,13 @@
-"""What TensorBoard shows of a training step."""
+"""What TensorBoard shows, as TensorFlow's summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
+
+Value = tf.compat.v1.Summary.Value
 
 
 def write_scalars(values: Mapping[str, tf.Tensor]) -> None:
@@ -12,3 +15,36 @@ def write_scalars(values: Mapping[str, tf.Tensor]) -> None:
     with tf.compat.v1.name_scope(None):
         for tag, value in values.items():
             tf.compat.v1.summary.scalar(tag, value)
+
+
+def write_values(directory: str, values: Sequence[Value], step: int) -> None:
+    """Writes values that were made outside a graph beside those that an Estimator writes there."""
+    writer = tf.compat.v1.summary.FileWriterCache.get(directory)
+    writer.add_summary(tf.compat.v1.Summary(value=values), step)
+    writer.flush()
+
+
+def image_value(tag: str, png: bytes) -> Value:
+    """Returns a picture for the images tab; width and height are read from the PNG."""
+    width, height = struct.unpack(">II", png[16:24])  # the first chunk, PNG specification 11.2.2
+    image = tf.compat.v1.Summary.Image(height=height, width=width, colorspace=4, encoded_image_string=png)
+    return Value(tag=tag, image=image)
+
+
+def audio_value(tag: str, wav: bytes, sample_rate: int) -> Value:
+    """Returns a sound of one channel for the audio tab, from the bytes of a WAV file of 16 bits."""
+    sound = tf.compat.v1.Summary.Audio(
+        sample_rate=sample_rate,
+        num_channels=1,
+        length_frames=(len(wav) - 44) // 2,  # a header of 44 bytes, then two bytes a sample
+        encoded_audio_string=wav,
+        content_type="audio/wav",
+    )
+    return Value(tag=tag, audio=sound)
+
+
+def text_value(tag: str, markdown: str) -> Value:
+    """Returns Markdown for the text tab."""
+    plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
+    metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
+    return Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto(markdown, tf.string))

@@ -1,0 +1,110 @@
+"""Sums over the replicas of all workers, and an update by gradients that are such sums.
+
+Sparse gradients are the rows of a table that a step has touched. With several workers TensorFlow 2.15 gathers
+them, and in graph mode its gather fails as soon as their number changes from one step to the next ("Shape
+mismatch in the collective instance"). So rows are padded to a power of two, with one gather for each power.
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+_MULTI_WORKER = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
+_SMALLEST_POWER, _LARGEST_POWER = 4, 24
+_PADDING = -1  # stands where the index of a row would
+
+
+def reduce(strategy: tf.distribute.Strategy, *values) -> list:
+    """Returns the sums of tensors or IndexedSlices over all replicas; the function of a merge_call."""
+    sums = {}
+    if isinstance(strategy, _MULTI_WORKER):
+        for place, value in enumerate(values):
+            if isinstance(strategy.experimental_local_results(value)[0], tf.IndexedSlices):
+                sums[place] = _sum_rows(strategy, value)
+    others = [place for place in range(len(values)) if place not in sums]
+    pairs = [(values[place], values[place]) for place in others]  # the sum goes to where the parts are
+    sums.update(zip(others, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
+    return [sums[place] for place in range(len(values))]
+
+
+def apply(optimizer: tf.compat.v1.train.Optimizer, pairs: list, global_step: tf.Variable) -> tf.Operation:
+    """Returns the update by (gradient, variable) pairs whose gradients are sums over all replicas already.
+
+    Optimizer.apply_gradients would sum them once more under a strategy.
+
+    Args:
+        optimizer: a v1 optimizer.
+        pairs: the gradients are the same in all replicas.
+        global_step: raised by one.
+    """
+    if not tf.distribute.has_strategy():
+        return optimizer.apply_gradients(pairs, global_step)
+
+    def update(strategy, pairs, global_step):
+        return optimizer._distributed_apply(_WithoutSums(strategy), pairs, global_step)
+
+    return tf.distribute.get_replica_context().merge_call(update, args=(pairs, global_step))
+
+
+def merge_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Adds up the rows that have the same index."""
+    indices, position = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+class _WithoutSums:
+    """A strategy, and its `extended`, whose sum over replicas is the value itself."""
+
+    def __init__(self, wrapped):
+        self._wrapped = wrapped
+
+    def __getattr__(self, name):
+        value = getattr(self._wrapped, name)
+        return _WithoutSums(value) if name == "extended" else value
+
+    def batch_reduce_to(self, reduce_op, pairs):
+        return [value for value, _ in pairs]
+
+
+def _sum_rows(strategy, slices):
+    """The touched rows of all workers, each once."""
+    mine = merge_rows(_concat(strategy.experimental_local_results(slices)))
+    powers = range(_SMALLEST_POWER, _count_powers(mine) + 1)
+    fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(mine.indices)[None])[0]
+    votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))
+    highest = tf.cast(tf.reduce_max(tf.where(votes > 0)), tf.int32)
+    gathers = [lambda size=2**power: _gather(strategy, mine, size) for power in powers]
+    values, indices = tf.switch_case(highest, gathers)
+    is_row = tf.not_equal(indices, _PADDING)
+    return merge_rows(tf.IndexedSlices(values[is_row], indices[is_row], mine.dense_shape))
+
+
+def _count_powers(slices):
+    """The power of two that no number of different rows exceeds."""
+    shape = tf.get_static_value(slices.dense_shape)
+    return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))
+
+
+def _concat(parts):
+    values, indices = ([getattr(part, name) for part in parts] for name in ("values", "indices"))
+    return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), parts[0].dense_shape)
+
+
+def _gather(strategy, rows, size):
+    """Values and indices of all workers, padded."""
+    missing = size - tf.size(rows.indices)
+    padded = tf.IndexedSlices(
+        tf.pad(rows.values, [[0, missing]] + [[0, 0]] * (rows.values.shape.rank - 1)),
+        tf.pad(rows.indices, [[0, missing]], constant_values=_PADDING),
+        rows.dense_shape,
+    )
+    gathered = _sum(strategy, padded)
+    return gathered.values, gathered.indices
+
+
+def _sum(strategy, value):
+    result = strategy.extended.reduce_to(tf.distribute.ReduceOp.SUM, value, "/device:CPU:0")
+    return strategy.experimental_local_results(result)[0]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from estimator_asr.training import evaluator, hooks
+
+tf.compat.v1.disable_eager_execution()
+
+
+def save(model_dir, step):
+    """Makes a checkpoint that is the newest of the directory."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("global_step", initializer=tf.constant(step, tf.int64))
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), step)
+
+
+class Estimator:
+    def __init__(self, model_dir, on_evaluate=lambda checkpoint: None):
+        self.model_dir = str(model_dir)
+        self.seen = []
+        self._on_evaluate = on_evaluate
+
+    def evaluate(self, input_fn, hooks, checkpoint_path):
+        self.seen.append(int(checkpoint_path.rpartition("-")[2]))
+        self._on_evaluate(checkpoint_path)
+        return {"global_step": self.seen[-1]}
+
+
+class Exporter:
+    name = "note"
+
+    def __init__(self):
+        self.exports = []
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        self.exports.append((eval_result["global_step"], is_the_final_export))
+        assert export_path == os.path.join(estimator.model_dir, "export", "note")
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Time that passes in sleep alone, in which things can happen."""
+    events, now = [], [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+        if events:
+            events.pop(0)()
+
+    monkeypatch.setattr(evaluator.time, "sleep", sleep)
+    monkeypatch.setattr(evaluator.time, "monotonic", lambda: now[0])
+    return events, now
+
+
+def run(estimator, exporter, termination=None, throttle=0, last=30):
+    evaluator.evaluate_checkpoints(
+        estimator,
+        None,
+        [exporter],
+        is_last=lambda step: step >= last,
+        throttle_seconds=throttle,
+        termination=termination or hooks.Termination(),
+    )
+
+
+def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(tmp_path, world):
+    events, _ = world
+    events += [
+        lambda: save(tmp_path, 10),
+        lambda: None,
+        lambda: save(tmp_path, 20),
+        lambda: save(tmp_path, 30),
+    ]
+    estimator, exporter = Estimator(tmp_path), Exporter()
+    run(estimator, exporter)
+    assert exporter.exports == [(10, False), (20, False), (30, True)]
+
+
+def test_between_two_evaluations_is_some_time_but_not_before_the_last(tmp_path, world):
+    events, now = world
+    save(tmp_path, 10)
+    events += [lambda: save(tmp_path, 20), *[lambda: None] * 8, lambda: save(tmp_path, 25)]
+    events += [lambda: save(tmp_path, 30)]
+    estimator = Estimator(tmp_path)
+    run(estimator, Exporter(), throttle=5)
+    assert estimator.seen == [10, 20, 25, 30] and now[0] == 11
+
+
+def test_a_checkpoint_that_is_deleted_under_it_is_left_out(tmp_path, world):
+    def lose(checkpoint):
+        if checkpoint.endswith("-10"):
+            for path in tmp_path.glob("model.ckpt-10.*"):
+                path.unlink()
+            save(tmp_path, 30)
+            raise tf.errors.NotFoundError(None, None, "gone")
+
+    estimator, exporter = Estimator(tmp_path, lose), Exporter()
+    save(tmp_path, 10)
+    run(estimator, exporter)
+    assert estimator.seen == [10, 30] and exporter.exports == [(30, True)]
+
+
+def test_what_goes_wrong_in_an_evaluation_is_not_hidden(tmp_path, world):
+    def fail(checkpoint):
+        raise tf.errors.DataLossError(None, None, "record")
+
+    save(tmp_path, 10)
+    with pytest.raises(tf.errors.DataLossError):
+        run(Estimator(tmp_path, fail), Exporter())
+
+
+def test_sigterm_ends_the_wait_for_a_checkpoint(tmp_path, world):
+    events, _ = world
+    termination = hooks.Termination()
+    events.append(lambda: setattr(termination, "is_requested", True))
+    with pytest.raises(hooks.Terminated):
+        run(Estimator(tmp_path), Exporter(), termination)
