@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -35,3 +39,16 @@ def tiny_export(tmp_path_factory) -> TinyExport:
     models = (trained_model.open_trained_model(directory) for directory in (acoustic_dir, language_dir))
     version_dir = saved_model_writer.write(*models, export_dir)
     return TinyExport(acoustic_dir, language_dir, data_dir, utterances, export_dir, version_dir)
+
+
+@pytest.fixture(scope="session")
+def two_replicas() -> dict:
+    """What the program two_replicas printed."""
+    program = pathlib.Path(__file__).parent / "two_replicas.py"
+    command = [sys.executable, str(program)]
+    root = str(program.parent.parent)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=root, timeout=240, env={"PYTHONPATH": root}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])

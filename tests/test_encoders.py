@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.models import encoders, layers
+from estimator_asr.models import encoders, layers, normalisation
 
 NUM_BINS = 8
 CONFIG = config_lib.AcousticConfig(
@@ -37,7 +37,7 @@ class Model:
             self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
             config = dataclasses.replace(CONFIG, encoder=name)
             self.encoding = encoders.encode(config, self.fbank, self.num_frames, SEED if training else None)
-            self.updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+            self.updates = [v.assign_add(change) for v, change in normalisation.pending_updates()]
             loss = tf.reduce_sum(self.encoding.outputs[:, :, 0] ** 2)
             self.averages = [v for v in tf.compat.v1.global_variables() if not v.trainable]
             self.variables = tf.compat.v1.trainable_variables()

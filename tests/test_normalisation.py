@@ -33,7 +33,7 @@ def test_masked_moments_count_the_axes_inside_a_frame(session):
 def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
     inputs = tf.constant([[[0.0], [4.0], [100.0]]])  # mean 2, variance 4
     outputs = normalisation.batch_norm(inputs, tf.constant([[1.0, 1, 0]]), is_training=True)
-    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    updates = [average.assign_add(change) for average, change in normalisation.pending_updates()]
     graph_variables.initialise(session)
     values, _ = session.run([outputs, updates])
     np.testing.assert_allclose(values[0, :2, 0], [-1, 1], rtol=1e-3)
@@ -44,7 +44,7 @@ def test_batch_norm_in_training_uses_real_positions_and_averages_them(session):
 
 def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
     normalisation.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), is_training=True)
-    updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    updates = [average.assign_add(change) for average, change in normalisation.pending_updates()]
     graph_variables.initialise(session)
     shares = []
     for count in (0, 1, 40, 10000):
@@ -64,7 +64,7 @@ def test_batch_norm_outside_training_uses_the_averages(session):
     graph_variables.assign(session, "batch_norm/moving_mean", [3.0])
     graph_variables.assign(session, "batch_norm/moving_variance", [4.0])
     np.testing.assert_allclose(session.run(outputs), [[[2.0], [0.0]]], rtol=1e-3)
-    assert not tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    assert not normalisation.pending_updates()
 
 
 def test_batch_norm_averages_are_not_trained(session):
@@ -77,3 +77,22 @@ def test_batch_norm_of_nothing_but_padding_is_finite(session):
     outputs = normalisation.batch_norm(tf.ones([1, 2, 3]), tf.zeros([1, 2]), is_training=True)
     graph_variables.initialise(session)
     assert np.isfinite(session.run(outputs)).all()
+
+
+@pytest.mark.parametrize("centre", [0.0, 2.5])
+def test_moments_over_replicas_are_the_masked_moments_on_one_replica(session, centre):
+    rng = np.random.default_rng(1)
+    inputs = tf.constant(np.float32(rng.normal(3.0, 2.0, [4, 9, 5, 3])))
+    mask = tf.sequence_mask([9, 1, 0, 5], 9, tf.float32)
+    expected, got = session.run(
+        [
+            normalisation.masked_moments(inputs, mask),
+            normalisation.moments_over_replicas(inputs, mask, tf.fill([3], centre)),
+        ]
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_moments_over_replicas_of_nothing_but_padding_are_finite(session):
+    moments = normalisation.moments_over_replicas(tf.ones([1, 2, 3]), tf.zeros([1, 2]), tf.ones([3]))
+    np.testing.assert_array_equal(session.run(moments), [[1, 1, 1], [0, 0, 0]])

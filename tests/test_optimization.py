@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import json
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_asr import config
-from estimator_asr.training import optimization
+from estimator_asr.models import normalisation
+from estimator_asr.training import loss_scale, optimization
 
 
 def optimise(build_loss, optimizer, *, clip_norm=0.0, steps=1, start=(0.0, 0.0, 0.0)):
@@ -77,16 +73,73 @@ def test_update_ops_run_with_the_step():
         assert session.run(counter) == 1
 
 
-@pytest.fixture(scope="module")
-def two_replicas():
-    program = pathlib.Path(__file__).parent / "two_replicas.py"
-    command = [sys.executable, str(program)]
-    root = str(program.parent.parent)
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=root, timeout=120, env={"PYTHONPATH": root}
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+class Fed:
+    """A weight and a table whose loss has a value that is fed, and a moving average."""
+
+    def __init__(self, name, scale=None):
+        self.value = tf.compat.v1.placeholder(tf.float32, [])
+        weight = tf.compat.v1.get_variable("weight", initializer=[1.0, 2.0])
+        table = tf.compat.v1.get_variable("table", initializer=np.ones([4, 2], np.float32))
+        self.rows = tf.compat.v1.placeholder(tf.float32, [])
+        loss = tf.reduce_sum(weight) * self.value + tf.reduce_sum(tf.gather(table, [1, 3])) * self.rows
+        average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
+        normalisation._defer(average, self.value)
+        optimizer = optimization.build_optimizer(config.OptimizerConfig(optimizer=name), tf.constant(0.1))
+        step = tf.compat.v1.train.create_global_step()
+        self.scale = scale and scale()
+        self.update = optimization.minimize(loss, optimizer, 5.0, step, self.scale)
+        self.session = tf.compat.v1.Session()
+        self.session.run(tf.compat.v1.global_variables_initializer())
+
+    def step(self, value, rows=1.0):
+        """Returns whether the step was finite."""
+        feeds = {self.value: value, self.rows: rows}
+        return self.session.run([self.update.is_finite, self.update.train_op], feeds)[0]
+
+    def values(self):
+        return {v.op.name: self.session.run(v) for v in tf.compat.v1.global_variables()}
+
+
+@pytest.mark.parametrize("bad", [{"value": np.nan}, {"value": np.inf}, {"value": 1.0, "rows": np.nan}])
+@pytest.mark.parametrize("name", ["adam", "momentum"])
+def test_a_step_that_is_no_number_changes_nothing_but_the_step(name, bad):
+    with tf.Graph().as_default():
+        fed = Fed(name)
+        assert fed.step(1.0) and fed.step(-2.0)
+        before = fed.values()
+        assert not fed.step(**bad)
+        after = fed.values()
+        assert after.pop("global_step") == before.pop("global_step") + 1 == 3
+        for variable, value in before.items():
+            np.testing.assert_array_equal(after[variable], value, variable)
+        assert fed.step(3.0) and fed.values()["average"] == before["average"] + 3
+
+
+def test_a_loss_scale_changes_no_step_but_one_that_overflows():
+    results = []
+    for scale in (None, loss_scale.LossScale):
+        with tf.Graph().as_default():
+            fed = Fed("adam", scale)
+            assert fed.step(1.0) and fed.step(-2.0)
+            results.append(fed.values())
+    for name, value in results[0].items():
+        np.testing.assert_allclose(results[1][name], value, rtol=1e-6, err_msg=name)
+    with tf.Graph().as_default():
+        fed = Fed("adam", loss_scale.LossScale)
+        # The loss is finite, but times the scale the gradient is not: no bad batch, but a lower scale.
+        assert fed.step(1e35)
+        values = fed.values()
+        np.testing.assert_array_equal(values["weight"], [1, 2])
+        assert values["loss_scale/scale"] == 2**14 and values["average"] == 0
+        assert not fed.step(np.nan)
+        assert fed.values()["loss_scale/scale"] == 2**14
+        assert "loss-scale" in fed.update.scalars
+
+
+def test_only_float16_has_a_loss_scale():
+    with tf.Graph().as_default():
+        assert [optimization.build_loss_scale(name) for name in ("float32", "bfloat16")] == [None, None]
+        assert isinstance(optimization.build_loss_scale("float16"), loss_scale.LossScale)
 
 
 def test_two_replicas_clip_the_norm_of_the_whole_gradient(two_replicas):

@@ -1,5 +1,5 @@
-"""A program for test_optimization: one step of two CPU replicas with unequal batches; prints what came out as
-JSON.
+"""A program for test_optimization and test_flight_recorder: steps of two CPU replicas with unequal batches;
+prints what came out as JSON.
 
 It needs a process of its own, because a process makes its CPU devices once.
 """
@@ -7,12 +7,18 @@ It needs a process of its own, because a process makes its CPU devices once.
 from __future__ import annotations
 
 import json
+import math
+import os
 import tempfile
 
+import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
-from estimator_asr.training import objectives, optimization, strategies
+from estimator_asr.training import bad_batches, flight_recorder, objectives, optimization, strategies
+from tfrecord_builder import errors, schema
+
+MOMENTUM = config.OptimizerConfig(optimizer="momentum")
 
 
 def input_fn():
@@ -58,23 +64,86 @@ def sparse_loss(features, num_labels):
     return num_labels * (1.0 + tf.reduce_sum(rows))
 
 
-def run(get_loss, clip_norm):
+def run_config():
     settings = config.TrainConfig(num_cpu_replicas=2)
-    run_config = estimator_api.RunConfig(
+    return estimator_api.RunConfig(
         tempfile.mkdtemp(),
+        checkpoint_save_graph_def=False,
         session_config=strategies.session_config(settings),
         train_distribute=strategies.build_strategy(settings),
     )
+
+
+def run(get_loss, clip_norm):
     fetched = {}
-    estimator = estimator_api.Estimator(build_model_fn(get_loss, clip_norm, fetched), config=run_config)
+    estimator = estimator_api.Estimator(build_model_fn(get_loss, clip_norm, fetched), config=run_config())
     estimator.train(input_fn, steps=1)
     return {"weights": estimator.get_variable_value("scope/w").tolist(), **fetched}
+
+
+def input_with_bad_batches():
+    """The second replica's value is no number in steps 1 and 3."""
+    values = [[1.0], [2.0], [3.0], [math.nan], [5.0], [6.0], [7.0], [math.inf]]
+    features = {"value": values, "seed": [[3, step // 2] for step in range(8)]}
+    return tf.data.Dataset.from_tensor_slices((features, values)).repeat()
+
+
+def build_recording_model_fn(max_skipped):
+    records = small_records.make_records("train", 2, small_records.TOKENS, small_records.FRONTEND, True)
+    source = bad_batches.BatchSource(
+        lambda position: [schema.make_example(record) for record in records],
+        small_records.FRONTEND.num_bins,
+        "float16",
+    )
+
+    def model_fn(features, labels, mode, config):
+        weight = tf.compat.v1.get_variable("w", initializer=1.0)
+        loss = weight * features["value"][0]
+        optimizer = optimization.build_optimizer(MOMENTUM, tf.constant(0.1))
+        update = optimization.minimize(loss, optimizer, 0.0, tf.compat.v1.train.get_or_create_global_step())
+        tensors = {
+            "is_finite": update.is_finite,
+            "number": update.number,
+            "position": features["seed"],
+            "loss": update.loss,
+            "gradient_norm": update.gradient_norm,
+            "learning_rate": tf.constant(0.1),
+        }
+        recorder = flight_recorder.FlightRecorderHook(
+            tensors, model_dir=config.model_dir, config_json="{}", source=source, max_skipped=max_skipped
+        )
+        return estimator_api.EstimatorSpec(
+            mode, loss=objectives.shown_loss(loss), train_op=update.train_op, training_hooks=[recorder]
+        )
+
+    return model_fn
+
+
+def record(max_skipped):
+    """Returns the weight after four steps, and what was written and said."""
+    settings = run_config()
+    estimator = estimator_api.Estimator(build_recording_model_fn(max_skipped), config=settings)
+    try:
+        estimator.train(input_with_bad_batches, steps=4)
+        said = None
+    except errors.UserError as error:
+        said = str(error)
+    path = bad_batches.directory(settings.model_dir)
+    before = tf.train.load_checkpoint(os.path.join(path, "step-1", bad_batches.CHECKPOINT))
+    return {
+        "weight": float(estimator.get_variable_value("w")),
+        "moment": float(estimator.get_variable_value("w/Momentum")),
+        "written": sorted(os.listdir(path)),
+        "said": said,
+        "before": [float(before.get_tensor(name)) for name in ("w", "w/Momentum")],
+    }
 
 
 def main():
     tf.compat.v1.disable_eager_execution()
     runs = {"dense": (dense_loss, 0.5), "sparse": (sparse_loss, 0.0), "clipped sparse": (sparse_loss, 0.5)}
-    print(json.dumps({name: run(*settings) for name, settings in runs.items()}))
+    results = {name: run(*settings) for name, settings in runs.items()}
+    print(json.dumps({**results, "recorded": [record(2), record(1)]}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Batch norm that leaves padding out, with averages that are soon good and then long."""
+"""Batch norm that leaves padding out, with averages that are soon good and then long.
+
+In training the statistics are those of the whole batch, over all replicas. The moving averages are left to
+who makes the training step: it decides whether a batch may change them (pending_updates).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import layers
+from estimator_asr.models import layers, replicas
 
 EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
 # Batches hold utterances of one length, so their statistics differ: with averages over 100 batches (0.99) a
@@ -18,8 +22,7 @@ MOMENTUM = 0.998
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
-    Outside training the moving averages stand for the batch's statistics. They are updated by ops in the
-    collection UPDATE_OPS.
+    Outside training the moving averages stand for the batch's statistics.
 
     Args:
       inputs: float32 [batch, length, ..., units]; between length and units any axes, all of them real.
@@ -38,47 +41,84 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         num_updates = _get_moving_average("num_updates", None, tf.compat.v1.zeros_initializer())
     mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
     if is_training:
-        batch_mean, batch_variance = masked_moments(inputs, mask)
-        share = 1.0 - _momentum(num_updates)
-        _update(moving_mean, mean, batch_mean, share)
-        _update(moving_variance, variance, batch_variance, share)
+        batch_mean, batch_variance = _batch_moments(inputs, mask, mean)
+        count = tf.identity(num_updates)
+        share = 1.0 - _momentum(count)
+        _defer(moving_mean, (batch_mean - mean) * share)
+        _defer(moving_variance, (batch_variance - variance) * share)
+        with tf.control_dependencies([count]):  # no read of the same step sees the next count
+            _defer(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance
     gain = tf.math.rsqrt(variance + EPSILON) * scale
     return inputs * gain + (shift - mean * gain)
 
 
-def _momentum(num_updates: tf.Variable) -> tf.Tensor:
+def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
+    """Returns what this replica's batch adds to the moving averages: pairs of variable and change."""
+    variables, changes = (tf.compat.v1.get_collection(name) for name in _collections())
+    return list(zip(variables, changes))
+
+
+def _defer(average: tf.Variable, change: tf.Tensor) -> None:
+    for name, value in zip(_collections(), (average, change)):
+        tf.compat.v1.add_to_collection(name, value)
+
+
+def _collections() -> tuple[str, str]:
+    """Replicas build one graph, so each has collections of its own."""
+    replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+    return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
+
+
+def _momentum(count: tf.Tensor) -> tf.Tensor:
     """Low at first, so that the start is soon forgotten (after tf.train.ExponentialMovingAverage)."""
-    count = tf.identity(num_updates)
-    with tf.control_dependencies([count]):
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, num_updates.assign_add(1.0))
     return tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
 
 
-def _update(average: tf.Variable, old: tf.Tensor, value: tf.Tensor, share: tf.Tensor) -> None:
-    """Depends on the old value as it was read, so that no read of the same step sees the new one."""
-    update = average.assign_add((value - old) * share)
-    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, update)
-
-
 def _get_moving_average(name: str, units: Optional[int], initializer) -> tf.Variable:
-    """Each replica averages its own batches; a checkpoint holds the mean over replicas."""
+    """Every replica has the same averages, as it has the same statistics; a checkpoint holds the first's."""
     return tf.compat.v1.get_variable(
         name,
         [] if units is None else [units],
         initializer=initializer,
         trainable=False,
         synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.MEAN,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
+
+
+def _batch_moments(inputs, mask, centre):
+    """Mean and variance over all replicas; centre is the moving mean."""
+    if replicas.num_replicas() == 1:
+        return masked_moments(inputs, mask)
+    return moments_over_replicas(inputs, mask, centre)
 
 
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
     """Returns mean and variance [units] of [batch, length, ..., units] where mask [batch, length] is 1."""
+    count = tf.maximum(_count(inputs, mask), 1.0)
     mask = layers.expand_mask(mask, inputs)
     axes = list(range(inputs.shape.rank - 1))
-    inner_size = np.prod(inputs.shape[2:-1], initial=1)
-    count = tf.maximum(tf.reduce_sum(mask) * inner_size, 1.0)
     mean = tf.reduce_sum(inputs * mask, axis=axes) / count
     variance = tf.reduce_sum(tf.square((inputs - mean) * mask), axis=axes) / count
     return mean, variance
+
+
+def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor) -> tuple:
+    """Returns what masked_moments returns, of the inputs of all replicas, by one sum over them.
+
+    The sum holds squares, whose difference would lose the variance's digits where the mean is far from zero:
+    they are taken around centre [units], near to the mean and the same on all replicas.
+    """
+    centred = (inputs - centre) * layers.expand_mask(mask, inputs)
+    axes = list(range(inputs.shape.rank - 1))
+    sums = [tf.reduce_sum(centred, axis=axes), tf.reduce_sum(tf.square(centred), axis=axes)]
+    total = replicas.differentiable_sum(tf.concat([*sums, [_count(inputs, mask)]], axis=0))
+    units = inputs.shape[-1]
+    offset, square = (part / tf.maximum(total[-1], 1.0) for part in (total[:units], total[units:-1]))
+    return centre + offset, tf.maximum(square - tf.square(offset), 0.0)
+
+
+def _count(inputs, mask):
+    """Values of a unit at real positions, float32 []."""
+    return tf.reduce_sum(mask) * np.prod(inputs.shape[2:-1], initial=1)

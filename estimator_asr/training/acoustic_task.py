@@ -99,6 +99,8 @@ def _losses(config, outputs, labels, training, ctc_kernel):
         return objectives.Losses(ctc, {"ctc-loss": ctc}, num_labels)
     end_id = outputs.ctc_logits.shape[-1] - 1
     targets, weights = decoder_targets(token_ids, num_tokens, end_id)
+    # A row without frames fills up the part of a replica that has none: its end symbol does not count.
+    weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
     smoothing = config.label_smoothing if training else 0.0
     decoder = tf.reduce_sum(losses.cross_entropy(outputs.decoder_logits, targets, weights, smoothing))
     total = config.ctc_weight * ctc + (1.0 - config.ctc_weight) * decoder

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr.training import optimization, ratios
+from estimator_asr.models import replicas
+from estimator_asr.training import ratios
 
 
 class Losses(NamedTuple):
@@ -25,13 +27,21 @@ class Losses(NamedTuple):
 
         Replicas hold different numbers of labels, so each one's sum is divided by their mean number.
         """
-        (all_labels,) = optimization.sum_over_replicas([self.num_labels])
-        return tf.math.divide_no_nan(self.total, all_labels / optimization.num_replicas())
+        (all_labels,) = replicas.sum_over_replicas([self.num_labels])
+        return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
 
     def ratios(self) -> dict[str, ratios.Ratio]:
         """Returns avg-loss and the parts, per label."""
         sums = {"avg-loss": self.total, **self.parts}
         return {tag: ratios.Ratio(value, self.num_labels) for tag, value in sums.items()}
+
+
+def shown_loss(loss: tf.Tensor) -> tf.Tensor:
+    """Returns the loss for the EstimatorSpec, infinity for what is no number.
+
+    Estimator ends training at a NaN before any hook of ours is asked.
+    """
+    return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 
 class Step(NamedTuple):
@@ -40,8 +50,9 @@ class Step(NamedTuple):
     Attributes:
         number: int64 [], how many steps were made before this one.
         features, labels: as the model_fn got them.
-        loss: float32 [], what is minimised.
-        is_finite: bool [], whether loss and gradients of all replicas are numbers.
+        loss: float32 [], what is minimised; the mean of all replicas.
+        is_finite: bool [], whether loss and gradients of all replicas are numbers, or too large for float16
+            alone. Where they are not, the step changes nothing.
         gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices, summed over all replicas, not clipped)
             and variable.
         gradient_norm: float32 [], of all replicas, before clipping.

@@ -1,0 +1,54 @@
+"""Sums over the replicas of a tf.distribute strategy; without one, and with one replica, nothing is added.
+
+Not ReplicaContext.all_reduce: to be differentiable it looks for variables by name, and fails on those of
+other replicas. All replicas must call these functions in the same order.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+_GRADIENT = "SumOverReplicas"
+
+
+def num_replicas() -> int:
+    """Returns how many replicas take part in a step; 1 without a strategy."""
+    return tf.distribute.get_replica_context().num_replicas_in_sync
+
+
+def sum_over_replicas(values: list) -> list:
+    """Returns the sums over all replicas of a list of tensors; no gradient flows through."""
+    if num_replicas() == 1:
+        return values
+
+    def reduce(strategy, *per_replica):
+        pairs = [(value, value) for value in per_replica]  # the sum goes to where the parts are
+        return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
+
+    return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
+
+
+def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
+    """Returns the sum of a float tensor over all replicas.
+
+    What is minimised is the sum of the losses of all replicas, so the gradient of a replica's value is the
+    sum of the gradients that all replicas have of the sum.
+    """
+    if num_replicas() == 1:
+        return value
+    (total,) = sum_over_replicas([value])
+    with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT}):
+        return tf.identity_n([value, total])[1]
+
+
+def group_over_replicas(op: tf.Operation) -> tf.Operation:
+    """Returns one operation that runs those of all replicas."""
+    context = tf.distribute.get_replica_context()
+    return context.merge_call(
+        lambda strategy, ops: tf.group(*strategy.experimental_local_results(ops)), args=(op,)
+    )
+
+
+@tf.RegisterGradient(_GRADIENT)
+def _sum_gradients(op, unused, gradient):
+    return sum_over_replicas([gradient])[0], None

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from estimator_asr.models import replicas
+
+# The softmax takes the bias of keys away again: its gradient is zero but for rounding, and Adam divides it by
+# its own size.
+WITHOUT_GRADIENT = "query_key_value/bias"
+TWO = {"num_replicas": 2}
+ONE = {"num_replicas": 1, "is_whole": True}
+RUNS = {
+    "acoustic": {"kind": "acoustic", "optimizer": "momentum"},
+    "language": {"kind": "language", "optimizer": "momentum"},
+    "several batches": {"kind": "language", "num_batches": 3, "steps": 10},
+}
+
+
+def test_one_replica_sums_nothing():
+    with tf.Graph().as_default():
+        value = tf.constant(1.0)
+        assert replicas.num_replicas() == 1
+        assert replicas.sum_over_replicas([value]) == [value]
+        assert replicas.differentiable_sum(value) is value
+
+
+@pytest.fixture(scope="module")
+def differences():
+    """Largest difference of each variable between two replicas with parts and one with whole batches."""
+    program = pathlib.Path(__file__).parent / "replica_training.py"
+    pairs = [[{**settings, **TWO}, {**settings, **ONE}] for settings in RUNS.values()]
+    root = str(program.parent.parent)
+    done = subprocess.run(
+        [sys.executable, str(program), json.dumps(pairs)],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        timeout=400,
+        env={"PYTHONPATH": root},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(zip(RUNS, json.loads(done.stdout.splitlines()[-1])))
+
+
+def test_two_replicas_with_parts_of_the_batches_train_the_acoustic_model_of_one(differences):
+    """Parts of different sizes, one of them a row without frames; the moving averages are the same too."""
+    assert len(differences["acoustic"]) > 50 and max(differences["acoustic"].values()) < 1e-5
+
+
+def test_two_replicas_with_parts_of_the_batches_train_the_language_model_of_one(differences):
+    assert len(differences["language"]) > 40 and max(differences["language"].values()) < 1e-5
+
+
+def test_several_batches_are_added_up_on_two_replicas_as_on_one(differences):
+    """With Adam, so that the rows of the sparse table rest as in one batch."""
+    found = differences["several batches"]
+    compared = {key: value for key, value in found.items() if WITHOUT_GRADIENT not in key}
+    assert len(compared) > 50 and max(compared.values()) < 1e-5
