@@ -15,7 +15,6 @@ EstimatorSpec = tf.estimator.EstimatorSpec
 EvalSpec = tf.estimator.EvalSpec
 Exporter = tf.estimator.Exporter
 ModeKeys = tf.estimator.ModeKeys
-NanLossDuringTrainingError = tf.estimator.NanLossDuringTrainingError
 PredictOutput = tf.estimator.export.PredictOutput
 RunConfig = tf.estimator.RunConfig
 ServingInputReceiver = tf.estimator.export.ServingInputReceiver

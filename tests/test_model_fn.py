@@ -35,6 +35,8 @@ FIGURES = {
     "language": {"avg-loss", "character-error-rate", "repeated-share", "used-label-share"},
 }
 
+OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
+
 
 def make_model(tmp_path, kind, **changes):
     path = str(tmp_path / "data")
@@ -115,7 +117,7 @@ def test_tensorboard_gets_exactly_these_tags(tmp_path, kind):
     with start() as session:
         text = session.run(tf.compat.v1.summary.merge_all())
     tags = [value.tag for value in tf.compat.v1.Summary.FromString(text).value]
-    assert sorted(tags) == sorted({"total-loss", "learning-rate", "gradient-norm", *FIGURES[kind]})
+    assert sorted(tags) == sorted({*OF_EVERY_STEP, *FIGURES[kind]})
 
 
 def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):

@@ -49,7 +49,7 @@ class Session:
         self.lines = []
         monkeypatch.setattr(progress.logging, "info", lambda text, *values: self.lines.append(text % values))
         self.clock = progress.Clock(self.time)
-        names = {"loss": "loss", "error_rate": "error_rate", "inputs": "inputs"}
+        names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
         self.hook = progress.ProgressHook(names, clock=self.clock, **options)
         self.hook._global_step = "step"
         self.step = 40
@@ -66,7 +66,7 @@ class Session:
         if evaluation:
             hooks.CheckpointListener(hooks.Termination(), self.clock).before_save(None, self.step)
             self.time.now += evaluation
-        values = {"global_step": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
+        values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}
         self.step += 1
         self.hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))

@@ -8,9 +8,12 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.models import replicas
 from estimator_asr.training import (
     acoustic_task,
     data_wait,
+    evaluations,
+    gradient_accumulation,
     language_task,
     objectives,
     optimization,
@@ -68,16 +71,17 @@ def _eval_spec(forward):
 def _train_spec(model, plan, features, labels, forward, task):
     config, course = model.config.optimizer, plan.course
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch)
+    history = evaluations.History(model.path, task.ERROR_RATE)
+    schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch, history)
     learning_rate = schedule(global_step + course.step_offset)
     optimizer = optimization.build_optimizer(config, learning_rate)
-    loss = forward.losses.to_minimise()
-    update = optimization.minimize(loss, optimizer, config.clip_norm, global_step)
+    update = _build_update(model.config, forward.losses, optimizer, global_step)
     scalars = {
         "total-loss": forward.losses.total,
         "learning-rate": learning_rate,
         "gradient-norm": update.gradient_norm,
         "gradient-zero-share": ratios.zero_share(update.gradients).value(),
+        **update.scalars,
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
     summaries.write_scalars(scalars)
@@ -86,7 +90,7 @@ def _train_spec(model, plan, features, labels, forward, task):
         number=update.number,
         features=features,
         labels=labels,
-        loss=loss,
+        loss=update.loss,
         is_finite=update.is_finite,
         gradients=update.gradients,
         gradient_norm=update.gradient_norm,
@@ -97,7 +101,16 @@ def _train_spec(model, plan, features, labels, forward, task):
     )
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,
-        loss=loss,
+        # Under a strategy the Estimator adds up what the replicas show.
+        loss=objectives.shown_loss(update.loss) / replicas.num_replicas(),
         train_op=update.train_op,
-        training_hooks=step_hooks.build(model, plan, step, task),
+        training_hooks=[*update.hooks, *step_hooks.build(model, plan, step, task)],
     )
+
+
+def _build_update(config, losses, optimizer, global_step):
+    scale = optimization.build_loss_scale(config.train.precision)
+    num_batches, clip_norm = config.optimizer.gradient_accumulation_steps, config.optimizer.clip_norm
+    if num_batches > 1:
+        return gradient_accumulation.minimize(losses, optimizer, clip_norm, global_step, num_batches, scale)
+    return optimization.minimize(losses.to_minimise(), optimizer, clip_norm, global_step, scale)

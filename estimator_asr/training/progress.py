@@ -53,8 +53,9 @@ class ProgressHook(estimator_api.SessionRunHook):
         """Takes the tensors by name.
 
         Args:
-            tensors: "loss" float32 [] per label, "error_rate" float32 [], "inputs" int32 [] of the batch. The
-                error rate needs decoding and is computed only for the steps that are shown.
+            tensors: "number" int64 [], steps made before this one; "loss" float32 [] per label, "error_rate"
+                float32 [], "inputs" int32 [] of the batch. The error rate needs decoding and is computed only
+                for the steps that are shown.
             unit: what inputs counts, "frames" or "tokens".
             max_steps: where training ends.
             seconds: time between two lines.
@@ -78,7 +79,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_create_session(self, session, coord):
         self._first_step = session.run(self._global_step)
         self._started = self._shown = time.monotonic()
-        self._forget_window()
+        self._forget_window(self._first_step)
         self._bar = bars.open_bar("step", self._max_steps, self._first_step)
         if self._bar is not None:
             self._seconds = min(self._seconds, _BAR_SECONDS)
@@ -86,36 +87,35 @@ class ProgressHook(estimator_api.SessionRunHook):
 
     def before_run(self, run_context):
         self._is_due = time.monotonic() - self._shown >= self._seconds
-        names = ["loss", "inputs"] + (["error_rate"] if self._is_due else [])
-        return estimator_api.SessionRunArgs(
-            {"global_step": self._global_step, **{name: self._tensors[name] for name in names}}
-        )
+        names = ["number", "loss", "inputs"] + (["error_rate"] if self._is_due else [])
+        return estimator_api.SessionRunArgs({name: self._tensors[name] for name in names})
 
     def after_run(self, run_context, run_values):
         self._clock.resume()
         values = run_values.results
-        self._steps += 1
+        step = int(values["number"]) + 1
+        self._batches += 1
         self._loss += values["loss"]
         self._inputs += int(values["inputs"]) * self._num_replicas
         if self._is_due:
-            self._show(values["global_step"] + 1, values["error_rate"])
+            self._show(step, values["error_rate"])
             self._shown = time.monotonic()
-            self._forget_window()
+            self._forget_window(step)
         elif self._bar is not None:
-            self._bar.update(values["global_step"] + 1 - self._bar.n)
+            self._bar.update(step - self._bar.n)
 
     def end(self, session):
         self._clock.pause()
         if self._bar is not None:
             self._bar.close()
 
-    def _forget_window(self):
-        self._steps, self._loss, self._inputs = 0, 0.0, 0
+    def _forget_window(self, step):
+        self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
         self._window_start = self._clock.seconds
 
     def _show(self, step, error_rate):
         seconds = max(self._clock.seconds - self._window_start, 1e-9)
-        learnt = f"loss {self._loss / self._steps:.3f}  error rate {100 * error_rate:.1f} %"
+        learnt = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
         speed = f"{self._inputs / seconds:,.0f} {self._unit}/s"
         if self._bar is not None:
             self._bar.set_postfix_str(f"{learnt}  {speed}", refresh=False)
@@ -123,7 +123,7 @@ class ProgressHook(estimator_api.SessionRunHook):
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
         left = tqdm.tqdm.format_interval(max(self._max_steps - step, 0) * per_step)
-        shown = f"{learnt}  {self._steps / seconds:.2f} steps/s  {speed}"
+        shown = f"{learnt}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
         logging.info("step %d of %d  %s  left %s", step, self._max_steps, shown, left)
 
 

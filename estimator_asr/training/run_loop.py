@@ -12,9 +12,10 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, splits, stretches
+from estimator_asr.inputs import damage, input_fn, replay, splits, stretches
 from estimator_asr.models import losses
 from estimator_asr.training import (
+    bad_batches,
     bars,
     batch_dump,
     beginning,
@@ -76,7 +77,7 @@ def train(
         stretches.save(model.path, course.history)
     with _explained(model, infos, data_dirs), hooks.Termination() as termination:
         label_checks.check(infos, data_dirs, model)
-        plan = _plan(model, course, infos, data_dirs, command, is_writer)
+        plan = _plan(model, course, infos, data_dirs, command, cluster)
         train_input_fn = _build_train_input_fn(model, infos, data_dirs, course, num_replicas)
         if cluster is None or not cluster.is_evaluator:
             warm_start.prepare(model, plan, train_input_fn, is_writer)
@@ -114,15 +115,35 @@ def _explained(model, infos, data_dirs) -> Iterator[None]:
         yield
 
 
-def _plan(model, course, infos, data_dirs, command, is_writer):
-    watching = _build_watchdog(model, course, data_dirs, command) if is_writer else None
+def _plan(model, course, infos, data_dirs, command, cluster):
+    is_watched = model.config.watch.watchdog and (cluster is None or cluster.is_chief)
     return step_hooks.TrainingPlan(
         course,
         progress.Clock(),
         _choose_ctc_kernel(model),
         batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
-        watching if model.config.watch.watchdog else None,
+        _build_watchdog(model, course, data_dirs, command) if is_watched else None,
+        _read_again(model.config, course, infos, data_dirs),
+        is_alone=cluster is None,
     )
+
+
+def _read_again(config, course, infos, data_dirs):
+    """How the flight recorder reads a batch once more."""
+
+    def read(position):
+        return replay.read_batch(
+            infos,
+            data_dirs,
+            course_lib.TRAIN_SPLIT,
+            config.input,
+            model=config.model,
+            seed=config.train.seed,
+            position=position,
+            history=course.history,
+        )
+
+    return bad_batches.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
 
 
 def _build_watchdog(model, course, data_dirs, command):

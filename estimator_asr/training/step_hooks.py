@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+import tensorflow as tf
+
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.models import losses
+from estimator_asr.models import losses, replicas
 from estimator_asr.training import (
+    bad_batches,
     batch_dump,
     data_wait,
+    evaluations,
+    flight_recorder,
     histograms,
     objectives,
-    optimization,
     profiler,
     progress,
+    stopping,
     watchdog,
     worst_batch,
 )
@@ -29,6 +34,8 @@ class TrainingPlan(NamedTuple):
         ctc_kernel: of models/losses.py.
         data: fingerprint of the train split.
         watchdog: None: nothing watches.
+        records: reads a batch once more; None: no flight recorder.
+        is_alone: whether this process decides alone when training ends.
     """
 
     course: course_lib.Course
@@ -36,6 +43,8 @@ class TrainingPlan(NamedTuple):
     ctc_kernel: str = losses.CLASSIC
     data: str = ""
     watchdog: Optional[watchdog.Watchdog] = None
+    records: Optional[bad_batches.BatchSource] = None
+    is_alone: bool = True
 
 
 def build(
@@ -49,19 +58,23 @@ def build(
         step: what they look at.
         task: acoustic_task or language_task.
     """
+    recording = [_record_flight(model, plan.records, step)] if plan.records else []
     watching = [plan.watchdog.watch(step, task.LABELS)] if plan.watchdog else []
     return [
         _show_progress(model, plan, step, task.ERROR_RATE),
         _time_input(model, plan, step),
+        *recording,
         *watching,
         *_look_at_batches(model, plan, step),
         *_show_more(model, step),
+        *_stop_early(model, plan, step, task.ERROR_RATE),
     ]
 
 
 def _show_progress(model, plan, step, error_rate_tag):
     return progress.ProgressHook(
         {
+            "number": step.number,
             "loss": step.scalars["avg-loss"],
             "error_rate": step.scalars[error_rate_tag],
             "inputs": step.num_inputs,
@@ -69,7 +82,7 @@ def _show_progress(model, plan, step, error_rate_tag):
         unit=course_lib.UNITS[model.config.model],
         max_steps=plan.course.max_steps,
         seconds=model.config.train.progress_seconds,
-        num_replicas=optimization.num_replicas(),
+        num_replicas=replicas.num_replicas(),
         num_parameters=step.num_parameters,
         clock=plan.clock,
     )
@@ -85,6 +98,32 @@ def _time_input(model, plan, step):
     )
 
 
+def _record_flight(model, records, step):
+    return flight_recorder.FlightRecorderHook(
+        {
+            "is_finite": step.is_finite,
+            "number": step.number,
+            "position": step.features["seed"],
+            "loss": step.loss,
+            "gradient_norm": step.gradient_norm,
+            "learning_rate": step.scalars["learning-rate"],
+        },
+        model_dir=model.path,
+        config_json=model.config.to_json(indent=2),
+        source=records,
+        max_skipped=model.config.watch.skip_bad_batches,
+        is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
+    )
+
+
+def _stop_early(model, plan, step, error_rate_tag):
+    patience = model.config.stopping.early_stopping_evaluations
+    if not patience or not plan.is_alone:
+        return []
+    history = evaluations.History(model.path, error_rate_tag)
+    return [stopping.EarlyStoppingHook(step.number, history, patience)]
+
+
 def _look_at_batches(model, plan, step):
     watch, chosen = model.config.watch, []
     if watch.try_worst_batch:
@@ -97,7 +136,7 @@ def _look_at_batches(model, plan, step):
             step.number,
             model_dir=model.path,
             num_batches=watch.dump_batches,
-            num_replicas=optimization.num_replicas(),
+            num_replicas=replicas.num_replicas(),
             config=model.config.to_json(),
             data=plan.data,
         )
