@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 import tensorflow as tf
 
 from estimator_asr import checkpoint_locks, checkpoints, model_directory
-from estimator_asr.training import averaging, best_checkpoints
+from estimator_asr.training.keeping import averaging, best_checkpoints
 from tfrecord_builder import config_flags, errors
 
 DIRECTORY = "averaged"

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.inputs import batches, damage, replay, splits, stretches
-from estimator_asr.training import batch_comparison, batch_dump, batch_page, recording_comparison
+from estimator_asr.training.feeding import batch_comparison, batch_dump, batch_page, recording_comparison
 from tfrecord_builder import (
     config_flags,
     config_json,

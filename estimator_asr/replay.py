@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.inputs import replay as replay_inputs
-from estimator_asr.training import bad_batches, batch_replay
+from estimator_asr.training.bad_steps import bad_batches, batch_replay
 from tfrecord_builder import config_flags, errors
 
 

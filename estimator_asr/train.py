@@ -25,8 +25,10 @@ from absl import flags, logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import cluster as cluster_lib
-from estimator_asr.training import course, hooks, local_workers, overfit, run_loop, strategies, xla_log
+from estimator_asr.training import course, hooks, run_loop
+from estimator_asr.training.devices import cluster as cluster_lib
+from estimator_asr.training.devices import local_workers, strategies, xla_log
+from estimator_asr.training.watching import overfit
 from tfrecord_builder import config_flags, dataset_info, errors
 
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_asr.training import readings
+from estimator_asr.training.watching import readings
 
 CONTEXT = readings.Context(
     train_command="python -m estimator_asr.train --model=acoustic --data_dir=DATA,MORE --model_dir=AM",

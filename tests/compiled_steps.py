@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import config
-from estimator_asr.training import strategies, xla_log
+from estimator_asr.training.devices import strategies, xla_log
 
 
 def main(path):

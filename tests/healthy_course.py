@@ -6,7 +6,7 @@ then it learns. The readings stand 20 steps apart.
 
 from __future__ import annotations
 
-from estimator_asr.training import readings
+from estimator_asr.training.watching import readings
 
 TAGS = ("token-error-rate", "blank-share", "length-ratio", "repeated-share", "teacher-forced-error-rate")
 LEARNING_RATE = 0.003

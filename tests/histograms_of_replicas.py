@@ -10,7 +10,9 @@ import sys
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
-from estimator_asr.training import histograms, optimization, strategies
+from estimator_asr.training.devices import strategies
+from estimator_asr.training.display import histograms
+from estimator_asr.training.update import optimization
 
 
 def input_fn():

@@ -15,7 +15,8 @@ import sys
 import tensorflow as tf
 import test_run_loop
 
-from estimator_asr.training import exporters, run_loop
+from estimator_asr.training import run_loop
+from estimator_asr.training.keeping import exporters
 
 
 def read_memory() -> float:

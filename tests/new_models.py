@@ -11,7 +11,8 @@ import tiny_models
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import course, progress, step_hooks
+from estimator_asr.training import course, step_hooks
+from estimator_asr.training.display import progress
 from tfrecord_builder import dataset_info, frontend, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone

@@ -16,14 +16,9 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
-from estimator_asr.training import (
-    acoustic_task,
-    gradient_accumulation,
-    language_task,
-    objectives,
-    optimization,
-    strategies,
-)
+from estimator_asr.training import acoustic_task, language_task, objectives
+from estimator_asr.training.devices import strategies
+from estimator_asr.training.update import gradient_accumulation, optimization
 
 TASKS = {"acoustic": acoustic_task, "language": language_task}
 # Rows of each batch that each of two replicas gets; None is a row without frames and tokens.

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import checkpoints
-from estimator_asr.training import averaging
+from estimator_asr.training.keeping import averaging
 
 
 def save(model_dir, step, values=None, **more) -> str:

@@ -16,7 +16,8 @@ import tensorflow as tf
 import test_run_loop
 
 from estimator_asr import config, loop_config
-from estimator_asr.training import evaluations, run_loop
+from estimator_asr.training import run_loop
+from estimator_asr.training.keeping import evaluations
 
 
 def make_model(path, num_replicas=1, patience=2, **train):

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 from absl import flags, logging
 
-from estimator_asr.training import bars, progress
+from estimator_asr.training.display import bars, progress
 from tfrecord_builder import errors
 
 NUM_STEPS = 40
@@ -39,7 +39,7 @@ def evaluate(session):
 
 def train(is_failing):
     session = Session()
-    names = {"loss": "loss", "error_rate": "error_rate", "inputs": "inputs"}
+    names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
     hook = progress.ProgressHook(
         names,
         unit="frames",
@@ -54,7 +54,7 @@ def train(is_failing):
     for step in range(NUM_STEPS):
         hook.before_run(None)
         time.sleep(0.03)
-        values = {"global_step": step, "loss": 1.5, "error_rate": 0.25, "inputs": 300}
+        values = {"number": step, "loss": 1.5, "error_rate": 0.25, "inputs": 300}
         hook.after_run(None, tf.compat.v1.train.SessionRunValues(values, None, None))
         session.step = step + 1
         if session.step == NUM_STEPS // 2:

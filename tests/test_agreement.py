@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import agreement, hooks
+from estimator_asr.training import hooks
+from estimator_asr.training.devices import agreement
 from tfrecord_builder import errors
 
 

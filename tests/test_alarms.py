@@ -9,7 +9,7 @@ import healthy_course
 import program_flags
 import pytest
 
-from estimator_asr.training import alarms, dev_alarms, readings
+from estimator_asr.training.watching import alarms, dev_alarms, readings
 
 CONTEXT = alarm_cases.CONTEXT
 repeat = alarm_cases.repeat

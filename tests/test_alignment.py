@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from estimator_asr.training import alignment
+from estimator_asr.training.display import alignment
 
 BLANK = 2
 

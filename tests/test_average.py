@@ -13,7 +13,7 @@ import tiny_models
 
 from estimator_asr import average, checkpoints, evaluate, model_directory
 from estimator_asr.serving import trained_model
-from estimator_asr.training import averaging, best_checkpoints
+from estimator_asr.training.keeping import averaging, best_checkpoints
 from tfrecord_builder import errors
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -5,7 +5,7 @@ import pytest
 import small_checkpoints
 import tensorflow as tf
 
-from estimator_asr.training import averaging
+from estimator_asr.training.keeping import averaging
 from tfrecord_builder import errors
 
 

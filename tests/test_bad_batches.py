@@ -9,7 +9,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr.training import bad_batches
+from estimator_asr.training.bad_steps import bad_batches
 from tfrecord_builder import errors, schema
 
 UTTERANCES = [

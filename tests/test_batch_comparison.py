@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimator_asr.training import batch_comparison, batch_dump
+from estimator_asr.training.feeding import batch_comparison, batch_dump
 from tfrecord_builder import errors
 
 RECORDS = [np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(8, dtype=np.float32).reshape(4, 2)]

@@ -9,7 +9,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import estimator_api
-from estimator_asr.training import batch_dump
+from estimator_asr.training.feeding import batch_dump
 from tfrecord_builder import errors
 
 ARRAYS = {

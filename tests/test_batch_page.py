@@ -6,7 +6,7 @@ import io
 import matplotlib.image
 import numpy as np
 
-from estimator_asr.training import batch_page
+from estimator_asr.training.feeding import batch_page
 
 RECORD = np.linspace(-5, 20, 12).astype(np.float32).reshape(4, 3)
 

@@ -10,7 +10,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.models import acoustic
-from estimator_asr.training import acoustic_task, batch_replay, language_task
+from estimator_asr.training import acoustic_task, language_task
+from estimator_asr.training.bad_steps import batch_replay
 from tfrecord_builder import errors
 
 RECORDS = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)

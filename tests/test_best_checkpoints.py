@@ -16,7 +16,7 @@ import tiny_models
 
 from estimator_asr import checkpoints, loop_config, model_directory
 from estimator_asr.serving import trained_model
-from estimator_asr.training import best_checkpoints
+from estimator_asr.training.keeping import best_checkpoints
 from tfrecord_builder import errors
 
 ROOT = pathlib.Path(__file__).parent.parent

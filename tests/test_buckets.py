@@ -40,3 +40,7 @@ def test_batch_size_fills_the_budget_and_is_at_least_one():
 def test_batches_per_epoch_counts_small_last_batches():
     # Up to 2: 20 utterances in batches of 8, so 3; up to 10: 20 in batches of 10, so 2.
     assert buckets.batches_per_epoch({1: 10, 2: 10, 9: 10, 10: 10}, (2, 10), (8, 10)) == 5
+
+
+def test_count_is_how_many_utterances_a_bucket_has():
+    assert buckets.count({1: 4, 5: 2, 6: 1, 9: 3}, (5, 9)) == [6, 4]

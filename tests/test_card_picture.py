@@ -6,7 +6,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from estimator_asr.training import alignment, card_picture
+from estimator_asr.training.display import alignment, card_picture
 
 FRAMES, SUBSAMPLED = 100, 25
 

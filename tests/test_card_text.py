@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from estimator_asr.training import card_text
+from estimator_asr.training.display import card_text
 
 
 def test_what_differs_is_bold_and_what_is_missing_a_dot():

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import loop_config, model_builder
-from estimator_asr.training import cards, inspection, shown_utterances
+from estimator_asr.training.display import cards, inspection, shown_utterances
 from tfrecord_builder import dataset_info, items, labels, manifest
 
 

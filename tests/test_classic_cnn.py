@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimator_asr.training import classic_cnn
+from estimator_asr.training.weights import classic_cnn
 from tfrecord_builder import errors
 
 CHANNELS = (32, 32, 64, 64, 128, 128, 128, 128)

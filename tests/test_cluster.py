@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from estimator_asr.training import cluster
+from estimator_asr.training.devices import cluster
 from tfrecord_builder import errors
 
 TWO = {"worker": ["a:1", "b:2"]}

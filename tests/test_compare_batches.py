@@ -17,7 +17,7 @@ import tensorflow as tf
 from estimator_asr import compare_batches, experiment, model_directory
 from estimator_asr import config as config_lib
 from estimator_asr.inputs import input_fn
-from estimator_asr.training import batch_dump
+from estimator_asr.training.feeding import batch_dump
 from tfrecord_builder import dataset_info, errors
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -76,9 +76,7 @@ def test_what_is_said_of_it(plan, said):
     assert said == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",
-        "  bucket: 6 utterances of up to 1 tokens",
-        "  bucket: 3 utterances of up to 2 tokens",
-        "  bucket: 2 utterances of up to 3 tokens",
+        "batches, utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
         "training: 27 steps (3.0 epochs), 2 replica(s), initial learning rate 0.001",
     ]
     changed = plan(12, batch_tokens=3, train_epochs=3)

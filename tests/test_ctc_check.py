@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.models import losses
-from estimator_asr.training import ctc_check
+from estimator_asr.training.feeding import ctc_check
 from tfrecord_builder import errors
 
 SESSION = tf.compat.v1.ConfigProto(allow_soft_placement=True)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from estimator_asr.training import ctc_reference
+from estimator_asr.training.feeding import ctc_reference
 
 BLANK = 2
 

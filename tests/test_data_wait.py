@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import data_wait
+from estimator_asr.training.feeding import data_wait
 
 
 def scalars(path):

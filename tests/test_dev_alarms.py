@@ -3,7 +3,7 @@ from __future__ import annotations
 import alarm_cases
 import pytest
 
-from estimator_asr.training import dev_alarms, readings
+from estimator_asr.training.watching import dev_alarms, readings
 
 CONTEXT = alarm_cases.CONTEXT
 

@@ -7,7 +7,7 @@ import types
 import pytest
 import small_checkpoints
 
-from estimator_asr.training import evaluations
+from estimator_asr.training.keeping import evaluations
 from tfrecord_builder import errors
 
 

@@ -5,7 +5,8 @@ import os
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import evaluator, hooks
+from estimator_asr.training import hooks
+from estimator_asr.training.devices import evaluator
 
 tf.compat.v1.disable_eager_execution()
 

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from estimator_asr import checkpoint_locks
-from estimator_asr.training import exporters
+from estimator_asr.training.keeping import exporters
 
 
 class Writer:

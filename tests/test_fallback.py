@@ -6,7 +6,7 @@ import pytest
 import small_checkpoints
 
 from estimator_asr import checkpoints
-from estimator_asr.training import fallback
+from estimator_asr.training.keeping import fallback
 from tfrecord_builder import errors
 
 

@@ -8,7 +8,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr.training import bad_batches, flight_recorder
+from estimator_asr.training.bad_steps import bad_batches, flight_recorder
 from tfrecord_builder import errors, schema
 
 RECORDS = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import gated
+from estimator_asr.training.update import gated
 
 START = np.float32([[1, 2], [3, -4], [5, 6]])
 OPTIMIZERS = {

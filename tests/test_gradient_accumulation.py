@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from estimator_asr import config
 from estimator_asr.models import normalisation
-from estimator_asr.training import gradient_accumulation, loss_scale, objectives, optimization
+from estimator_asr.training import objectives
+from estimator_asr.training.update import gradient_accumulation, loss_scale, optimization
 
 SETTINGS = config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)
 

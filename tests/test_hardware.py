@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import cluster, hardware
+from estimator_asr.training.devices import cluster, hardware
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import tensorflow as tf
 
-from estimator_asr.training import histograms
+from estimator_asr.training.display import histograms
 
 PROGRAM = pathlib.Path(__file__).parent / "histograms_of_replicas.py"
 

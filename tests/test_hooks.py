@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from estimator_asr.training import hooks, progress
+from estimator_asr.training import hooks
+from estimator_asr.training.display import progress
 
 
 class Time:

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 from estimator_asr import config, experiment
-from estimator_asr.training import hooks, hparams
+from estimator_asr.training import hooks
+from estimator_asr.training.display import hparams
 
 
 def make_config(tmp_path, model="acoustic", **optimizer):

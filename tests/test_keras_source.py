@@ -5,7 +5,7 @@ import new_models
 import pytest
 import test_classic_cnn
 
-from estimator_asr.training import keras_source
+from estimator_asr.training.weights import keras_source
 from tfrecord_builder import errors
 
 WEIGHTS = test_classic_cnn.make_weights(6)  # 5 classes: 4 tokens and the blank

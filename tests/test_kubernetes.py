@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from estimator_asr.training import cluster
+from estimator_asr.training.devices import cluster
 
 MANIFEST = pathlib.Path(__file__).parent.parent / "examples" / "kubernetes" / "jobset.yaml"
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_asr import config, experiment, model_directory
 from estimator_asr.models import losses
-from estimator_asr.training import label_checks
+from estimator_asr.training.feeding import label_checks
 from tfrecord_builder import errors
 
 

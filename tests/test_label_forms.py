@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from small_records import CHARACTERS, TOKENS
 
-from estimator_asr.training import label_forms
+from estimator_asr.training.feeding import label_forms
 
 NI_HAO = {"utterance_id": "u1", "pronunciation": "ni3 hao3", "transcript": "你好"}  # ids 3 1, and 1 3
 ONE_HOT = [0, 0, 0, 1, 0, 0, 1, 0, 0, 0]

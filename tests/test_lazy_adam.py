@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.training import lazy_adam
+from estimator_asr.training.update import lazy_adam
 
 START = np.float32([[1, 2], [3, 4], [5, 6]])
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from estimator_asr.training import local_workers
+from estimator_asr.training.devices import local_workers
 from tfrecord_builder import errors
 
 ROOT = pathlib.Path(__file__).parent.parent

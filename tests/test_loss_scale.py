@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import loss_scale
+from estimator_asr.training.update import loss_scale
 
 
 class Scaling:

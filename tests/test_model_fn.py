@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from estimator_asr import config, estimator_api, experiment, model_directory
 from estimator_asr.inputs import input_fn, splits, stretches
-from estimator_asr.training import course, model_fn, progress, step_hooks
+from estimator_asr.training import course, model_fn, step_hooks
+from estimator_asr.training.display import progress
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr import config
 from estimator_asr.models import normalisation
-from estimator_asr.training import loss_scale, optimization
+from estimator_asr.training.update import loss_scale, optimization
 
 
 def optimise(build_loss, optimizer, *, clip_norm=0.0, steps=1, start=(0.0, 0.0, 0.0)):

@@ -9,7 +9,7 @@ import test_model_fn
 
 from estimator_asr import config, experiment, loop_config
 from estimator_asr.inputs import splits
-from estimator_asr.training import overfit
+from estimator_asr.training.watching import overfit
 from tfrecord_builder import errors
 
 OPTIMIZER = config.OptimizerConfig(base_learning_rate=0.02, batch_denominator=10, warmup_epochs=3)

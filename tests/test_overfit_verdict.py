@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimator_asr.training import overfit_verdict
+from estimator_asr.training.watching import overfit_verdict
 
 COMMAND = "python -m estimator_asr.train --data_dir=DATA --model_dir=AM"
 AGAIN = f"{COMMAND} --overfit_batches=1 --base_learning_rate="

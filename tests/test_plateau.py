@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import plateau
+from estimator_asr.training.update import plateau
 
 NAN = math.nan
 

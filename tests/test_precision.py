@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import precision
+from estimator_asr.training.devices import precision
 from tfrecord_builder import errors
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import loop_config
-from estimator_asr.training import profiler
+from estimator_asr.training.display import profiler
 from tfrecord_builder import errors
 
 

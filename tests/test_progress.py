@@ -11,7 +11,8 @@ import termios
 
 import tensorflow as tf
 
-from estimator_asr.training import bars, hooks, progress
+from estimator_asr.training import hooks
+from estimator_asr.training.display import bars, progress
 
 PROGRAM = pathlib.Path(__file__).parent / "terminal_training.py"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.training import readings
+from estimator_asr.training.watching import readings
 
 
 def read(step, **figures):

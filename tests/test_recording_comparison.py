@@ -7,7 +7,7 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from estimator_asr.training import recording_comparison
+from estimator_asr.training.feeding import recording_comparison
 from tfrecord_builder import frontend, recordings
 
 CONFIG = frontend.FrontendConfig(num_mel_bins=20)

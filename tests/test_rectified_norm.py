@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimator_asr.models import normalisation
-from estimator_asr.training import rectified_norm
+from estimator_asr.training.weights import rectified_norm
 
 
 def apply_ours(values, norm):

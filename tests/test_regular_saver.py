@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import checkpoints, estimator_api
-from estimator_asr.training import regular_saver
+from estimator_asr.training.keeping import regular_saver
 
 
 class Saves(estimator_api.CheckpointSaverListener):

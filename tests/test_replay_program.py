@@ -13,7 +13,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import replay
-from estimator_asr.training import acoustic_task, bad_batches
+from estimator_asr.training import acoustic_task
+from estimator_asr.training.bad_steps import bad_batches
 from tfrecord_builder import errors, schema
 
 

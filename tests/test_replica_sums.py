@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr.training import replica_sums
+from estimator_asr.training.update import replica_sums
 
 
 def run(tensors):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config
-from estimator_asr.training import schedules
+from estimator_asr.training.update import schedules
 
 BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 

@@ -8,7 +8,7 @@ import pytest
 import small_records
 import soundfile
 
-from estimator_asr.training import shown_utterances
+from estimator_asr.training.display import shown_utterances
 from tfrecord_builder import items, labels, manifest
 
 

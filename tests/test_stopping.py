@@ -13,7 +13,8 @@ import stopping_replicas
 import tensorflow as tf
 import test_run_loop
 
-from estimator_asr.training import evaluations, exporters, run_loop, stopping
+from estimator_asr.training import run_loop
+from estimator_asr.training.keeping import evaluations, exporters, stopping
 
 NAN = math.nan
 TESTS = pathlib.Path(__file__).parent

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from estimator_asr import config
-from estimator_asr.training import cluster, strategies
+from estimator_asr.training.devices import cluster, strategies
 from tfrecord_builder import errors
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
-from estimator_asr.training import summaries
+from estimator_asr.training.display import summaries
 
 
 def test_scalars_have_their_tags_whatever_scope_is_open():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import tensor_search
+from estimator_asr.training.bad_steps import tensor_search
 
 
 class Model:

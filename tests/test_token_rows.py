@@ -4,7 +4,7 @@ import new_models
 import numpy as np
 import tiny_models
 
-from estimator_asr.training import token_rows
+from estimator_asr.training.weights import token_rows
 
 
 def test_places_are_paired_by_name_and_counted():

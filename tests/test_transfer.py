@@ -4,7 +4,7 @@ import new_models
 import numpy as np
 import pytest
 
-from estimator_asr.training import token_rows, transfer, weight_sources
+from estimator_asr.training.weights import token_rows, transfer, weight_sources
 from tfrecord_builder import errors, syllables
 
 OLD_TOKENS = ("<unk>", "hao3", "ma5", "ni3", "shi4", "tian1")

@@ -8,7 +8,7 @@ import tensorflow as tf
 import test_model_fn
 
 from estimator_asr.inputs import input_fn
-from estimator_asr.training import trial
+from estimator_asr.training.watching import trial
 
 
 def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):

@@ -14,7 +14,7 @@ import tiny_models
 
 from estimator_asr import model_builder
 from estimator_asr.models import acoustic
-from estimator_asr.training import token_rows, warm_start, weight_files
+from estimator_asr.training.weights import token_rows, warm_start, weight_files
 from tfrecord_builder import errors, vocabulary
 
 TESTS = pathlib.Path(__file__).parent

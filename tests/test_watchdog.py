@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config, experiment, loop_config
-from estimator_asr.training import objectives, readings, watchdog
+from estimator_asr.training import objectives
+from estimator_asr.training.watching import readings, watchdog
 
 BLANK = {"blank-share": 1.0}
 

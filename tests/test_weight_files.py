@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import weight_files
+from estimator_asr.training.weights import weight_files
 from tfrecord_builder import errors
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)

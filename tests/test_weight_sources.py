@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr.training import weight_sources
+from estimator_asr.training.weights import weight_sources
 from tfrecord_builder import errors
 
 

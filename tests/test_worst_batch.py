@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.inputs import splits
-from estimator_asr.training import worst_batch
+from estimator_asr.training.feeding import worst_batch
 from tfrecord_builder import errors
 
 SOURCE = splits.Split("acoustic", (), {}, 1.0, 5, "float16", 9, "")

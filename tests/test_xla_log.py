@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from estimator_asr.training import xla_log
+from estimator_asr.training.devices import xla_log
 
 ROOT = pathlib.Path(__file__).parent.parent
 LINE = (

@@ -11,7 +11,8 @@ import new_models
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, model_directory
-from estimator_asr.training import model_fn, strategies
+from estimator_asr.training import model_fn
+from estimator_asr.training.devices import strategies
 
 
 def main(model_dir):

@@ -15,7 +15,10 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
-from estimator_asr.training import bad_batches, flight_recorder, objectives, optimization, strategies
+from estimator_asr.training import objectives
+from estimator_asr.training.bad_steps import bad_batches, flight_recorder
+from estimator_asr.training.devices import strategies
+from estimator_asr.training.update import optimization
 from tfrecord_builder import errors, schema
 
 MOMENTUM = config.OptimizerConfig(optimizer="momentum")

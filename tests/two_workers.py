@@ -18,9 +18,11 @@ from absl import logging
 from estimator_asr import config, estimator_api, experiment, loop_config, model_directory
 from estimator_asr.inputs import input_fn as input_fn_lib
 from estimator_asr.inputs import progress
-from estimator_asr.training import agreement, evaluator, exporters, hooks, model_fn, step_hooks, strategies
-from estimator_asr.training import cluster as cluster_lib
 from estimator_asr.training import course as course_lib
+from estimator_asr.training import hooks, model_fn, step_hooks
+from estimator_asr.training.devices import agreement, evaluator, strategies
+from estimator_asr.training.devices import cluster as cluster_lib
+from estimator_asr.training.keeping import exporters
 from tfrecord_builder import dataset_info, errors
 
 LANGUAGE = config.LanguageConfig(

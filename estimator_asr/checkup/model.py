@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.checkup import findings
-from estimator_asr.training import exporters, watchdog
+from estimator_asr.training.keeping import exporters
+from estimator_asr.training.watching import watchdog
 from tfrecord_builder import dataset_info
 
 

@@ -17,7 +17,8 @@ from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkup import findings, matrix_products
 from estimator_asr.inputs import damage, input_fn
-from estimator_asr.training import strategies, trial
+from estimator_asr.training.devices import strategies
+from estimator_asr.training.watching import trial
 from tfrecord_builder import dataset_info
 
 _SIZES = {"CPU": 2048, "GPU": 8192}

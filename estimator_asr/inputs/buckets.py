@@ -36,10 +36,15 @@ def batches_per_epoch(
     length_counts: Mapping[int, int], bucket_ends: Sequence[int], batch_sizes: Sequence[int]
 ) -> int:
     """Returns the number of batches of one epoch, the small last one of each bucket included."""
+    return sum(-(-number // size) for number, size in zip(count(length_counts, bucket_ends), batch_sizes))
+
+
+def count(length_counts: Mapping[int, int], bucket_ends: Sequence[int]) -> list[int]:
+    """Returns how many utterances each bucket has."""
     counts = np.zeros(len(bucket_ends), np.int64)
-    for length, count in length_counts.items():
-        counts[np.searchsorted(bucket_ends, length)] += count
-    return sum(-(-int(count) // size) for count, size in zip(counts, batch_sizes))
+    for length, number in length_counts.items():
+        counts[np.searchsorted(bucket_ends, length)] += number
+    return counts.tolist()
 
 
 def _group(length_counts):

@@ -101,7 +101,8 @@ def plan_batches(split: Split, config: config_lib.InputConfig) -> BatchPlan:
     """Plans the batches within the budget of the config."""
     budget = config.batch_frames if split.model == "acoustic" else config.batch_tokens
     ends = buckets.plan(split.length_counts, config.num_buckets)
-    sizes = tuple(buckets.batch_size(end, budget) for end in ends)
+    counts = buckets.count(split.length_counts, ends)
+    sizes = tuple(min(buckets.batch_size(end, budget), count) for end, count in zip(ends, counts))
     return BatchPlan(ends, sizes, buckets.batches_per_epoch(split.length_counts, ends, sizes))
 
 

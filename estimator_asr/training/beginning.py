@@ -8,7 +8,7 @@ from absl import logging
 
 from estimator_asr import checkpoints, model_directory
 from estimator_asr.training import course as course_lib
-from estimator_asr.training import evaluations, exporters, fallback, stopping
+from estimator_asr.training.keeping import evaluations, exporters, fallback, stopping
 
 
 def find_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:

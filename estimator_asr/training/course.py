@@ -14,7 +14,7 @@ from absl import logging
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory
 from estimator_asr.inputs import buckets, order, splits, stretches
-from estimator_asr.training import schedules
+from estimator_asr.training.update import schedules
 from tfrecord_builder import dataset_info
 
 TRAIN_SPLIT = "train"
@@ -127,8 +127,8 @@ def log(course: Course, model: str, config: config_lib.OptimizerConfig, num_repl
         f"{batch_plan.batches_per_epoch:,} batches per epoch in {len(batch_plan.bucket_ends)} buckets, "
         f"{course.batch_size:.1f} utterances per step, {splits.padding_share(source, batch_plan):.1%} padding"
     )
-    for end, size in zip(batch_plan.bucket_ends, batch_plan.batch_sizes):
-        logging.info(f"  bucket: {size:,} utterances of up to {end:,} {unit}")
+    shapes = (f"{size:,} x {end:,}" for end, size in zip(batch_plan.bucket_ends, batch_plan.batch_sizes))
+    logging.info(f"batches, utterances x {unit}: {', '.join(shapes)}")
     logging.info(
         f"training: {course.max_steps:,} steps ({course.stretch.epochs_at(course.max_steps):.1f} epochs), "
         f"{num_replicas} replica(s), "

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import evaluations, exporters
+from estimator_asr.training.keeping import evaluations, exporters
 
 
 class Evaluation(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from estimator_asr import estimator_api
-from estimator_asr.training import progress
+from estimator_asr.training.display import progress
 
 
 class Terminated(Exception):

@@ -9,20 +9,11 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.models import replicas
-from estimator_asr.training import (
-    acoustic_task,
-    data_wait,
-    evaluations,
-    gradient_accumulation,
-    language_task,
-    objectives,
-    optimization,
-    ratios,
-    schedules,
-    step_hooks,
-    summaries,
-    worst_batch,
-)
+from estimator_asr.training import acoustic_task, language_task, objectives, ratios, step_hooks
+from estimator_asr.training.display import summaries
+from estimator_asr.training.feeding import data_wait, worst_batch
+from estimator_asr.training.keeping import evaluations
+from estimator_asr.training.update import gradient_accumulation, optimization, schedules
 
 _TASKS = {"acoustic": acoustic_task, "language": language_task}
 _SERVING_KEY = "serving_default"

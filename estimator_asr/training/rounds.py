@@ -9,19 +9,10 @@ from typing import NamedTuple
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import (
-    agreement,
-    beginning,
-    evaluation,
-    evaluations,
-    evaluator,
-    exporters,
-    hooks,
-    regular_saver,
-    step_hooks,
-    stopping,
-)
-from estimator_asr.training import cluster as cluster_lib
+from estimator_asr.training import beginning, evaluation, hooks, step_hooks
+from estimator_asr.training.devices import agreement, evaluator
+from estimator_asr.training.devices import cluster as cluster_lib
+from estimator_asr.training.keeping import evaluations, exporters, regular_saver, stopping
 
 
 class Run(NamedTuple):

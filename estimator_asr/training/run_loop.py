@@ -14,30 +14,16 @@ from absl import logging
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import damage, input_fn, replay, splits, stretches
 from estimator_asr.models import losses
-from estimator_asr.training import (
-    bad_batches,
-    bars,
-    batch_dump,
-    beginning,
-    cards,
-    ctc_check,
-    evaluation,
-    exporters,
-    hardware,
-    hooks,
-    hparams,
-    label_checks,
-    model_fn,
-    progress,
-    rounds,
-    step_hooks,
-    strategies,
-    warm_start,
-    watchdog,
-    xla_log,
-)
-from estimator_asr.training import cluster as cluster_lib
+from estimator_asr.training import beginning, evaluation, hooks, model_fn, rounds, step_hooks
 from estimator_asr.training import course as course_lib
+from estimator_asr.training.bad_steps import bad_batches
+from estimator_asr.training.devices import cluster as cluster_lib
+from estimator_asr.training.devices import hardware, strategies, xla_log
+from estimator_asr.training.display import bars, cards, hparams, progress
+from estimator_asr.training.feeding import batch_dump, ctc_check, label_checks
+from estimator_asr.training.keeping import exporters
+from estimator_asr.training.watching import watchdog
+from estimator_asr.training.weights import warm_start
 from tfrecord_builder import dataset_info
 
 DEV_SPLIT = "dev"

@@ -8,21 +8,13 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.models import losses, replicas
-from estimator_asr.training import (
-    bad_batches,
-    batch_dump,
-    data_wait,
-    evaluations,
-    flight_recorder,
-    histograms,
-    objectives,
-    profiler,
-    progress,
-    stopping,
-    watchdog,
-    worst_batch,
-)
 from estimator_asr.training import course as course_lib
+from estimator_asr.training import objectives
+from estimator_asr.training.bad_steps import bad_batches, flight_recorder
+from estimator_asr.training.display import histograms, profiler, progress
+from estimator_asr.training.feeding import batch_dump, data_wait, worst_batch
+from estimator_asr.training.keeping import evaluations, stopping
+from estimator_asr.training.watching import watchdog
 
 
 class TrainingPlan(NamedTuple):

@@ -1,0 +1,1 @@
+"""Steps that are no number: kept, and run again."""

@@ -1,0 +1,1 @@
+"""On which devices, processes and machines a training runs."""

@@ -1,0 +1,1 @@
+"""One update of the weights: rates, sums over replicas and batches, clipping, the optimiser."""

@@ -1,0 +1,50 @@
+"""When figures on dev look broken: rules as in alarms, over the evaluations so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Optional
+
+from estimator_asr.training.watching import readings
+
+# With masks and dropout training makes more errors than without, so these few mean that it knows.
+TRAIN_ERROR_RATE = 0.2
+# Between speakers of one corpus less than this is lost.
+ERROR_RATE_GAP = 0.3
+IN_A_ROW = 2
+
+
+def decoding_gap(evaluations: Sequence[readings.Evaluation], context: readings.Context) -> Optional[str]:
+    """The decoder knows the next token if it is told all before, but what is decoded is wrong."""
+    late = [item.dev for item in evaluations if item.step > context.late_step][-IN_A_ROW:]
+    pairs = [(dev.get("teacher-forced-error-rate", 1.0), dev.get(context.error_rate, 0.0)) for dev in late]
+    if not _all(pairs, lambda forced, decoded: decoded >= max(2 * forced, forced + ERROR_RATE_GAP)):
+        return None
+    forced, decoded = pairs[-1]
+    return (
+        f"on dev {100 * decoded:.0f} % of the decoded tokens are wrong, but {100 * forced:.0f} % where the "
+        "decoder is told those before; likely it has learned the texts, and the CTC head not the audio; give "
+        f"CTC more weight: {context.train_command} --ctc_weight=0.9"
+    )
+
+
+def dev_gap(evaluations: Sequence[readings.Evaluation], context: readings.Context) -> Optional[str]:
+    """Few errors in training, many on dev."""
+    settled = [item for item in evaluations if item.step > context.settled_step][-IN_A_ROW:]
+    tag = context.error_rate
+    pairs = [(item.train.get(tag, 1.0), item.dev.get(tag, 0.0)) for item in settled]
+    if not _all(pairs, lambda train, dev: train <= TRAIN_ERROR_RATE and dev >= train + ERROR_RATE_GAP):
+        return None
+    train, dev = pairs[-1]
+    return (
+        f"{100 * train:.0f} % errors in training, {100 * dev:.0f} % on dev; likely the training split is "
+        "known by heart, or dev was recorded or written differently; look for speakers and sentences that "
+        f"stand out: {context.evaluate_command}"
+    )
+
+
+RULES: dict[str, Callable] = {"decoding-gap": decoding_gap, "dev-gap": dev_gap}
+
+
+def _all(pairs, is_bad):
+    return len(pairs) == IN_A_ROW and all(is_bad(*pair) for pair in pairs)
