@@ -17,7 +17,7 @@ from absl import logging
 
 from estimator_asr import config, estimator_api, experiment, loop_config, model_directory
 from estimator_asr.inputs import input_fn as input_fn_lib
-from estimator_asr.inputs import progress
+from estimator_asr.inputs import stretches
 from estimator_asr.training import course as course_lib
 from estimator_asr.training import hooks, model_fn, step_hooks
 from estimator_asr.training.devices import agreement, evaluator, strategies
@@ -90,7 +90,7 @@ def main(argv):
     course = course_lib.plan(model, *data, first_step(model_dir))
     course = dataclasses.replace(course, max_steps=int(train_steps))
     if cluster is None or cluster.is_chief:
-        progress.save(model_dir, course.history)
+        stretches.save(model_dir, course.history)
     plan = step_hooks.TrainingPlan(course, hooks.Clock())
     estimator = estimator_api.Estimator(model_fn.build_model_fn(model, plan), config=run_config)
     with hooks.Termination() as termination:
