@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks import train_step_batch
+from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr.models import acoustic, layers, normalisation
 
@@ -33,7 +33,7 @@ class Subsampling(nn.Module):
         self.layer_norm = nn.LayerNorm(config.encoder_units, **_NORM)
 
     def forward(self, fbank: torch.Tensor, num_frames: torch.Tensor) -> tuple:
-        """Takes [batch, frames, bins]; gives [batch, frames / 4, units] and a mask, bool [batch, frames / 4]."""
+        """Takes [batch, frames, bins]; gives [batch, frames / 4, units] and the mask, bool."""
         hidden, mask = fbank[:, None].to(memory_format=torch.channels_last), _mask(num_frames, fbank.shape[1])
         for i in range(2):
             hidden = getattr(self, f"halve_{i}")(hidden * mask[:, None, :, None])
@@ -55,7 +55,7 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("moving_variance", torch.ones(units))
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Gathers the real positions for PyTorch's own kernel, which is faster than to multiply by the mask."""
+        """Gathers the real positions for PyTorch's own kernel: faster than to multiply by the mask."""
         real = F.batch_norm(
             inputs[mask].flatten(0, -2),
             self.moving_mean,
@@ -271,7 +271,7 @@ class Trainer:
         config: config_lib.AcousticConfig,
         optimizer: config_lib.OptimizerConfig,
         weights: dict[str, np.ndarray],
-        batch: train_step_batch.Batch,
+        batch: train_step_work.Batch,
         learning_rate: float,
     ):
         """Takes settings, weights by the names of our variables, the one batch, and the rate of each step."""
@@ -286,6 +286,7 @@ class Trainer:
         self._optimizer = torch.optim.Adam(
             self.model.parameters(), learning_rate, betas, optimizer.adam_epsilon, fused=True
         )
+        self._matrix = torch.randn(2048, 2048)
         ids = (batch.num_frames, batch.token_ids, batch.num_tokens)
         self._batch = [torch.tensor(batch.fbank), *(torch.tensor(x, dtype=torch.int64) for x in ids)]
 
@@ -298,10 +299,14 @@ class Trainer:
         self._optimizer.step()
         return float(loss.detach()), float(norm)
 
+    def multiply(self) -> None:
+        """Multiplies two large matrices."""
+        torch.mm(self._matrix, self._matrix)
+
 
 def _name(name: str) -> str:
     path, last = name.split("/", 1)[1].replace("/", ".").rsplit(".", 1)
-    return f"{path}.{ {'kernel': 'weight', 'scale': 'weight', 'shift': 'bias'}.get(last, last)}"
+    return f"{path}.{ {'kernel': 'weight', 'scale': 'weight', 'shift': 'bias'}.get(last, last) }"
 
 
 def _layout(name: str, value: np.ndarray) -> torch.Tensor:
