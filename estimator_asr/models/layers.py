@@ -38,11 +38,18 @@ def get_scale(name: str, shape) -> tf.Variable:
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.ones_initializer())
 
 
-def linear(inputs: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """Multiplies [..., inputs] by a kernel [inputs, outputs], as one matrix, and adds a bias."""
+def linear(
+    inputs: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: Optional[tf.Tensor] = None,
+    activation: Optional[Callable] = None,
+) -> tf.Tensor:
+    """Multiplies [..., inputs] by a kernel [inputs, outputs], as one matrix; adds a bias, and activates."""
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         outputs = tf.nn.bias_add(outputs, bias)
+    # Before the shape is restored, so that TensorFlow makes one operation of the three.
+    outputs = activation(outputs) if activation else outputs
     return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], axis=0))
 
 
@@ -52,8 +59,7 @@ def dense(
     """Returns activation(inputs x kernel + bias), float32 [..., units]."""
     with tf.compat.v1.variable_scope(name):
         kernel = get_kernel("kernel", [inputs.shape[-1], units])
-        outputs = linear(inputs, kernel, get_bias("bias", [units]) if use_bias else None)
-    return activation(outputs) if activation else outputs
+        return linear(inputs, kernel, get_bias("bias", [units]) if use_bias else None, activation)
 
 
 def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
