@@ -30,7 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks import builder_input, builder_loops, builder_ours
+from benchmarks import bars, builder_input, builder_loops, builder_ours
 from tfrecord_builder import config_flags, errors
 
 LOOPS = {
@@ -55,25 +55,6 @@ class BenchmarkConfig:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Bar:
-    """A figure, and what it must be at least or at most."""
-
-    what: str
-    value: float
-    minimum: float = float("-inf")
-    maximum: float = float("inf")
-
-    @property
-    def is_met(self) -> bool:
-        return self.minimum <= self.value <= self.maximum
-
-    def __str__(self) -> str:
-        limits = [f"at least {self.minimum:,g}"] if self.minimum > float("-inf") else []
-        limits += [f"at most {self.maximum:,g}"] if self.maximum < float("inf") else []
-        return f"{'PASS' if self.is_met else 'FAIL'}  {self.what}: {self.value:,.2f} ({' and '.join(limits)})"
-
-
 def main(argv: list[str]) -> int:
     """Prints the tables and the bars; gives 1 if one is missed."""
     del argv
@@ -83,15 +64,14 @@ def main(argv: list[str]) -> int:
         raise errors.UserError("benchmarks: this process has 1 core, expected 2; run it where there are two.")
     with tempfile.TemporaryDirectory() as directory:
         recordings = builder_input.make_recordings(directory, config.num_files)
-        bars = time_loops(recordings, config.rounds, directory, cores[0])
-        bars += time_workers(recordings["wav"], config, cores[:2])
-    print("\n".join(["", *map(str, bars)]))
-    return 0 if all(bar.is_met for bar in bars) else 1
+        found = time_loops(recordings, config.rounds, directory, cores[0])
+        found += time_workers(recordings["wav"], config, cores[:2])
+    return bars.show(found)
 
 
 def time_loops(
     recordings: Mapping[str, Sequence[builder_input.Recording]], rounds: int, directory: str, core: int
-) -> list[Bar]:
+) -> list[bars.Bar]:
     """Times each of LOOPS on each format, on one core, and prints the table."""
     os.sched_setaffinity(0, {core})
     seconds = {(name, form): [] for form in recordings for name in LOOPS}
@@ -105,15 +85,15 @@ def time_loops(
     _print_table(seconds, audio_seconds)
     ours = seconds["ours", "wav"]
     return [
-        Bar("WAV, times as fast as the peer", _ratio(seconds["peer", "wav"], ours), minimum=2.5),
-        Bar("WAV, times real time", audio_seconds / statistics.median(ours), minimum=1200),
-        Bar("WAV, times what the bound takes", _ratio(ours, seconds["bound", "wav"]), maximum=1.5),
+        bars.Bar("WAV, times as fast as the peer", bars.ratio(seconds["peer", "wav"], ours), minimum=2.5),
+        bars.Bar("WAV, times real time", audio_seconds / statistics.median(ours), minimum=1200),
+        bars.Bar("WAV, times what the bound takes", bars.ratio(ours, seconds["bound", "wav"]), maximum=1.5),
     ]
 
 
 def time_workers(
     recordings: Sequence[builder_input.Recording], config: BenchmarkConfig, cores: Sequence[int]
-) -> list[Bar]:
+) -> list[bars.Bar]:
     """Times one worker on one core against two on two, watches their memory, and prints both.
 
     The start of the processes is what a build of one utterance a worker takes.
@@ -134,9 +114,9 @@ def time_workers(
     print(f"peak of a worker: {short / _MIB:.0f} MiB for {hours}, {long / _MIB:.0f} MiB for {more_hours}")
     faster = (one - start_one) / (two - start_two)
     return [
-        Bar("two workers against one, times as fast without their start", faster, minimum=1.8),
-        Bar("peak memory of a worker in MiB", max(short, long) / _MIB, maximum=600),
-        Bar(f"memory for {more_hours} against {hours}", long / short, maximum=1.05),
+        bars.Bar("two workers against one, times as fast without their start", faster, minimum=1.8),
+        bars.Bar("peak memory of a worker in MiB", max(short, long) / _MIB, maximum=600),
+        bars.Bar(f"memory for {more_hours} against {hours}", long / short, maximum=1.05),
     ]
 
 
@@ -157,12 +137,8 @@ def _print_table(seconds: Mapping[tuple[str, str], Sequence[float]], audio_secon
     print(f"{'loop':8}{'format':8}{'seconds':>9}{'x real time':>13}{'/ ours':>9}")
     for (name, form), taken in seconds.items():
         median = statistics.median(taken)
-        ratio = _ratio(taken, seconds["ours", form])
+        ratio = bars.ratio(taken, seconds["ours", form])
         print(f"{name:8}{form:8}{median:9.3f}{audio_seconds / median:13,.0f}{ratio:9.2f}")
-
-
-def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    return statistics.median(a / b for a, b in zip(above, below))
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from benchmarks import builder, builder_input, builder_loops, builder_ours
+from benchmarks import bars, builder, builder_input, builder_loops, builder_ours
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -50,7 +50,7 @@ def test_memory_of_the_workers_is_seen(recordings, tmp_path):
 def test_table_and_bars_of_the_loops(recordings, tmp_path, capsys):
     cores = os.sched_getaffinity(0)
     try:
-        bars = builder.time_loops(recordings, 2, str(tmp_path), min(cores))
+        found = builder.time_loops(recordings, 2, str(tmp_path), min(cores))
     finally:
         os.sched_setaffinity(0, cores)
     lines = capsys.readouterr().out.splitlines()
@@ -58,7 +58,7 @@ def test_table_and_bars_of_the_loops(recordings, tmp_path, capsys):
     assert [line.split()[:2] for line in lines[2:]] == [
         [loop, form] for form in ("wav", "flac", "mp3") for loop in ("ours", "peer", "bound")
     ]
-    assert [(bar.minimum, bar.maximum) for bar in bars] == [
+    assert [(bar.minimum, bar.maximum) for bar in found] == [
         (2.5, np.inf),
         (1200, np.inf),
         (-np.inf, 1.5),
@@ -66,8 +66,8 @@ def test_table_and_bars_of_the_loops(recordings, tmp_path, capsys):
 
 
 def test_bars_say_whether_they_are_met():
-    assert str(builder.Bar("speed", 1234.5, minimum=1200)) == "PASS  speed: 1,234.50 (at least 1,200)"
-    assert str(builder.Bar("memory", 601, maximum=600)) == "FAIL  memory: 601.00 (at most 600)"
+    assert str(bars.Bar("speed", 1234.5, minimum=1200)) == "PASS  speed: 1,234.50 (at least 1,200)"
+    assert str(bars.Bar("memory", 601, maximum=600)) == "FAIL  memory: 601.00 (at most 600)"
 
 
 def test_help_teaches():

@@ -129,7 +129,7 @@ def test_tokens_are_swapped_in_training_alone():
     assert 0 not in swapped.characters  # the unknown token is no token to swap for
 
 
-def _train(make_batch, steps=150, **changes):
+def _train(make_batch, steps=220, **changes):
     """Returns the share of wrong characters on a fresh batch after training."""
     config = make_config(language_dropout=0.0, **changes)
     random = np.random.RandomState(0)

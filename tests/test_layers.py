@@ -53,6 +53,25 @@ def test_layer_norm_scales_and_shifts(session):
     np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
 
 
+def test_layer_norm_has_the_gradients_that_tensorflow_derives(session):
+    rng = np.random.default_rng(1)
+    inputs, upstream = (tf.constant(rng.normal(3, 2, [2, 3, 5]), tf.float32) for _ in range(2))
+    outputs = layers.layer_norm(inputs, "norm")
+    graph_variables.initialise(session)
+    for name in ("scale", "shift"):
+        graph_variables.assign(session, f"norm/{name}", rng.normal(1, 1, [5]))
+    scale, shift = tf.compat.v1.trainable_variables()
+    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    plain = centred * tf.math.rsqrt(variance + 1e-6) * scale + shift
+    got, expected = (
+        session.run([side, *tf.gradients(side, [inputs, scale, shift], upstream)])
+        for side in (outputs, plain)
+    )
+    for ours, derived in zip(got, expected):
+        np.testing.assert_allclose(ours, derived, rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
     values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, seed=[1, 2]))
     assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # 5 deviations of the mean are 0.004
@@ -114,6 +133,22 @@ def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
     after = session.run(outputs, {inputs: values})
     np.testing.assert_allclose(before[:, :2], after[:, :2], atol=1e-6)
     assert np.abs(before[:, 2] - after[:, 2]).max() > 1e-3
+
+
+def test_self_attention_attends_with_thirds_of_one_product(session):
+    rng = np.random.default_rng(1)
+    inputs, mask = tf.constant(rng.normal(size=[2, 3, 4]), tf.float32), tf.constant([[1.0, 1, 0], [1, 1, 1]])
+    outputs = layers.self_attention(inputs, mask, num_heads=2)
+    graph_variables.initialise(session)
+    weights = {v.op.name.split("/", 1)[1]: v for v in tf.compat.v1.trainable_variables()}
+    thirds = tf.split(inputs @ weights["query_key_value/kernel"], 3, axis=-1)
+    plain = layers.attend(*thirds, mask, num_heads=2) @ weights["output/kernel"]
+    kernels = [weights["query_key_value/kernel"], weights["output/kernel"]]
+    got, expected = (
+        session.run([side, *tf.gradients(side, [inputs, *kernels])]) for side in (outputs, plain)
+    )
+    for ours, by_thirds in zip(got, expected):
+        np.testing.assert_allclose(ours, by_thirds, rtol=1e-5, atol=1e-6)
 
 
 def test_cross_attention_ignores_padded_memory(session):

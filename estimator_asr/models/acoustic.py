@@ -105,7 +105,7 @@ def classify(hidden: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
     """Returns the logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
     # Two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
-    return layers.linear(hidden, tf.transpose(vectors)) + bias
+    return layers.linear(hidden, tf.transpose(vectors), tf.squeeze(bias, 0))
 
 
 def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -> tf.Tensor:

@@ -91,6 +91,7 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Te
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
         bias = layers.get_bias("bias", [channels])
+    # As an argument of the convolution, this padding would leave its gradients to kernels half as fast.
     padded = tf.pad(inputs * layers.expand_mask(mask, inputs), [[0, 0], [1, 1], [1, 1], [0, 0]])
     return tf.nn.bias_add(tf.nn.conv2d(padded, kernel, strides=2, padding="VALID"), bias)
 

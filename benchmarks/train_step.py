@@ -1,0 +1,190 @@
+"""Times the acoustic training step beside the same Conformer in PyTorch, and prints ratios.
+
+    python -m pip install -r benchmarks/requirements.txt
+    python -m benchmarks.train_step
+    python -m benchmarks.train_step --encoder_units=192 --rounds=40
+
+Both sides have the same weights, batch, losses, clipping and Adam, and two cores: loss and gradient norm are
+compared first. Then they make steps in turns:
+
+    ours      the step of the model_fn by a plain session
+    PyTorch   the same step by torch.nn, fused attention and fused Adam
+    matmul    2048 x 2048 matrices, float32, by each of the two
+
+and at last the Estimator makes steps in turns with a plain session; the median is a step that writes no
+summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The share of
+the matmul rate counts products of matrices and convolutions alone, against the faster of the two. A bar that
+is missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow:
+its threads wait for each other after every operation, so nothing counts that was not timed alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before TensorFlow loads.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import dataclasses
+import importlib.util
+import logging
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+from absl import logging as absl_logging
+
+from benchmarks import bars, train_step_ours, train_step_work
+from estimator_asr import config as config_lib
+from tfrecord_builder import config_flags, errors
+
+_NUM_CORES = 2
+_MATMUL_OPERATIONS = 2 * 2048**3
+_NUM_COMPARED = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+    """The model, the batch, and how often it is timed."""
+
+    encoder_layers: int = config_flags.setting(4, "blocks of the conformer", minimum=1)
+    encoder_units: int = config_flags.setting(256, "width of encoder and decoder", positive=True)
+    dropout: float = config_flags.setting(0.0, "share of values zeroed; only 0 is compared", minimum=0)
+    batch_size: int = config_flags.setting(32, "utterances", minimum=1)
+    num_frames: int = config_flags.setting(200, "frames of the longest utterance", minimum=8)
+    max_tokens: int = config_flags.setting(20, "labels of the longest utterance", minimum=1)
+    num_classes: int = config_flags.setting(1300, "tokens and the blank", minimum=3)
+    rounds: int = config_flags.setting(20, "steps of each side that are timed", minimum=1)
+    estimator_steps: int = config_flags.setting(50, "steps of the Estimator that are timed", minimum=1)
+
+    def acoustic(self) -> config_lib.AcousticConfig:
+        """The model; what is not said here is as in training."""
+        return config_lib.AcousticConfig(
+            encoder_layers=self.encoder_layers,
+            encoder_units=self.encoder_units,
+            acoustic_dropout=self.dropout,
+        )
+
+
+def main(argv: list[str]) -> int:
+    """Prints the table and the bars; gives 1 if one is missed."""
+    del argv
+    config = config_flags.from_flags(BenchmarkConfig)
+    _check_machine()
+    tf.compat.v1.disable_eager_execution()
+    tf.get_logger().setLevel(logging.ERROR)
+    absl_logging.set_verbosity(absl_logging.ERROR)
+    batch = train_step_work.make_batch(
+        config.batch_size, config.num_frames, config.num_classes - 1, config.max_tokens, seed=1
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        model = train_step_ours.make_model(config.acoustic(), config.num_classes - 1, directory)
+        sides = make_sides(model, batch)
+        found = [] if config.dropout else compare(sides)
+        found += time_sides(sides, config, batch)
+        found += time_estimator(model, batch, config.estimator_steps)
+    return bars.show(found)
+
+
+def make_sides(model, batch: train_step_work.Batch) -> dict:
+    """Gives ours and PyTorch's step by name, with the same weights."""
+    import torch
+
+    from benchmarks import train_step_torch
+
+    torch.set_num_threads(_NUM_CORES)
+    ours = train_step_ours.Session(model, batch)
+    rate = train_step_ours.learning_rate(model, batch)
+    peer = train_step_torch.Trainer(
+        model.config.acoustic, model.config.optimizer, ours.weights(), batch, rate
+    )
+    return {"ours": ours, "PyTorch": peer}
+
+
+def compare(sides: Mapping) -> list[bars.Bar]:
+    """Makes some steps on both sides, and prints loss and gradient norm of each."""
+    apart = {"loss": 0.0, "gradient norm": 0.0}
+    for number in range(1, _NUM_COMPARED + 1):
+        figures = {name: dict(zip(apart, side.step())) for name, side in sides.items()}
+        for what in apart:
+            ours, peers = (figures[name][what] for name in sides)
+            apart[what] = max(apart[what], abs(ours / peers - 1))
+            print(f"step {number}  {what:14}{ours:12.6f} ours{peers:12.6f} PyTorch")
+    return [
+        bars.Bar(f"{what}, apart by millionths", 1e6 * value, maximum=100) for what, value in apart.items()
+    ]
+
+
+def time_sides(sides: Mapping, config: BenchmarkConfig, batch: train_step_work.Batch) -> list[bars.Bar]:
+    """Times both sides and the products of large matrices in turns, and prints the table."""
+    loops = {name: side.step for name, side in sides.items()}
+    loops.update({f"matmul, {name}": side.multiply for name, side in sides.items()})
+    seconds = _time_in_turns(loops, config.rounds)
+    operations = train_step_work.count_operations(config.acoustic(), batch, config.num_classes)
+    rates = {name: _MATMUL_OPERATIONS / statistics.median(seconds[f"matmul, {name}"]) for name in sides}
+    print(f"{operations / 1e9:.1f} billion operations a step, {int(batch.num_frames.sum()):,} frames")
+    print(f"{'loop':18}{'seconds':>9}{'frames/s':>10}{'billion/s':>11}{'of matmul':>11}")
+    for name in sides:
+        _print_row(name, statistics.median(seconds[name]), operations, batch, max(rates.values()))
+    for name, rate in rates.items():
+        print(f"{'matmul, ' + name:18}{_MATMUL_OPERATIONS / rate:9.3f}{rate / 1e9:21.0f}")
+    best = [min(pair) for pair in zip(*(seconds[f"matmul, {name}"] for name in sides))]
+    share = bars.ratio(best, seconds["ours"]) * operations / _MATMUL_OPERATIONS
+    return [
+        bars.Bar(
+            "step, times what PyTorch takes", bars.ratio(seconds["ours"], seconds["PyTorch"]), maximum=1
+        ),
+        bars.Bar("step, per cent of the matmul rate", 100 * share, minimum=45),
+    ]
+
+
+def _print_row(name, seconds, operations, batch, rate):
+    print(f"{name:18}{seconds:9.3f}{batch.num_frames.sum() / seconds:10,.0f}", end="")
+    print(f"{operations / seconds / 1e9:11.0f}{operations / seconds / rate:11.1%}")
+
+
+def time_estimator(model, batch: train_step_work.Batch, num_steps: int) -> list[bars.Bar]:
+    """Times the Estimator's steps beside bare ones of the same session, and prints both."""
+    estimator, bare = train_step_ours.time_estimator(model, batch, num_steps)
+    medians = statistics.median(estimator), statistics.median(bare)
+    print("Estimator {:.3f} s a step, a plain session in turns with it {:.3f} s".format(*medians))
+    overhead = 100 * (bars.ratio(estimator, bare) - 1)
+    return [bars.Bar("overhead of the Estimator, per cent of a step", overhead, maximum=3)]
+
+
+def _time_in_turns(loops: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Sequence[float]]:
+    seconds = {name: [] for name in loops}
+    for number in range(rounds + 1):
+        for name, run in loops.items():
+            start = time.perf_counter()
+            run()
+            if number:  # the first round allocates
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def _check_machine():
+    """Leaves this process two cores, for both sides."""
+    if importlib.util.find_spec("torch") is None:
+        raise errors.UserError(
+            "benchmarks: PyTorch is not installed, expected it as the peer; "
+            "install it with python -m pip install -r benchmarks/requirements.txt."
+        )
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < _NUM_CORES:
+        raise errors.UserError(
+            f"benchmarks: this process has {len(cores)} core, expected {_NUM_CORES}; "
+            "run it where there are two."
+        )
+    os.sched_setaffinity(0, cores[:_NUM_CORES])
+
+
+def define_flags() -> None:
+    """Defines a flag for every field of the config."""
+    config_flags.define(BenchmarkConfig)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)
