@@ -1,7 +1,6 @@
 """The same Conformer in PyTorch, and its training step: the peer of benchmarks/train_step.py.
 
-Modules have the names of our variable scopes, so that weights are copied by name. Written as one would for
-PyTorch: nn.Linear, F.layer_norm, F.scaled_dot_product_attention, conv2d in channels_last, fused Adam.
+Convolutions have their images in channels_last, and Adam is PyTorch's fused one.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks import train_step_torch_layers as torch_layers
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
-from estimator_asr.models import acoustic, layers, normalisation
-
-_NORM = {"eps": layers.LAYER_NORM_EPSILON}
+from estimator_asr.models import acoustic
 
 
 class Subsampling(nn.Module):
@@ -28,155 +26,24 @@ class Subsampling(nn.Module):
         channels = config.subsampling_channels
         for i in range(2):
             self.add_module(f"halve_{i}", nn.Conv2d(channels if i else 1, channels, 3, 2, padding=1))
-            self.add_module(f"batch_norm_{i}", MaskedBatchNorm(channels))
+            self.add_module(f"batch_norm_{i}", torch_layers.MaskedBatchNorm(channels))
         self.project = nn.Linear(-(-num_bins // 4) * channels, config.encoder_units)
-        self.layer_norm = nn.LayerNorm(config.encoder_units, **_NORM)
+        self.layer_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)
 
     def forward(self, fbank: torch.Tensor, num_frames: torch.Tensor) -> tuple:
         """Takes [batch, frames, bins]; gives [batch, frames / 4, units] and the mask, bool."""
-        hidden, mask = fbank[:, None].to(memory_format=torch.channels_last), _mask(num_frames, fbank.shape[1])
+        hidden, mask = (
+            fbank[:, None].to(memory_format=torch.channels_last),
+            torch_layers.sequence_mask(num_frames, fbank.shape[1]),
+        )
         for i in range(2):
             hidden = getattr(self, f"halve_{i}")(hidden * mask[:, None, :, None])
             num_frames = (num_frames + 1) // 2
-            mask = _mask(num_frames, hidden.shape[2])
+            mask = torch_layers.sequence_mask(num_frames, hidden.shape[2])
             normalised = getattr(self, f"batch_norm_{i}")(hidden.permute(0, 2, 3, 1), mask)
             hidden = F.relu(normalised).permute(0, 3, 1, 2)
         flat = hidden.permute(0, 2, 3, 1).flatten(2)
         return self.layer_norm(self.project(flat)), mask
-
-
-class MaskedBatchNorm(nn.Module):
-    """Batch norm over the real positions of [batch, length, ..., units], with moving averages."""
-
-    def __init__(self, units: int):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(units)), nn.Parameter(torch.zeros(units))
-        self.register_buffer("moving_mean", torch.zeros(units))
-        self.register_buffer("moving_variance", torch.ones(units))
-
-    def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Gathers the real positions for PyTorch's own kernel: faster than to multiply by the mask."""
-        real = F.batch_norm(
-            inputs[mask].flatten(0, -2),
-            self.moving_mean,
-            self.moving_variance,
-            self.weight,
-            self.bias,
-            training=True,
-            momentum=1 - normalisation.MOMENTUM,
-            eps=normalisation.EPSILON,
-        )
-        outputs = torch.zeros_like(inputs)
-        outputs[mask] = real.view(-1, *inputs.shape[2:])
-        return outputs
-
-
-class FeedForward(nn.Module):
-    """Two layers with dropout between them."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        self.inner = nn.Linear(config.encoder_units, config.encoder_inner_units)
-        self.outer = nn.Linear(config.encoder_inner_units, config.encoder_units)
-        self.dropout = nn.Dropout(config.acoustic_dropout)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.outer(self.dropout(F.relu(self.inner(inputs))))
-
-
-class SelfAttention(nn.Module):
-    """Every position attends to those of the mask, or to those before it."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        self.query_key_value = nn.Linear(config.encoder_units, 3 * config.encoder_units)
-        self.output = nn.Linear(config.encoder_units, config.encoder_units)
-        self.num_heads = config.attention_heads
-
-    def forward(self, inputs: torch.Tensor, mask=None) -> torch.Tensor:
-        parts = self.query_key_value(inputs).chunk(3, dim=-1)
-        return self.output(_attend(*parts, self.num_heads, mask, is_causal=mask is None))
-
-
-class CrossAttention(nn.Module):
-    """Every position attends to the encoder's of the mask."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        self.query = nn.Linear(config.encoder_units, config.encoder_units)
-        self.key_value = nn.Linear(config.encoder_units, 2 * config.encoder_units)
-        self.output = nn.Linear(config.encoder_units, config.encoder_units)
-        self.num_heads = config.attention_heads
-
-    def forward(self, inputs: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        keys, values = self.key_value(memory).chunk(2, dim=-1)
-        return self.output(_attend(self.query(inputs), keys, values, self.num_heads, mask))
-
-
-class Normalised(nn.Module):
-    """A module behind a layer norm, under the scope names of ours."""
-
-    def __init__(self, config: config_lib.AcousticConfig, name: str, module: nn.Module):
-        super().__init__()
-        self.layer_norm = nn.LayerNorm(config.encoder_units, **_NORM)
-        self.add_module(name, module)
-        self.name = name
-
-    def forward(self, inputs: torch.Tensor, *others) -> torch.Tensor:
-        return getattr(self, self.name)(self.layer_norm(inputs), *others)
-
-
-class Convolution(nn.Module):
-    """Gated linear unit, depthwise convolution, batch norm, swish, projection."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        units, width = config.encoder_units, config.conv_kernel_size
-        self.layer_norm = nn.LayerNorm(units, **_NORM)
-        self.gate = nn.Linear(units, 2 * units)
-        self.depthwise_conv = nn.Conv1d(units, units, width, padding=width // 2, groups=units)
-        self.batch_norm = MaskedBatchNorm(units)
-        self.project = nn.Linear(units, units)
-
-    def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        gated = F.glu(self.gate(self.layer_norm(inputs)), dim=-1) * mask[..., None]
-        hidden = self.depthwise_conv(gated.transpose(1, 2)).transpose(1, 2)
-        return self.project(F.silu(self.batch_norm(hidden, mask)))
-
-
-class ConformerBlock(nn.Module):
-    """Half a feed forward, attention, convolution, half a feed forward."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        self.feed_forward_in = Normalised(config, "feed_forward", FeedForward(config))
-        self.attention = Normalised(config, "self_attention", SelfAttention(config))
-        self.convolution = Convolution(config)
-        self.feed_forward_out = Normalised(config, "feed_forward", FeedForward(config))
-        self.dropout = nn.Dropout(config.acoustic_dropout)
-
-    def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = hidden + 0.5 * self.dropout(self.feed_forward_in(hidden))
-        hidden = hidden + self.dropout(self.attention(hidden, mask))
-        hidden = hidden + self.dropout(self.convolution(hidden, mask))
-        return hidden + 0.5 * self.dropout(self.feed_forward_out(hidden))
-
-
-class DecoderBlock(nn.Module):
-    """Attention to earlier positions, attention to the encoder, feed forward."""
-
-    def __init__(self, config: config_lib.AcousticConfig):
-        super().__init__()
-        for i in range(3):
-            self.add_module(f"layer_norm_{i}", nn.LayerNorm(config.encoder_units, **_NORM))
-        self.self_attention, self.cross_attention = SelfAttention(config), CrossAttention(config)
-        self.feed_forward = FeedForward(config)
-        self.dropout = nn.Dropout(config.acoustic_dropout)
-
-    def forward(self, hidden: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = hidden + self.dropout(self.self_attention(self.layer_norm_0(hidden)))
-        hidden = hidden + self.dropout(self.cross_attention(self.layer_norm_1(hidden), memory, mask))
-        return hidden + self.dropout(self.feed_forward(self.layer_norm_2(hidden)))
 
 
 class Encoder(Subsampling):
@@ -185,8 +52,8 @@ class Encoder(Subsampling):
     def __init__(self, config: config_lib.AcousticConfig, num_bins: int):
         super().__init__(config, num_bins)
         for i in range(config.encoder_layers):
-            self.add_module(f"block_{i}", ConformerBlock(config))
-        self.output_norm = nn.LayerNorm(config.encoder_units, **_NORM)
+            self.add_module(f"block_{i}", torch_layers.ConformerBlock(config))
+        self.output_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)
         self.dropout, self.num_blocks = nn.Dropout(config.acoustic_dropout), config.encoder_layers
 
     def forward(self, fbank: torch.Tensor, num_frames: torch.Tensor) -> tuple:
@@ -216,8 +83,8 @@ class Decoder(Classes):
     def __init__(self, config: config_lib.AcousticConfig, num_classes: int):
         super().__init__(num_classes, config.encoder_units)
         for i in range(config.decoder_layers):
-            self.add_module(f"block_{i}", DecoderBlock(config))
-        self.output_norm = nn.LayerNorm(config.encoder_units, **_NORM)
+            self.add_module(f"block_{i}", torch_layers.DecoderBlock(config))
+        self.output_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)
         self.dropout, self.num_blocks = nn.Dropout(config.acoustic_dropout), config.decoder_layers
 
     def forward(self, previous_ids: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -244,11 +111,11 @@ class Acoustic(nn.Module):
         memory, mask = self.encoder(_normalise(fbank, num_frames), num_frames)
         ctc = self._ctc_loss(memory, mask, token_ids, num_tokens)
         blank = self.ctc.class_vectors.shape[0] - 1
-        is_token = _mask(num_tokens, token_ids.shape[1])
+        is_token = torch_layers.sequence_mask(num_tokens, token_ids.shape[1])
         ids = torch.where(is_token, token_ids, blank)
         logits = self.decoder(F.pad(ids, (1, 0), value=blank), memory, mask)
         targets = F.pad(ids, (0, 1), value=blank)
-        targets = torch.where(_mask(num_tokens + 1, targets.shape[1]), targets, -100)
+        targets = torch.where(torch_layers.sequence_mask(num_tokens + 1, targets.shape[1]), targets, -100)
         smoothing = self.config.label_smoothing
         decoder = F.cross_entropy(
             logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=smoothing
@@ -320,7 +187,7 @@ def _layout(name: str, value: np.ndarray) -> torch.Tensor:
 
 
 def _normalise(fbank, num_frames):
-    mask = _mask(num_frames, fbank.shape[1])[..., None]
+    mask = torch_layers.sequence_mask(num_frames, fbank.shape[1])[..., None]
     loudest = fbank.masked_fill(~mask, -math.inf).amax((1, 2), keepdim=True)
     raised = torch.maximum(fbank, loudest - float(acoustic.DYNAMIC_RANGE)) * mask
     count = mask.sum(1, keepdim=True).clamp(min=1)
@@ -329,18 +196,7 @@ def _normalise(fbank, num_frames):
     return centred * torch.rsqrt(variance + acoustic.VARIANCE_FLOOR)
 
 
-def _attend(queries, keys, values, num_heads, mask=None, is_causal=False):
-    split = [x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (queries, keys, values)]
-    mask = None if mask is None else mask[:, None, None]
-    attended = F.scaled_dot_product_attention(*split, attn_mask=mask, is_causal=is_causal)
-    return attended.transpose(1, 2).flatten(2)
-
-
 def _positions(length, units):
     rates = torch.exp(-math.log(10000.0) * torch.arange(0, units, 2) / units)
     angles = torch.arange(length)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
-def _mask(lengths, max_length):
-    return torch.arange(max_length) < lengths[:, None]
