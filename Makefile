@@ -1,7 +1,7 @@
 # make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
 # make test   lint and every test
 # make lint   ruff alone
-# make bench  the builder beside kaldi-native-fbank, ratios and bars
+# make bench  the builder beside kaldi-native-fbank, the training step beside PyTorch, ratios and bars
 # make soak   a build killed a thousand times, at random moments
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
@@ -28,7 +28,9 @@ lint: .venv/installed-dev
 	$(VENV_PYTHON) -m ruff format --check .
 
 bench: .venv/installed-dev
+	$(PIP_INSTALL) -r benchmarks/requirements.txt
 	$(VENV_PYTHON) -m benchmarks.builder
+	$(VENV_PYTHON) -m benchmarks.train_step
 
 soak: .venv/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/test_recovery.py

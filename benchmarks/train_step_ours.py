@@ -10,7 +10,11 @@ import tensorflow as tf
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, experiment, model_directory
-from estimator_asr.training import hooks, model_fn, schedules, step_hooks, strategies
+from estimator_asr.inputs import splits, stretches
+from estimator_asr.training import course, model_fn, step_hooks
+from estimator_asr.training.devices import strategies
+from estimator_asr.training.display import progress
+from estimator_asr.training.update import schedules
 from tfrecord_builder import frontend, vocabulary
 
 _MATRIX_SIZE = 2048
@@ -124,8 +128,7 @@ def learning_rate(model: model_directory.ModelDirectory, batch: train_step_work.
 
 
 def _build_model_fn(model, batch, turns=None):
-    plan = step_hooks.TrainingPlan(len(batch.num_frames), _STEPS_PER_EPOCH, 1000, hooks.Clock())
-    inner = model_fn.build_model_fn(model, plan)
+    inner = model_fn.build_model_fn(model, step_hooks.TrainingPlan(_make_course(batch), progress.Clock()))
 
     def build(features, labels, mode):
         spec = inner(features, labels, mode)
@@ -135,6 +138,17 @@ def _build_model_fn(model, batch, turns=None):
         return spec._replace(training_hooks=[*spec.training_hooks, turns])
 
     return build
+
+
+def _make_course(batch):
+    """Epochs of as many utterances as their batches hold."""
+    size, longest = len(batch.num_frames), int(batch.num_frames.max())
+    num_bins, num_tokens = batch.fbank.shape[2], batch.token_ids.shape[1]
+    counts = {longest: size * _STEPS_PER_EPOCH}
+    source = splits.Split("acoustic", (), counts, 0.0, num_bins, "float16", num_tokens, "")
+    plan = splits.BatchPlan((longest,), (size,), _STEPS_PER_EPOCH)
+    stretch = stretches.Stretch(0, "", plan, 1, 0.0, 0, (), _STEPS_PER_EPOCH)
+    return course.Course(source, 0, 1000, (stretch,))
 
 
 def _dataset(batch):

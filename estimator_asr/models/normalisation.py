@@ -97,10 +97,13 @@ def _batch_moments(inputs, mask, centre):
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
     """Returns mean and variance [units] of [batch, length, ..., units] where mask [batch, length] is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
-    mask = layers.expand_mask(mask, inputs)
-    axes = list(range(inputs.shape.rank - 1))
-    mean = tf.reduce_sum(inputs * mask, axis=axes) / count
-    variance = tf.reduce_sum(tf.square((inputs - mean) * mask), axis=axes) / count
+    inner_size = int(np.prod(inputs.shape[2:-1], initial=1))
+    # Products with a vector read the inputs once, where a mask times them would be written first.
+    weights = tf.reshape(tf.tile(tf.reshape(mask / count, [-1, 1]), [1, inner_size]), [1, -1])
+    flat = tf.reshape(inputs, [-1, inputs.shape[-1]])
+    mean = tf.matmul(weights, flat)[0]
+    # Moving the mean does not change the variance: its derivative is zero.
+    variance = tf.matmul(weights, tf.square(flat - tf.stop_gradient(mean)))[0]
     return mean, variance
 
 
