@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # What every script knows: the model directory (its argument), its name, and how often it was started before.
 PREAMBLE = """
 import os, pathlib, signal, sys, time
-from estimator_asr.training import cluster
+from estimator_asr.training.devices import cluster
 model_dir, me = pathlib.Path(sys.argv[1]), cluster.read().name
 starts = model_dir / f"{me}.starts"
 before = len(starts.read_text()) if starts.exists() else 0
@@ -165,7 +165,7 @@ def start_sleepers(tmp_path, answer):
     """A launcher in a process of its own; returns it and the ids of what it started."""
     (tmp_path / "program.py").write_text(PREAMBLE + SLEEPER.format(answer=answer))
     launch = (
-        "import sys; from estimator_asr.training import local_workers; "
+        "import sys; from estimator_asr.training.devices import local_workers; "
         "sys.exit(local_workers.run(sys.argv[2:], 2, sys.argv[1]))"
     )
     command = [sys.executable, "-c", launch, str(tmp_path)]
