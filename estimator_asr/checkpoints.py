@@ -155,7 +155,8 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     anew = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}."
     if names.issubset(find_model_variables(names)):
         raise errors.UserError(
-            f"{checkpoint}: holds weights without the state of the optimizer, expected both to continue; {anew}"
+            f"{checkpoint}: holds weights without the state of the optimizer, expected both to "
+            f"continue; {anew}"
         )
     if not any(name.endswith(_SLOTS[optimizer]) for name in names):
         raise errors.UserError(

@@ -25,6 +25,10 @@ starts = model_dir / f"{me}.starts"
 before = len(starts.read_text()) if starts.exists() else 0
 starts.write_text("x" * (before + 1))
 def checkpoint(step): (model_dir / f"model.ckpt-{step}.index").touch()
+def wait_for_all():  # else one is ended before it has counted its start
+    for path in (model_dir / f"{name}.starts" for name in ("chief", "worker-1", "evaluator")):
+        while not path.exists() or len(path.read_text()) <= before:
+            time.sleep(0.01)
 """
 
 
@@ -72,6 +76,7 @@ def test_one_that_dies_starts_all_again(tmp_path, said):
     script = """
 if before == 0:
     if me == "worker-1":
+        wait_for_all()
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)  # as workers wait for a lost one
 """
@@ -94,6 +99,7 @@ def test_without_a_new_checkpoint_it_gives_up_and_shows_the_last_lines(tmp_path,
 def test_a_new_checkpoint_allows_more_restarts(tmp_path, said):
     script = """
 if me == "chief" and before < 6:
+    wait_for_all()
     checkpoint(before)
     sys.exit(70)
 if before < 6:
