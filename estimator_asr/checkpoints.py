@@ -22,6 +22,9 @@ STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
 # The variable and the axis that has one place per class.
 _CLASSES = {"acoustic": ("acoustic/ctc/bias", -1), "language": ("language/characters", 0)}
+# What the optimizer keeps of each variable, below its name.
+_SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
+_LOSS_SCALE = "loss_scale/scale"
 
 
 class DamagedError(errors.UserError):
@@ -137,17 +140,33 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
         )
 
 
-def require_optimizer(checkpoint: str) -> None:
+def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     """Checks that training can continue from the checkpoint.
 
+    Args:
+        checkpoint: its prefix.
+        optimizer, precision: of this run, as the flags name them.
+
     Raises:
-        errors.UserError: it holds the weights alone, as that of averaged/ does.
+        errors.UserError: it holds the weights alone, as that of averaged/ does, or the state of another
+            optimizer, or no loss scale for float16.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
+    anew = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}."
     if names.issubset(find_model_variables(names)):
         raise errors.UserError(
-            f"{checkpoint}: holds weights without the state of the optimizer, expected both to continue; "
-            f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}."
+            f"{checkpoint}: holds weights without the state of the optimizer, expected both to "
+            f"continue; {anew}"
+        )
+    if not any(name.endswith(_SLOTS[optimizer]) for name in names):
+        raise errors.UserError(
+            f"{checkpoint}: holds the state of another optimizer, expected that of --optimizer={optimizer}; "
+            f"give the optimizer that it was trained with, or {anew}"
+        )
+    if precision == "float16" and _LOSS_SCALE not in names:
+        raise errors.UserError(
+            f"{checkpoint}: was trained without a loss scale, expected one for --precision=float16; "
+            f"leave the precision as it was, or {anew}"
         )
 
 

@@ -53,7 +53,7 @@ def test_the_mean_of_all_is_the_model_that_they_were_made_from(tiny_export, mode
     names = checkpoints.read_shapes(averaged.checkpoint)
     assert "acoustic/ctc/bias" in names and "acoustic/ctc/bias/Adam" not in names
     with pytest.raises(errors.UserError, match="without the state of the optimizer"):
-        checkpoints.require_optimizer(averaged.checkpoint)
+        checkpoints.require_optimizer(averaged.checkpoint, "adam", "float32")
 
 
 def test_the_best_are_taken_and_an_older_mean_is_replaced(model):

@@ -117,10 +117,23 @@ def test_slots_and_scalars_of_the_optimizer_are_not_the_models():
 def test_weights_alone_are_no_place_to_continue_from(tmp_path):
     values = {"a/w": np.float32([1])}
     slot = {"a/w/Adam": np.float32([1])}
-    checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 1, values, **slot))
+    checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 1, values, **slot), "adam", "bfloat16")
     said = f"without the state of the optimizer, .* with --warm_start_from={tmp_path}"
     with pytest.raises(errors.UserError, match=said):
-        checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 2, values))
+        checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 2, values), "adam", "float32")
+
+
+def test_another_optimizer_or_precision_cannot_continue(tmp_path):
+    slot = {"a/w": np.float32([1]), "a/w/Momentum": np.float32([1])}
+    checkpoint = small_checkpoints.save(tmp_path, 1, slot)
+    said = f"another optimizer, expected that of --optimizer=adam; .* --warm_start_from={tmp_path}"
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.require_optimizer(checkpoint, "adam", "float32")
+    with pytest.raises(errors.UserError, match="without a loss scale, expected one for --precision=float16"):
+        checkpoints.require_optimizer(checkpoint, "momentum", "float16")
+    scaled = small_checkpoints.save(tmp_path, 2, {**slot, "loss_scale/scale": np.float32(1)})
+    checkpoints.require_optimizer(scaled, "momentum", "float16")
+    checkpoints.require_optimizer(scaled, "momentum", "float32")
 
 
 def test_a_state_below_a_relative_directory(tmp_path, monkeypatch):

@@ -19,12 +19,16 @@ ROOT = pathlib.Path(__file__).parent.parent
 # What every script knows: the model directory (its argument), its name, and how often it was started before.
 PREAMBLE = """
 import os, pathlib, signal, sys, time
-from estimator_asr.training import cluster
+from estimator_asr.training.devices import cluster
 model_dir, me = pathlib.Path(sys.argv[1]), cluster.read().name
 starts = model_dir / f"{me}.starts"
 before = len(starts.read_text()) if starts.exists() else 0
 starts.write_text("x" * (before + 1))
 def checkpoint(step): (model_dir / f"model.ckpt-{step}.index").touch()
+def wait_for_all():  # else one is ended before it has counted its start
+    for path in (model_dir / f"{name}.starts" for name in ("chief", "worker-1", "evaluator")):
+        while not path.exists() or len(path.read_text()) <= before:
+            time.sleep(0.01)
 """
 
 
@@ -72,6 +76,7 @@ def test_one_that_dies_starts_all_again(tmp_path, said):
     script = """
 if before == 0:
     if me == "worker-1":
+        wait_for_all()
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)  # as workers wait for a lost one
 """
@@ -94,6 +99,7 @@ def test_without_a_new_checkpoint_it_gives_up_and_shows_the_last_lines(tmp_path,
 def test_a_new_checkpoint_allows_more_restarts(tmp_path, said):
     script = """
 if me == "chief" and before < 6:
+    wait_for_all()
     checkpoint(before)
     sys.exit(70)
 if before < 6:
@@ -165,7 +171,7 @@ def start_sleepers(tmp_path, answer):
     """A launcher in a process of its own; returns it and the ids of what it started."""
     (tmp_path / "program.py").write_text(PREAMBLE + SLEEPER.format(answer=answer))
     launch = (
-        "import sys; from estimator_asr.training import local_workers; "
+        "import sys; from estimator_asr.training.devices import local_workers; "
         "sys.exit(local_workers.run(sys.argv[2:], 2, sys.argv[1]))"
     )
     command = [sys.executable, "-c", launch, str(tmp_path)]

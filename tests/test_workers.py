@@ -1,4 +1,4 @@
-"""Real processes on this machine: two workers and an evaluator, one of them killed."""
+"""The program on two workers and an evaluator, real processes on this machine; one of them is killed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 import small_records
 import tensorflow as tf
-import two_workers
 
 ROOT = pathlib.Path(__file__).parent.parent
 TIMEOUT_SECONDS = 240
-LAUNCH = (
-    "import sys; from absl import logging; logging.set_verbosity(logging.INFO); "
-    "from estimator_asr.training import local_workers; "
-    "sys.exit(local_workers.run(sys.argv[2:], 2, sys.argv[1]))"
-)
+TRAIN = [
+    *(sys.executable, "-m", "estimator_asr.train", "--model=language", "--warmup_epochs=0", "--nowatchdog"),
+    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
+    *("--ngram_rows=31", "--ngram_units=4", "--ngram_dropout=0", "--language_dropout=0"),
+    *("--batch_tokens=12", "--num_buckets=3", "--show_utterances=0", "--notry_worst_batch"),
+    "--eval_throttle_seconds=600",  # the last checkpoint alone is evaluated
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +32,9 @@ def data(tmp_path_factory):
     return path
 
 
-def program(data, model_dir, *settings):
-    path = str(ROOT / "tests" / "two_workers.py")
-    return [sys.executable, path, data, str(model_dir), *map(str, settings)]
-
-
-def launch(data, model_dir, *settings):
-    two_workers.make_model(data, str(model_dir))
-    command = [sys.executable, "-c", LAUNCH, str(model_dir), *program(data, model_dir, *settings)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+def start(data, model_dir, *flags):
+    command = [*TRAIN, f"--data_dir={data}", f"--model_dir={model_dir}", *flags]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process):
@@ -54,7 +48,7 @@ def wait_for(path, process):
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, process.stderr.read()
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def read_weights(model_dir):
@@ -69,16 +63,16 @@ def list_children(process):
 
 
 def test_a_worker_is_killed_and_training_ends_with_the_weights_of_one_process(data, tmp_path):
-    alone = subprocess.Popen(
-        program(data, tmp_path / "one", 60, 20, 0), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    process = launch(data, tmp_path / "two", 60, 20, 0.05)
+    steps = ("--train_steps=60", "--save_checkpoints_steps=20")
+    process = start(data, tmp_path / "two", *steps, "--num_local_workers=2")
     wait_for(tmp_path / "two" / "model.ckpt-20.index", process)
     os.kill(list_children(process)[1], signal.SIGKILL)
+    alone = start(data, tmp_path / "one", *steps)
     said = finish(process)
     assert process.returncode == 0, said
     assert "worker-1 was ended by SIGKILL; all start again from the last checkpoint" in said
     assert "evaluator: " in said and "dev at step 60: " in said
+    assert len(list((tmp_path / "two" / "export" / "final").iterdir())) == 1
     assert alone.wait(TIMEOUT_SECONDS) == 0
     one, two = read_weights(tmp_path / "one"), read_weights(tmp_path / "two")
     assert one["global_step"] == two["global_step"] == 60 and set(one) == set(two)
@@ -90,14 +84,13 @@ def test_a_worker_is_killed_and_training_ends_with_the_weights_of_one_process(da
 
 
 def test_sigterm_ends_all_workers_after_the_same_step_and_saves(data, tmp_path):
-    process = launch(data, tmp_path / "model", 10**6, 10**6, 0.01)
+    process = start(data, tmp_path / "model", "--train_steps=100000", "--num_local_workers=2")
     wait_for(tmp_path / "model" / "model.ckpt-0.index", process)
     children = list_children(process)
     time.sleep(2)
     process.send_signal(signal.SIGTERM)
     said = finish(process)
     assert process.returncode == 143, said
-    step = two_workers.first_step(str(tmp_path / "model"))
-    assert step > 0
-    assert f"saved at {step}" in (tmp_path / "model" / "worker-1.log").read_text()
+    assert int(tf.train.load_variable(str(tmp_path / "model"), "global_step")) > 0
+    assert "SIGTERM: a checkpoint is saved" in (tmp_path / "model" / "worker-1.log").read_text()
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)

@@ -35,19 +35,19 @@ def replica(values):
     return tensors
 
 
-def test_all_replicas_are_fed_their_part_and_nothing_is_said_but_a_line(monkeypatch):
+def test_all_replicas_of_a_machine_are_fed_their_part_and_nothing_is_said_but_a_line(monkeypatch):
     said = []
     monkeypatch.setattr(worst_batch.logging, "info", said.append)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        values = worst_batch.make((2, 40), 5, 9)
+        values = worst_batch.make((2, 40), 5, 9)  # so many rows the placeholders take
         replicas = [replica(values) for _ in range(2)]
         fetch = tf.add_n([tf.reduce_sum(tensors["num_frames"]) for tensors in replicas])
-        hook = worst_batch.WorstBatchHook(fetch, SOURCE, [(3, 40)])
+        hook = worst_batch.WorstBatchHook(fetch, SOURCE, [(7, 40)], num_replicas=4)
         hook.begin()
         hook.after_create_session(session, None)
     assert len(said) == 1
     assert (
-        said[0].startswith("worst batch: 3 utterances of 40 frames: ") and "GiB of memory in all" in said[0]
+        said[0].startswith("worst batch: 7 utterances of 40 frames: ") and "GiB of memory in all" in said[0]
     )
 
 
@@ -58,7 +58,9 @@ def exhaust():
 def test_too_large_a_batch_is_one_sentence():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         replica(worst_batch.make((2, 40), 5, 9))
-        hook = worst_batch.WorstBatchHook(tf.numpy_function(exhaust, [], tf.float32), SOURCE, [(2, 40)])
+        hook = worst_batch.WorstBatchHook(
+            tf.numpy_function(exhaust, [], tf.float32), SOURCE, [(2, 40)], num_replicas=1
+        )
         hook.begin()
         with pytest.raises(
             errors.UserError,

@@ -19,13 +19,15 @@ def find_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
         is_writer: whether this process may put aside what is damaged; others find the same one.
 
     Raises:
-        errors.UserError: no checkpoint opens, or the newest is of another model or has no optimizer state.
+        errors.UserError: no checkpoint opens, or the newest is of another model or lacks what the optimizer
+            needs.
     """
     checkpoint = fallback.newest_readable(model.path) if is_writer else fallback.find(model.path)[0]
     step = 0
     if checkpoint:
         checkpoints.check(checkpoint, model)
-        checkpoints.require_optimizer(checkpoint)
+        config = model.config
+        checkpoints.require_optimizer(checkpoint, config.optimizer.optimizer, config.train.precision)
         step = checkpoints.global_step(checkpoint)
     if is_writer:
         evaluations.forget_after(model.path, step)

@@ -48,7 +48,8 @@ def alone(run: Run) -> None:
     """Trains; the last checkpoint is evaluated and exported even if an earlier run ended before it could."""
     estimator = run.build_estimator(False)
     saver = regular_saver.RegularSaver(run.model.path, run.model.config.train.save_checkpoints_steps)
-    own = [hooks.StopTrainingHook(run.termination), saver, *run.hooks]
+    # The saver comes last: after SIGTERM its listener leaves, and the hooks behind it never end.
+    own = [hooks.StopTrainingHook(run.termination), *run.hooks, saver]
     listeners = [hooks.CheckpointListener(run.termination, run.plan.clock)]
     if run.evaluation.input_fn is None:
         estimator.train(run.input_fn, own, max_steps=run.max_steps, saving_listeners=listeners)

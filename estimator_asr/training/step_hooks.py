@@ -120,7 +120,8 @@ def _look_at_batches(model, plan, step):
     watch, chosen = model.config.watch, []
     if watch.try_worst_batch:
         shapes = worst_batch.candidates(plan.course.stretch.plan)
-        chosen.append(worst_batch.WorstBatchHook(step.gradient_norm, plan.course.source, shapes))
+        source = plan.course.source
+        chosen.append(worst_batch.WorstBatchHook(step.gradient_norm, source, shapes, replicas.num_replicas()))
     if watch.dump_batches:
         dump = batch_dump.BatchDumpHook(
             step.features,

@@ -58,17 +58,25 @@ def make(shape: tuple[int, int], num_bins: Optional[int], max_tokens: int) -> di
 class WorstBatchHook(estimator_api.SessionRunHook):
     """Computes the gradients of the worst batches; weights and the place in the data stay as they are."""
 
-    def __init__(self, fetch: tf.Tensor, source: splits.Split, shapes: Sequence[tuple[int, int]]):
+    def __init__(
+        self,
+        fetch: tf.Tensor,
+        source: splits.Split,
+        shapes: Sequence[tuple[int, int]],
+        num_replicas: int,
+    ):
         """Takes what it tries.
 
         Args:
             fetch: what depends on all gradients.
             source: the training data.
             shapes: utterances and length of each batch, over all replicas.
+            num_replicas: of all machines together; those of this one are fed a part each.
         """
         self._fetch = fetch
         self._source = source
         self._shapes = shapes
+        self._num_replicas = num_replicas
 
     def after_create_session(self, session, coord):
         for shape in self._shapes:
@@ -77,8 +85,9 @@ class WorstBatchHook(estimator_api.SessionRunHook):
     def _try(self, session, shape):
         flag, unit = _FLAGS[self._source.model]
         rows, length = shape
-        num_replicas = len(tf.compat.v1.get_collection(f"{_COLLECTION}/seed"))
-        values = make((-(-rows // num_replicas), length), self._source.num_bins, self._source.max_tokens)
+        values = make(
+            (-(-rows // self._num_replicas), length), self._source.num_bins, self._source.max_tokens
+        )
         feed = {
             tensor: value
             for name, value in values.items()
