@@ -78,7 +78,8 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding in found:  # the same directory stands in the way of several checks
+            is_problem = finding.level == findings.PROBLEM
+            if is_problem and finding in found:  # the same directory stands in the way of several checks
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             found.append(finding)

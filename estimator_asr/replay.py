@@ -36,6 +36,7 @@ class ReplayConfig:
 
 def main(argv: list[str]) -> None:
     """Prints what was found."""
+    tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(ReplayConfig)
     tf.compat.v1.disable_eager_execution()
     report = bad_batches.read_report(config.nan_dir)

@@ -93,9 +93,8 @@ def _launch(num_workers, model_dir):
 
 
 def _command():
-    """As it was given, without --overfit_batches, for sentences that say what to run next."""
-    words = [word for word in sys.argv[1:] if not word.startswith("--overfit_batches")]
-    return shlex.join(["python", "-m", "estimator_asr.train", *words])
+    """As it was given, for sentences that say what to run next; there the last of two equal flags counts."""
+    return shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
 
 
 def build_config(

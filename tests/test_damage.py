@@ -12,7 +12,16 @@ from tfrecord_builder import errors
     [
         (
             tf.errors.DataLossError(None, None, "corrupted record at 12\n\t[[node]]"),
-            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); copy or build the data again",
+            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); copy or build the data again; "
+            "python -m tfrecord_builder.verify --data_dir=a,b names the shard",
+        ),
+        (
+            tf.errors.DataLossError(
+                None,
+                None,
+                "Graph execution error:\n\nNode: 'Next'\ntruncated record at 7\n\t [[{{node Next}}]]",
+            ),
+            r"is damaged \(truncated record at 7\); copy",
         ),
         (
             tf.errors.InvalidArgumentError(None, None, "assertion failed: [utterance u1: fbank has 9 bytes]"),

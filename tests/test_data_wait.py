@@ -23,7 +23,12 @@ class Training:
     def __init__(self, path, every_steps=2):
         self.seconds, self.step = 0.0, 0
         self.hook = data_wait.DataWaitHook(
-            "wait", "step", every_steps=every_steps, model_dir=str(path), seconds=lambda: self.seconds
+            "wait",
+            "step",
+            every_steps=every_steps,
+            model_dir=str(path),
+            seconds=lambda: self.seconds,
+            doctor_command="DOCTOR",
         )
         with tf.Graph().as_default():
             self.hook.begin()
@@ -58,6 +63,7 @@ def test_much_waiting_is_said_once(tmp_path, warnings):
     Training(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
     assert len(warnings) == 1
     assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
+    assert warnings[0].endswith("time the input alone: DOCTOR")
 
 
 def test_the_time_until_the_features_are_there_is_measured():

@@ -69,3 +69,10 @@ def test_the_sentences_say_both_figures():
     assert said.startswith("10 % errors in training, 90 % on dev; likely ")
     where = "--model_dir=AM --data_dir=DATA,MORE"
     assert said.endswith(f"python -m estimator_asr.evaluate {where} --split=dev --output_dir=AM-report")
+
+
+def test_another_weight_of_ctc_is_another_model_which_needs_another_directory():
+    figures = {"token-error-rate": 0.9, "teacher-forced-error-rate": 0.1}
+    rows = [readings.Evaluation(step, {}, figures) for step in (8000, 9000)]
+    said = dev_alarms.decoding_gap(rows, CONTEXT)
+    assert said.endswith(f"{CONTEXT.train_command} --model_dir=AM-ctc0.9 --ctc_weight=0.9")

@@ -13,13 +13,14 @@ from tfrecord_builder import errors
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-def test_every_line_has_its_level_and_one_said_before_is_left_out(capsys):
+def test_every_line_has_its_level_and_a_problem_said_before_is_left_out(capsys):
     broken = findings.problem("DATA: is broken; mend it")
-    sections = [("data", [findings.ok("fine"), broken]), ("timings", [broken, findings.warning("slow")])]
+    fine, slow = findings.ok("fine"), findings.warning("slow")
+    sections = [("data", [fine, broken]), ("timings", [broken, fine, slow])]
     found = doctor.show(sections)
     assert capsys.readouterr().out.splitlines() == [
         *("", "data", "  ok       fine", "  problem  DATA: is broken; mend it"),
-        *("", "timings", "  warning  slow"),
+        *("", "timings", "  ok       fine", "  warning  slow"),
     ]
     assert doctor.summarise(found) == "1 warning, 1 problem; begin with: DATA: is broken; mend it"
     assert doctor.summarise([]) == "0 warnings, 0 problems"

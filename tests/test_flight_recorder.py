@@ -104,6 +104,14 @@ def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines
             Training(tmp_path, [math.nan, 1.0, math.inf], max_skipped=1).run()
 
 
+def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
+    os.makedirs(tmp_path / "nan")
+    others = [bad_batches.Utterance(name, "S", 9, 1) for name in ("dev000", "train003")]
+    bad_batches.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
+    with pytest.raises(errors.UserError, match="; all 2 such batches have train003; python -m"):
+        Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
+
+
 def test_another_worker_decides_alike_and_writes_nothing(tmp_path, lines):
     training = Training(tmp_path, [math.nan, 1.0, math.nan], max_skipped=1, is_chief=False)
     with pytest.raises(errors.UserError, match="loss is nan at step 2 after --skip_bad_batches=1"):

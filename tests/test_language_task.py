@@ -40,10 +40,10 @@ def test_the_error_rate_counts_only_what_has_one_character_a_token(tmp_path):
         features = {"token_ids": tf.constant([[1, 2], [1, 2]]), "num_tokens": tf.constant([2, 2])}
         impossible = [1, 1]  # 你 goes with neither token: each is an error
         labels = {
-            "character_ids": tf.constant([impossible, [0, 0]]),
-            "num_characters": tf.constant([2, 0]),
+            "character_ids": tf.constant([impossible, [3, 0]]),  # 好 alone for two tokens
+            "num_characters": tf.constant([2, 1]),
         }
         forward = language_task.forward(model, features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         assert session.run(forward.ratios["character-error-rate"]) == (2, 2)
-        assert session.run(forward.ratios["used-label-share"]) == (0, 2)
+        assert session.run(forward.ratios["used-label-share"]) == (0, 3)

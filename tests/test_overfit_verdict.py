@@ -5,8 +5,8 @@ import pytest
 
 from estimator_asr.training.watching import overfit_verdict
 
-COMMAND = "python -m estimator_asr.train --data_dir=DATA --model_dir=AM"
-AGAIN = f"{COMMAND} --overfit_batches=1 --base_learning_rate="
+COMMAND = "python -m estimator_asr.train --data_dir=DATA,MORE --model_dir=AM --overfit_batches 1"
+AGAIN = f"{COMMAND} --base_learning_rate="
 
 
 def make_batch(labels=((1, 2), (3, 4), (5, 6))):
@@ -22,7 +22,7 @@ def make_course(losses, *, batch=None, is_learned=False, **figures):
 
 
 def describe(*args, **kwargs):
-    return overfit_verdict.describe(make_course(*args, **kwargs), COMMAND, 0.003)
+    return overfit_verdict.describe(make_course(*args, **kwargs), COMMAND, 0.003, "DATA,MORE")
 
 
 FALLING = [10 * 0.95**step for step in range(100)]
@@ -31,8 +31,9 @@ STUCK = [5.0] * 20 + [2.0] * 80
 
 def test_success_is_told_with_seconds_and_steps():
     assert describe([3.0, 0.04], is_learned=True, token_error_rate=0.0) == (
-        "3 utterances are known by heart after 31 s (2 steps): loss 0.040 per label, no errors; features, "
-        "labels, model and loss fit together"
+        "3 utterances are known by heart after 31 s (2 steps): loss 0.040 per label, no errors: model, "
+        "loss and optimizer can learn; labels of other recordings would be known as well, so look whether a "
+        "record's belong to it: python -m tfrecord_builder.show --data_dir=DATA"
     )
 
 
@@ -80,13 +81,19 @@ def test_causes_in_the_batch_come_first():
     features["fbank"][1] = features["fbank"][0]
     said = describe(FALLING, batch=(features, labels))
     assert "1 of them have the same input as another one but other labels" in said
+    assert said.endswith("python -m tfrecord_builder.show --data_dir=DATA")
     said = describe(FALLING, too_long_share=0.25)
     assert "25 % of them have more labels than frames after subsampling" in said
+    assert said.endswith("python -m estimator_asr.doctor --data_dir=DATA,MORE")
     features, labels = make_batch()
     features["fbank"][2, 1, 0] = np.inf
-    assert "features hold values that are no numbers" in describe(FALLING, batch=(features, labels))
+    said = describe(FALLING, batch=(features, labels))
+    assert "features hold values that are no numbers" in said
+    assert said.endswith("python -m tfrecord_builder.verify --data_dir=DATA,MORE")
     one_hot = {"token_ids": np.eye(3, 6, dtype=np.int32), "num_tokens": np.array([6, 6, 6])}
-    assert "labels look one-hot, expected token ids" in describe(FALLING, batch=(make_batch()[0], one_hot))
+    said = describe(FALLING, batch=(make_batch()[0], one_hot))
+    assert "labels look one-hot, expected token ids" in said
+    assert said.endswith("python -m tfrecord_builder.show --data_dir=DATA")
 
 
 def test_padding_makes_no_contradiction_and_the_same_labels_make_none():

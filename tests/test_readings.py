@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shlex
+
+import alarm_cases
 import pytest
 
 from estimator_asr.training.watching import readings
@@ -55,3 +58,14 @@ def test_patience_grows_with_the_flag_but_ends_within_the_training():
     short = context._replace(max_steps=900)
     assert (short.settled_step, short.late_step) == (400, 550)
     assert (context.span, short.span) == (5000, 500)
+
+
+def test_commands_can_be_pasted_whatever_the_directories_are_called():
+    context = alarm_cases.CONTEXT._replace(model_dir="my models/AM/", data_dir="my data,MORE")
+    commands = [context.doctor_command, context.evaluate_command, context.slower_command]
+    commands += [context.show_command, context.verify_command]
+    words = [shlex.split(command)[3:] for command in commands]
+    assert words[0] == ["--data_dir=my data,MORE", "--model_dir=my models/AM/"]
+    assert words[1][-2:] == ["--split=dev", "--output_dir=my models/AM-report"]
+    assert words[2][-2:] == ["--model_dir=my models/AM-rate0.0005", "--base_learning_rate=0.0005"]
+    assert words[3:] == [["--data_dir=my data"], ["--data_dir=my data,MORE"]]

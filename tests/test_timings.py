@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
 import small_records
 import test_model_fn
 
 from estimator_asr import config, experiment, model_directory
 from estimator_asr.checkup import matrix_products, timings
+from tfrecord_builder import errors
 
 
 def test_steps_beside_the_matrix_product_and_the_input():
@@ -48,4 +52,15 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
 def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
     for with_audio, kind in ((True, "acoustic"), (False, "language")):
         info = small_records.make_data(str(tmp_path / kind), with_audio=with_audio)
-        assert timings._config([info], None).model == kind
+        assert timings._config([info], [str(tmp_path / kind)], None).model == kind
+
+
+def test_data_of_another_vocabulary_is_refused_as_what_it_is(tmp_path, monkeypatch):
+    path, model = str(tmp_path / "data"), str(tmp_path / "model")
+    info = small_records.make_data(path, with_audio=False)
+    settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model="language"))
+    model_directory.create_or_check(model, settings, path)
+    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
+    other = dataclasses.replace(info, tokens_sha256="0" * 64)
+    with pytest.raises(errors.UserError, match=f"tokens.txt has sha256 0+, expected .* as in {model}"):
+        list(timings.check([other], [path], model))

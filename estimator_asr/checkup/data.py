@@ -15,7 +15,8 @@ from estimator_asr.inputs import damage
 from tfrecord_builder import dataset_info, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
-_NUM_WORST = 20
+_NUM_WORST = 20  # where some have too little room, else so many:
+_NUM_CLOSEST = 3
 # Reading goes on for so long at most: a look, no verification.
 _SECONDS = 10.0
 _UNKNOWN_SHARE = 0.02
@@ -74,17 +75,15 @@ def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.F
 
 def judge_room(data_dir: str, rooms: list[Room]) -> Iterator[findings.Finding]:
     """Yields whether all labels fit into their frames, and the utterances with least room."""
-    worst = sorted(rooms)[:_NUM_WORST]
-    if not worst:
+    if not rooms:
         return
+    too_long = sum(room.ratio < 1 for room in rooms)
+    worst = sorted(rooms)[: _NUM_WORST if too_long else _NUM_CLOSEST]
     lines = "".join(
         f"\n             {room.num_frames:5} frames for {room.num_needed:4}  {room.utterance_id}"
         for room in worst
     )
-    too_long = sum(room.ratio < 1 for room in rooms)
-    least = (
-        f"least room for CTC of {len(rooms):,} utterances read (frames after subsampling, for labels):{lines}"
-    )
+    least = f"of {len(rooms):,} utterances read, the fullest (frames after subsampling, for labels):{lines}"
     if too_long:
         yield findings.problem(
             f"{data_dir}: {too_long:,} utterances have more labels than frames after subsampling, and teach "

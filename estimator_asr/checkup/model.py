@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import tensorflow as tf
-
-from estimator_asr import model_directory
+from estimator_asr import checkpoints, model_directory
 from estimator_asr.checkup import findings
 from estimator_asr.training.keeping import exporters
 from estimator_asr.training.watching import watchdog
@@ -24,9 +22,9 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     yield findings.ok(
         f"{kind} model of unit {model.config.unit} with {classes:,} classes; its files are whole"
     )
-    checkpoint = model_directory.latest_checkpoint(model_dir)
-    model_directory.check_checkpoint(checkpoint, model)
-    step = int(tf.train.load_variable(checkpoint, "global_step"))
+    checkpoint = checkpoints.latest(model_dir)
+    checkpoints.check(checkpoint, model)
+    step = checkpoints.global_step(checkpoint)
     yield findings.ok(f"checkpoint of step {step:,} can be read")
     best = exporters.read_evaluation(exporters.export_path(model_dir, exporters.BestExporter.name))
     tag = exporters.ERROR_RATES[kind]

@@ -61,7 +61,7 @@ def check(
     yield findings.ok(f"float32 matrix product on the {device}: {rate / 1e9:,.0f} GFLOP/s")
     if not infos:
         return
-    config = _config(infos, model_dir)
+    config = _config(infos, data_dirs, model_dir)
     unit = _COUNTS[config.model][1]
     with damage.explain(data_dirs, "train"):
         input_rate = time_input(config, infos, data_dirs)
@@ -132,9 +132,12 @@ def _time(running, batches, name):
     return Steps(seconds, len(shapes), num_inputs, sum(map(counter.count, shapes)))
 
 
-def _config(infos, model_dir):
+def _config(infos, data_dirs, model_dir):
     if model_dir is not None:
-        return model_directory.open_model_directory(model_dir).config
+        config = model_directory.open_model_directory(model_dir).config
+        for info, data_dir in zip(infos, data_dirs):
+            model_directory.check_data(model_dir, config, info, data_dir)
+        return config
     kind = "acoustic" if infos[0].frontend is not None else "language"
     return experiment.ExperimentConfig.for_data(infos[0], train=config_lib.TrainConfig(model=kind))
 

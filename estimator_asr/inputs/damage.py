@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -22,7 +23,16 @@ def explain(data_dirs: Sequence[str], split: str) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if isinstance(error, tf.errors.InvalidArgumentError) and schema.DAMAGED not in error.message:
             raise
+        paths = ",".join(data_dirs)
+        verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
         raise errors.UserError(
-            f"{','.join(data_dirs)}: a shard of split {split} is damaged ({error.message.splitlines()[0]}); "
-            "copy or build the data again"
+            f"{paths}: a shard of split {split} is damaged ({_reason(error.message)}); copy or build the "
+            f"data again; {verify} names the shard"
         ) from error
+
+
+def _reason(message):
+    """The line that says it: where TensorFlow ran a graph, it begins with where the graph was built."""
+    lines = message.splitlines()
+    found = (line.strip() for line in lines if schema.DAMAGED in line or " record at " in line)
+    return next(found, lines[0])

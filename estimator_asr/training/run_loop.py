@@ -22,7 +22,7 @@ from estimator_asr.training.devices import hardware, strategies, xla_log
 from estimator_asr.training.display import bars, cards, hparams, progress
 from estimator_asr.training.feeding import batch_dump, ctc_check, label_checks
 from estimator_asr.training.keeping import exporters
-from estimator_asr.training.watching import watchdog
+from estimator_asr.training.watching import readings, watchdog
 from estimator_asr.training.weights import warm_start
 from tfrecord_builder import dataset_info
 
@@ -111,6 +111,7 @@ def _plan(model, course, infos, data_dirs, command, cluster):
         _build_watchdog(model, course, data_dirs, command) if is_watched else None,
         _read_again(model.config, course, infos, data_dirs),
         is_alone=cluster is None,
+        doctor_command=readings.doctor_command(",".join(data_dirs), model.path),
     )
 
 

@@ -28,6 +28,7 @@ class TrainingPlan(NamedTuple):
         watchdog: None: nothing watches.
         records: reads a batch once more; None: no flight recorder.
         is_alone: whether this process decides alone when training ends.
+        doctor_command: what looks at data and model.
     """
 
     course: course_lib.Course
@@ -37,6 +38,7 @@ class TrainingPlan(NamedTuple):
     watchdog: Optional[watchdog.Watchdog] = None
     records: Optional[bad_batches.BatchSource] = None
     is_alone: bool = True
+    doctor_command: str = "python -m estimator_asr.doctor"
 
 
 def build(
@@ -87,6 +89,7 @@ def _time_input(model, plan, step):
         every_steps=model.config.train.save_summary_steps,
         model_dir=model.path,
         seconds=lambda: plan.clock.seconds,
+        doctor_command=plan.doctor_command,
     )
 
 

@@ -141,8 +141,19 @@ def read_utterances(path: str) -> list[Utterance]:
 
 
 def read_records(path: str) -> list[bytes]:
-    """Returns the serialised records of a step's directory."""
-    return list(tf.compat.v1.io.tf_record_iterator(os.path.join(path, RECORDS_FILE)))
+    """Returns the serialised records of a step's directory.
+
+    Raises:
+        errors.UserError: they are not there or not whole.
+    """
+    file = os.path.join(path, RECORDS_FILE)
+    try:
+        return list(tf.compat.v1.io.tf_record_iterator(file))
+    except (tf.errors.NotFoundError, tf.errors.DataLossError) as error:
+        raise errors.UserError(
+            f"{file}: records cannot be read ({error.message}), expected those of a bad batch; give a "
+            "directory as training wrote it"
+        ) from error
 
 
 def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:

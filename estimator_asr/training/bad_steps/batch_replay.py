@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import model_directory
+from estimator_asr import checkpoints, model_directory
 from estimator_asr.training import acoustic_task, language_task
 from estimator_asr.training.bad_steps import tensor_search
 from estimator_asr.training.update import optimization
@@ -90,9 +90,11 @@ def _row(inputs, row):
 
 def _restore(session, checkpoint):
     try:
+        checkpoints.read_shapes(checkpoint)
         tf.compat.v1.train.Saver().restore(session, checkpoint)
-    except (tf.errors.OpError, ValueError) as error:
+    except (checkpoints.DamagedError, tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "reason", "it is of another model")
         raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be read ({str(error).splitlines()[0]}), expected weights of "
-            "the model directory above it; give a nan directory as training wrote it"
+            f"{checkpoint}: checkpoint cannot be read ({reason}), expected weights of the model directory "
+            "above it; give a nan directory as training wrote it"
         ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+import shlex
 from collections.abc import Mapping
 
 import numpy as np
@@ -112,9 +113,18 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         allowed = f" after --skip_bad_batches={self._max_skipped}" if self._max_skipped else ""
         return (
             f"{path}: {_describe(values, utterances)} at step {step}{allowed}, expected a number; "
-            f"python -m estimator_asr.replay --nan_dir={path} names the cause, "
+            f"{self._suspicion()}{shlex.join(['python', '-m', 'estimator_asr.replay', f'--nan_dir={path}'])} "
+            "names the cause, "
             f"--skip_bad_batches={len(self._steps)} goes on without the batch"
         )
+
+    def _suspicion(self):
+        """An utterance that is in all bad batches, of a few, is hardly there by chance."""
+        steps = bad_batches.read_quarantine(self._model_dir).values()
+        common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
+        if not common:
+            return ""
+        return f"all {len(steps)} such batches have {', '.join(sorted(common)[:_SHOWN_UTTERANCES])}; "
 
 
 def _describe(values, utterances):

@@ -16,8 +16,8 @@ import tensorflow as tf
 _OVERFLOW = "numbers grew beyond the largest of their type: lower --base_learning_rate or --clip_norm"
 # What an operation does to numbers, by its type in TensorFlow.
 _CAUSES = {
-    "Placeholder": "the input is no number before the model sees it: build the data again, or leave these "
-    "utterances out",
+    "Placeholder": "the input is no number before the model sees it: find all such records with "
+    "python -m tfrecord_builder.verify --data_dir=DATA and build the data again",
     "ReadVariableOp": "the weights are no numbers already, so no batch can be learned: go back to an older "
     "checkpoint and lower --base_learning_rate",
     "Log": "logarithm of zero or of a negative number",

@@ -96,7 +96,7 @@ def _compare_row(dump, row, source, is_masked):
     mismatches += filter(None, [_replay_problem(dump, row, source)])
     texts = (example[name].decode("utf-8") for name in ("utterance_id", "transcript", "pronunciation"))
     ids = dump.features["token_ids"][row, : dump.features["num_tokens"][row]]
-    return Row(*texts, ids, record, batch, masked, tuple(mismatches))
+    return Row(*texts, ids, record, batch, masked, tuple(dict.fromkeys(mismatches)))
 
 
 def _ids_problems(dump, row, example) -> Iterator[str]:

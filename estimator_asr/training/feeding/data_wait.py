@@ -31,6 +31,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
         every_steps: int,
         model_dir: str,
         seconds: Callable[[], float],
+        doctor_command: str,
     ):
         """Takes what it looks at.
 
@@ -40,12 +41,14 @@ class DataWaitHook(estimator_api.SessionRunHook):
             every_steps: over so many steps the share is taken.
             model_dir: whose summary gets it.
             seconds: gives the time spent in training so far.
+            doctor_command: what times the input alone.
         """
         self._wait = wait
         self._step = step
         self._every_steps = every_steps
         self._model_dir = model_dir
         self._seconds = seconds
+        self._doctor_command = doctor_command
         self._is_said = False
 
     def begin(self):
@@ -74,6 +77,6 @@ class DataWaitHook(estimator_api.SessionRunHook):
             self._is_said = True
             logging.warning(
                 "input: steps wait for data %.0f %% of the time, expected less than 2 %%; put the data on a "
-                "faster disk, or see what reads slowly with python -m estimator_asr.doctor",
-                100 * share,
+                "faster disk, or time the input alone: %s",
+                *(100 * share, self._doctor_command),
             )

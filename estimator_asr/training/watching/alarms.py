@@ -102,7 +102,7 @@ def odd_labels(readings: Sequence[readings_lib.Reading], context: readings_lib.C
     return (
         f"{_FORMS[forms.pop()]}, expected token ids; likely the records were written by another program or "
         "with another vocabulary; compare a record with its text: "
-        f"python -m tfrecord_builder.show --data_dir={context.data_dir.split(',')[0]}"
+        f"{context.show_command}"
     )
 
 
@@ -133,7 +133,7 @@ def constant_loss(readings: Sequence[readings_lib.Reading], context: readings_li
     return (
         f"the loss has been exactly {losses[0]:.6g} for {EQUAL_LOSSES} steps; likely every batch is the same "
         "to the model, because features are constant or no label can be used; check the data: "
-        f"python -m tfrecord_builder.verify --data_dir={context.data_dir}"
+        f"{context.verify_command}"
     )
 
 

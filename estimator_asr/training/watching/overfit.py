@@ -43,7 +43,7 @@ def run(
     Args:
         config: of the training; config.watch.overfit_batches says how many batches.
         infos, data_dirs: the data; checked against the config.
-        train_command: as it was given without --overfit_batches, for what to run next.
+        train_command: as it was given, for what to run next.
         seconds: limit for each batch.
 
     Raises:
@@ -59,7 +59,8 @@ def run(
     with tempfile.TemporaryDirectory() as directory:
         model = model_directory.create_or_check(directory, simple, data_dirs[0])
         course = learn(model, batches, seconds * count)
-    sentence = overfit_verdict.describe(course, train_command, config.optimizer.base_learning_rate)
+    base_rate = config.optimizer.base_learning_rate
+    sentence = overfit_verdict.describe(course, train_command, base_rate, ",".join(data_dirs))
     if not course.is_learned:
         raise errors.UserError(f"train: --overfit_batches={count}: {sentence}")
     return sentence

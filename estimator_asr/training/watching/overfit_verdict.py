@@ -48,23 +48,28 @@ class Course(NamedTuple):
         return readings.mean_figures([readings.Reading(0, values) for values in self.figures]).get(tag, 0.0)
 
 
-def describe(course: Course, train_command: str, base_rate: float) -> str:
+def describe(course: Course, train_command: str, base_rate: float, data_dir: str) -> str:
     """Returns the sentence.
 
     Args:
         course: how it went.
         train_command: as it was given, to be called again with another flag behind it.
         base_rate: its --base_learning_rate.
+        data_dir: comma separated.
     """
     num_utterances = sum(len(labels[_LABELS[course.model][1]]) for _, labels in course.batches)
     spent = f"{course.seconds:.0f} s ({len(course.figures)} steps)"
     if course.is_learned:
         return (
             f"{num_utterances} utterances are known by heart after {spent}: loss {course.losses[-1]:.3f} per "
-            "label, no errors; features, labels, model and loss fit together"
+            "label, no errors: model, loss and optimizer can learn; labels of other recordings would be "
+            f"known as well, so look whether a record's belong to it: {readings.show_command(data_dir)}"
         )
-    again = f"{train_command} --overfit_batches={len(course.batches)}"
-    causes = (_odd_data(course), _not_a_number(course, again, base_rate), _no_way(course, again, base_rate))
+    causes = (
+        _odd_data(course, data_dir),
+        _not_a_number(course, train_command, base_rate),
+        _no_way(course, train_command, base_rate),
+    )
     return (
         f"{num_utterances} utterances are not known by heart after {spent}, loss {course.losses[-1]:.3g} per "
         f"label, error rate {100 * course.error_rate:.0f} %; {next(filter(None, causes))}"
@@ -95,26 +100,27 @@ def _rows(values, name, number):
     return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]
 
 
-def _odd_data(course) -> Optional[str]:
+def _odd_data(course, data_dir) -> Optional[str]:
     number = contradictions(course)
     forms = {
         readings.label_form(*(labels[name] for name in _LABELS[course.model])) for _, labels in course.batches
     }
     if not all(np.isfinite(features[_INPUTS[course.model][0]]).all() for features, _ in course.batches):
-        return "features hold values that are no numbers; find them with python -m tfrecord_builder.verify"
+        return f"features hold values that are no numbers; find them with {readings.verify_command(data_dir)}"
     if number:
         return (
             f"{number} of them have the same input as another one but other labels, which nothing can learn; "
-            "look at the records with python -m tfrecord_builder.show"
+            f"look at a record with {readings.show_command(data_dir)}"
         )
     if course.mean("too-long-share") > 0:
         return (
             f"{100 * course.mean('too-long-share'):.0f} % of them have more labels than frames after "
-            "subsampling; list the worst with python -m estimator_asr.doctor --data_dir=DATA"
+            f"subsampling; list the worst with {readings.doctor_command(data_dir)}"
         )
     if forms == {"one-hot"}:
         return (
-            "labels look one-hot, expected token ids; look at a record with python -m tfrecord_builder.show"
+            "labels look one-hot, expected token ids; look at a record with "
+            f"{readings.show_command(data_dir)}"
         )
     return None
 

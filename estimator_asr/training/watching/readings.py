@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,12 +39,25 @@ class Context(NamedTuple):
 
     @property
     def doctor_command(self) -> str:
-        return f"python -m estimator_asr.doctor --data_dir={self.data_dir} --model_dir={self.model_dir}"
+        return doctor_command(self.data_dir, self.model_dir)
+
+    @property
+    def show_command(self) -> str:
+        return show_command(self.data_dir)
+
+    @property
+    def verify_command(self) -> str:
+        return verify_command(self.data_dir)
 
     @property
     def evaluate_command(self) -> str:
-        where = f"--model_dir={self.model_dir} --data_dir={self.data_dir}"
-        return f"python -m estimator_asr.evaluate {where} --split=dev --output_dir={self.model_dir}-report"
+        return _command(
+            "estimator_asr.evaluate",
+            f"--model_dir={self.model_dir}",
+            f"--data_dir={self.data_dir}",
+            "--split=dev",
+            f"--output_dir={self._beside('report')}",
+        )
 
     @property
     def overfit_command(self) -> str:
@@ -53,7 +67,14 @@ class Context(NamedTuple):
     def slower_command(self) -> str:
         """A new model at a third of the learning rate."""
         rate = f"{self.base_rate / 3:.2g}"
-        return f"{self.train_command} --model_dir={self.model_dir}-rate{rate} --base_learning_rate={rate}"
+        return self.new_model_command(f"rate{rate}", f"--base_learning_rate={rate}")
+
+    def new_model_command(self, name: str, flag: str) -> str:
+        """The training again with a flag more, in a directory beside that ends in the name."""
+        return f"{self.train_command} {shlex.join([f'--model_dir={self._beside(name)}', flag])}"
+
+    def _beside(self, name):
+        return f"{self.model_dir.rstrip('/')}-{name}"
 
     @property
     def span(self) -> int:
@@ -69,6 +90,26 @@ class Context(NamedTuple):
     def late_step(self) -> int:
         """From here on a model writes about as much as is said."""
         return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
+
+
+def doctor_command(data_dir: str, model_dir: str = "") -> str:
+    """Returns how data (comma separated) and model are looked at."""
+    model = [f"--model_dir={model_dir}"] if model_dir else []
+    return _command("estimator_asr.doctor", f"--data_dir={data_dir}", *model)
+
+
+def show_command(data_dir: str) -> str:
+    """Returns how a record of the first of the data directories, comma separated, is shown."""
+    return _command("tfrecord_builder.show", f"--data_dir={data_dir.split(',')[0]}")
+
+
+def verify_command(data_dir: str) -> str:
+    """Returns how all records are checked; data_dir comma separated."""
+    return _command("tfrecord_builder.verify", f"--data_dir={data_dir}")
+
+
+def _command(*words):
+    return shlex.join(["python", "-m", *words])
 
 
 class Reading(NamedTuple):
