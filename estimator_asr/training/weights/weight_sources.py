@@ -47,8 +47,8 @@ def open_checkpoint(model: model_directory.ModelDirectory, path: str) -> WeightS
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)
     checkpoints.check(checkpoint, source)
-    values = weight_files.read_checkpoint(checkpoint)
-    values = {name: values[name] for name in checkpoints.find_model_variables(values)}  # without the optimizer's
+    found = weight_files.read_checkpoint(checkpoint)
+    values = {name: found[name] for name in checkpoints.find_model_variables(found)}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
         remarks.append(f"{_NGRAMS} starts anew: with other tokens its rows stand for other n-grams")
