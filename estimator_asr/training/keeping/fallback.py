@@ -57,9 +57,8 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults = {}
     if stated is None and (present or os.path.exists(_state_path(model_dir))):
-        faults[_state_path(model_dir)] = (
-            "cannot be read" if os.path.exists(_state_path(model_dir)) else "is gone"
-        )
+        is_there = os.path.exists(_state_path(model_dir))
+        faults[_state_path(model_dir)] = "cannot be read" if is_there else "is gone"
     candidates = [] if stated is None else [stated]
     for candidate in candidates + [prefix for prefix in reversed(present) if prefix not in candidates]:
         try:
