@@ -48,7 +48,7 @@ def find_checkpoint(path: str) -> str:
     if prefix is None:
         raise errors.UserError(
             f"{path}: there is no checkpoint, expected one; "
-            f"train it first with python -m estimator_asr.train --model_dir={path}, or give another directory"
+            f"train it first with python -m estimator_asr.train --model_dir={path}, or name a checkpoint in it"
         )
     if not os.path.exists(f"{prefix}.index"):
         raise errors.UserError(
