@@ -84,12 +84,8 @@ def _repair(model_dir, found, faults):
     if found is None:
         os.remove(_state_path(model_dir))
     else:
-        older = [
-            prefix
-            for prefix in checkpoints.list_checkpoints(model_dir)
-            if checkpoints.step_of(prefix) <= checkpoints.step_of(found) and prefix not in faults
-        ]
-        checkpoints.write_state(model_dir, found, older)
+        whole = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
+        checkpoints.write_state(model_dir, found, whole)
     kept = [_keep_damaged(model_dir, prefix) for prefix in faults if checkpoints.list_files(prefix)]
     logging.warning(
         "%s: %s; training %s%s",
