@@ -100,3 +100,12 @@ def test_weights_that_are_no_numbers_are_refused():
     said = "ckpt-5: acoustic/b has values that are no numbers, as 2 of 3 variables, expected numbers; give"
     with pytest.raises(errors.UserError, match=said):
         weight_sources.check_finite(source)
+
+
+def test_weights_of_another_vocabulary_than_the_one_beside_them_are_refused(tmp_path, sources):
+    other = new_models.make_new_model(str(tmp_path / "other"))
+    for file in (sources / "am").glob("model.ckpt-7.*"):
+        shutil.copy(file, other.path)
+    model = new_models.make_new_model(str(tmp_path / "new"))
+    with pytest.raises(errors.UserError, match="model.ckpt-7: output has 7 classes, expected 6"):
+        weight_sources.open_checkpoint(model, os.path.join(other.path, "model.ckpt-7"))
