@@ -27,14 +27,19 @@ class WatchConfig:
     """What is done so that nobody loses a night."""
 
     watchdog: bool = config_flags.setting(
-        True, "say in one sentence what is likely wrong and which command to run next"
+        True,
+        "look at losses, hypotheses, gradients and labels while training, and say in one sentence what is "
+        "likely wrong and which command to run next",
     )
     constant_loss_steps: int = config_flags.setting(
-        500, "watchdog: a loss that has not fallen for so many steps is an alarm", positive=True
+        500,
+        "watchdog: a loss that has not fallen for so many steps, and a twentieth of the training, is an "
+        "alarm",
+        positive=True,
     )
     skip_bad_batches: int = config_flags.setting(
         0,
-        "batches with a loss or gradient that is no number that may be left out; then training ends",
+        "batches whose loss or gradient is no number that may be left out; one more ends training",
         minimum=0,
     )
     overfit_batches: int = config_flags.setting(
@@ -58,10 +63,12 @@ class DisplayConfig:
     """What TensorBoard shows beyond scalars."""
 
     show_utterances: int = config_flags.setting(
-        4, "utterances of dev whose spectrogram, alignment, text and audio are shown; 0: none", minimum=0
+        4,
+        "TensorBoard: utterances of dev whose spectrogram, alignment, text and audio are shown; 0: none",
+        minimum=0,
     )
     histogram_steps: int = config_flags.setting(
-        0, "histograms of weights and gradients every so many steps; 0: none", minimum=0
+        0, "TensorBoard: histograms of weights and gradients every so many steps; 0: none", minimum=0
     )
     profile_steps: tuple[int, ...] = config_flags.setting(
         (), "first and last step that TensorBoard's profiler records; empty: none", minimum=0

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import experiment, loop_config, model_directory
 from estimator_asr.training import course, step_hooks
 from estimator_asr.training.display import progress
 from tfrecord_builder import dataset_info, frontend, vocabulary
@@ -54,6 +54,7 @@ def make_new_model(
         optimizer=config_lib.OptimizerConfig(base_learning_rate=1e-12, warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=config_lib.TrainConfig(model=kind, **train),
+        watch=loop_config.WatchConfig(try_worst_batch=False),  # its shapes are not those of build_input_fn
         frontend=frontend.FrontendConfig(num_mel_bins=num_mel_bins, hop_ms=hop_ms)
         if kind == "acoustic"
         else None,

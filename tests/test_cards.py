@@ -126,6 +126,14 @@ def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
     assert cards.build(acoustic.model, [acoustic.info], [acoustic.data], "dev") == []
 
 
+def test_each_evaluation_looks_at_its_own_checkpoint(acoustic, monkeypatch):
+    taken = []
+    monkeypatch.setattr(inspection.Inspector, "restore", lambda self, checkpoint: taken.append(checkpoint))
+    for checkpoint in ("model.ckpt-1", "model.ckpt-2"):
+        export(acoustic.exporter, acoustic.path / "each", checkpoint, 1)
+    assert taken == ["model.ckpt-1", "model.ckpt-2"]
+
+
 def test_it_says_when_it_takes_long(acoustic, monkeypatch):
     said, times = [], iter([0.0, 6.0])
     monkeypatch.setattr(cards.logging, "info", lambda text, *values: said.append(text % values))

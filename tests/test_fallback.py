@@ -63,11 +63,18 @@ def test_two_damaged_ones_and_a_second_time(three, lines):
     assert sorted(os.listdir(three / "damaged")) == ["model.ckpt-10", "model.ckpt-2", "model.ckpt-2-2"]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
-def test_a_damaged_or_missing_state_is_written_anew(three, lines, content):
+def test_a_missing_state_is_written_anew(three, lines):
     (three / "checkpoint").unlink()
-    if content is not None:
-        (three / "checkpoint").write_bytes(content)
+    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
+    assert small_checkpoints.continue_from(three) == 10
+    assert lines == [
+        f"{three}: checkpoint is gone; training continues from model.ckpt-10, the newest that opens"
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
+def test_a_damaged_state_is_written_anew(three, lines, content):
+    (three / "checkpoint").write_bytes(content)
     assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
     said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest that opens"

@@ -74,3 +74,12 @@ def test_a_model_of_other_layers_is_refused(tmp_path, file, kind, encoder, said)
         errors.UserError, match=f"a.h5: is a Keras model and the model to train is {said}, expected"
     ):
         open_keras(tmp_path, file, kind=kind, encoder=encoder)
+
+
+def test_a_file_of_another_kind_is_no_keras_model(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    with pytest.raises(
+        errors.UserError, match="config.json: cannot be read as HDF5 .*, expected a whole .h5"
+    ):
+        open_keras(tmp_path, str(path), encoder="conformer")

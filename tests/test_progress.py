@@ -168,8 +168,8 @@ def test_in_a_terminal_log_lines_and_bars_leave_each_other_whole():
     said = [line.split("] ")[-1] for line in shown]
     assert said[:4] == ["parameters: 1,000", "checkpoint of step 20", "half of dev", "dev at step 20: done"]
     assert said[-1] == "trained" and len(said) == 6, shown
-    assert said[4].startswith("step 40/40 |") and said[4].endswith("frames/s  left 00:00")
-    assert "loss 1.500  error rate 25.0 %" in said[4]
+    assert said[4].startswith("step 40/40 |") and said[4].endswith(" frames/s")
+    assert "| left 00:00, loss 1.500  error rate 25.0 %  " in said[4]
     assert any(line.startswith("dev ") and "/10 |" in line and " left " in line for line in screen.seen)
     assert max(map(len, shown)) <= 100
 

@@ -70,7 +70,9 @@ def test_the_hook_ends_training_with_the_step_that_was_evaluated():
 def lines(monkeypatch):
     said = []
     for module in (run_loop, stopping):
-        monkeypatch.setattr(module.logging, "info", lambda text, *values: said.append(text % values))
+        monkeypatch.setattr(
+            module.logging, "info", lambda text, *values: said.append(text % values if values else text)
+        )
     return said
 
 

@@ -44,6 +44,7 @@ def test_hashed_ngrams_are_only_taken_over_with_the_same_tokens(tmp_path, source
     other = new_models.make_new_model(str(tmp_path / "other"), "language")
     assert "language/ngrams" in weight_sources.open_checkpoint(same, str(sources / "lm")).values
     source = weight_sources.open_checkpoint(other, str(sources / "lm"))
+    assert not any(name.startswith("language/ngrams/") for name in source.values)  # as Adam of it
     assert "language/ngrams" not in source.values and "language/ngram_projection/kernel" in source.values
     assert source.remarks == (
         "language/ngrams starts anew: with other tokens its rows stand for other n-grams",
@@ -99,3 +100,12 @@ def test_weights_that_are_no_numbers_are_refused():
     said = "ckpt-5: acoustic/b has values that are no numbers, as 2 of 3 variables, expected numbers; give"
     with pytest.raises(errors.UserError, match=said):
         weight_sources.check_finite(source)
+
+
+def test_weights_of_another_vocabulary_than_the_one_beside_them_are_refused(tmp_path, sources):
+    other = new_models.make_new_model(str(tmp_path / "other"))
+    for file in (sources / "am").glob("model.ckpt-7.*"):
+        shutil.copy(file, other.path)
+    model = new_models.make_new_model(str(tmp_path / "new"))
+    with pytest.raises(errors.UserError, match="model.ckpt-7: output has 7 classes, expected 6"):
+        weight_sources.open_checkpoint(model, os.path.join(other.path, "model.ckpt-7"))

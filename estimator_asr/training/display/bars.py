@@ -35,7 +35,7 @@ def open_bar(what: str, total: int, done: int = 0, *, keep: bool = True) -> Opti
         smoothing=0,
         dynamic_ncols=True,
         file=sys.stderr,
-        bar_format="{desc} {n_fmt}/{total_fmt} |{bar}|{postfix}  left {remaining}",
+        bar_format="{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}",
     )
 
 

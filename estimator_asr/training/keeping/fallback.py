@@ -57,7 +57,8 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults = {}
     if stated is None and (present or os.path.exists(_state_path(model_dir))):
-        faults[_state_path(model_dir)] = "cannot be read"
+        is_there = os.path.exists(_state_path(model_dir))
+        faults[_state_path(model_dir)] = "cannot be read" if is_there else "is gone"
     candidates = [] if stated is None else [stated]
     for candidate in candidates + [prefix for prefix in reversed(present) if prefix not in candidates]:
         try:
@@ -83,12 +84,8 @@ def _repair(model_dir, found, faults):
     if found is None:
         os.remove(_state_path(model_dir))
     else:
-        older = [
-            prefix
-            for prefix in checkpoints.list_checkpoints(model_dir)
-            if checkpoints.step_of(prefix) <= checkpoints.step_of(found) and prefix not in faults
-        ]
-        checkpoints.write_state(model_dir, found, older)
+        whole = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
+        checkpoints.write_state(model_dir, found, whole)
     kept = [_keep_damaged(model_dir, prefix) for prefix in faults if checkpoints.list_files(prefix)]
     logging.warning(
         "%s: %s; training %s%s",

@@ -18,6 +18,7 @@ def open_keras(
         errors.UserError: the model is not acoustic with --encoder=cnn, or a file is missing, damaged or of
             another kind or size.
     """
+    weights = weight_files.read_keras(path)
     encoder = model.config.acoustic.encoder
     if model.config.model != "acoustic" or encoder != "cnn":
         kind = f"acoustic with --encoder={encoder}" if model.config.model == "acoustic" else "language"
@@ -30,7 +31,7 @@ def open_keras(
             f"train: --warm_start_tokens is missing, expected it with --warm_start_from={path}; give the "
             "file that lists the tokens of its output, one a line, without the blank"
         )
-    translation = classic_cnn.translate(weight_files.read_keras(path), path)
+    translation = classic_cnn.translate(weights, path)
     tokens = _read_tokens(tokens_path, translation.num_classes - 1, path)
     return weight_sources.WeightSource(
         path, translation.values, token_rows.class_names(tokens), translation.remarks

@@ -47,8 +47,8 @@ def find_checkpoint(path: str) -> str:
     prefix = newest_checkpoint(path) if os.path.isdir(path) else _PART_OF_CHECKPOINT.sub("", path)
     if prefix is None:
         raise errors.UserError(
-            f"{path}: there is no checkpoint, expected one; "
-            f"train it first with python -m estimator_asr.train --model_dir={path}, or give another directory"
+            f"{path}: there is no checkpoint, expected one; train it first with "
+            f"python -m estimator_asr.train --model_dir={path}, or name a checkpoint in it"
         )
     if not os.path.exists(f"{prefix}.index"):
         raise errors.UserError(

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr import experiment, model_directory
+from estimator_asr import checkpoints, experiment, model_directory
 from estimator_asr.training.weights import token_rows, weight_files
 from tfrecord_builder import config_json, errors
 
@@ -46,8 +46,9 @@ def open_checkpoint(model: model_directory.ModelDirectory, path: str) -> WeightS
         )
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)
-    model_directory.check_checkpoint(checkpoint, source)
-    values = weight_files.read_checkpoint(checkpoint)
+    checkpoints.check(checkpoint, source)
+    found = weight_files.read_checkpoint(checkpoint)
+    values = {name: found[name] for name in checkpoints.find_model_variables(found)}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
         remarks.append(f"{_NGRAMS} starts anew: with other tokens its rows stand for other n-grams")
