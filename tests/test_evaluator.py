@@ -8,8 +8,6 @@ import tensorflow as tf
 from estimator_asr.training import hooks
 from estimator_asr.training.devices import evaluator
 
-tf.compat.v1.disable_eager_execution()
-
 
 def save(model_dir, step):
     """Makes a checkpoint that is the newest of the directory."""

@@ -53,25 +53,6 @@ def test_layer_norm_scales_and_shifts(session):
     np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
 
 
-def test_layer_norm_has_the_gradients_that_tensorflow_derives(session):
-    rng = np.random.default_rng(1)
-    inputs, upstream = (tf.constant(rng.normal(3, 2, [2, 3, 5]), tf.float32) for _ in range(2))
-    outputs = layers.layer_norm(inputs, "norm")
-    graph_variables.initialise(session)
-    for name in ("scale", "shift"):
-        graph_variables.assign(session, f"norm/{name}", rng.normal(1, 1, [5]))
-    scale, shift = tf.compat.v1.trainable_variables()
-    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    plain = centred * tf.math.rsqrt(variance + 1e-6) * scale + shift
-    got, expected = (
-        session.run([side, *tf.gradients(side, [inputs, scale, shift], upstream)])
-        for side in (outputs, plain)
-    )
-    for ours, derived in zip(got, expected):
-        np.testing.assert_allclose(ours, derived, rtol=1e-5, atol=1e-6)
-
-
 def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
     values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, seed=[1, 2]))
     assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # 5 deviations of the mean are 0.004

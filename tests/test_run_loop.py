@@ -9,7 +9,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import checkpoints, config, experiment, model_directory
+from estimator_asr import checkpoints, config, experiment, loop_config, model_directory
 from estimator_asr.training import run_loop
 from tfrecord_builder import errors
 
@@ -42,6 +42,8 @@ def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, 
         optimizer=optimizer or config.OptimizerConfig(warmup_epochs=0),
         input=config.InputConfig(batch_tokens=6, num_buckets=2),
         train=config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
+        watch=loop_config.WatchConfig(try_worst_batch=False),
+        display=loop_config.DisplayConfig(show_utterances=0),
     )
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path), [info], [path]
 

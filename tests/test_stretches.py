@@ -67,7 +67,14 @@ def test_a_second_change_in_one_epoch_remembers_both():
     history = go_on(go_on([], 0), 3, LARGE, count=lambda *_: 4)
     third = go_on(history, 5, count=lambda *_: 3)[-1]
     assert third.taken == (stretches.Taken(PLAN, 3), stretches.Taken(LARGE, 2)) and third.epoch == 0
-    assert third.epochs == pytest.approx(0.3 + 2 / 5)
+    assert third.epochs == pytest.approx(0.3 + 2 / 4 * 0.7)  # half of what was left of the epoch
+
+
+def test_epochs_are_whole_where_an_epoch_ends_whatever_its_batches():
+    history = go_on(go_on([], 0), 13, LARGE, count=lambda *_: 4)
+    assert [history[1].epochs_at(step) for step in (13, 17, 22)] == pytest.approx([1.3, 2, 3])
+    assert [history[1].step_at(epochs) for epochs in (1.3, 2, 3)] == pytest.approx([13, 17, 22])
+    assert [history[0].step_at(epochs) for epochs in (0.5, 1, 2.5)] == pytest.approx([5, 10, 25])
 
 
 def test_a_change_at_the_end_of_an_epoch_needs_nothing_of_it():
@@ -77,7 +84,7 @@ def test_a_change_at_the_end_of_an_epoch_needs_nothing_of_it():
 
 def test_other_data_begin_with_a_new_epoch():
     second = go_on(go_on([], 0), 13, order="b")[-1]
-    assert (second.epoch, second.taken, second.rest, second.epochs) == (2, (), 10, 1.3)
+    assert (second.epoch, second.taken, second.rest, second.epochs) == (2, (), 10, 2.0)
 
 
 def test_a_step_back_forgets_what_came_after():

@@ -23,7 +23,13 @@ TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
     *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
     *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
-    *("--decoder_layers=0", "--ngram_rows=31", "--ngram_units=4"),
+    *(
+        "--decoder_layers=0",
+        "--ngram_rows=31",
+        "--ngram_units=4",
+        "--notry_worst_batch",
+        "--show_utterances=0",
+    ),
 ]
 TIMEOUT_SECONDS = 240
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import graph_variables
 import pytest
 import tensorflow as tf
 
@@ -42,9 +43,12 @@ def test_all_replicas_of_a_machine_are_fed_their_part_and_nothing_is_said_but_a_
         values = worst_batch.make((2, 40), 5, 9)  # so many rows the placeholders take
         replicas = [replica(values) for _ in range(2)]
         fetch = tf.add_n([tf.reduce_sum(tensors["num_frames"]) for tensors in replicas])
-        hook = worst_batch.WorstBatchHook(fetch, SOURCE, [(7, 40)], num_replicas=4)
+        hook = worst_batch.WorstBatchHook(fetch, SOURCE, [(7, 40)], num_replicas=4, first_step=0)
         hook.begin()
+        graph_variables.initialise(session)
         hook.after_create_session(session, None)
+        session.run(tf.compat.v1.train.get_global_step().assign(5))
+        hook.after_create_session(session, None)  # goes on after an evaluation
     assert len(said) == 1
     assert (
         said[0].startswith("worst batch: 7 utterances of 40 frames: ") and "GiB of memory in all" in said[0]
@@ -59,9 +63,10 @@ def test_too_large_a_batch_is_one_sentence():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         replica(worst_batch.make((2, 40), 5, 9))
         hook = worst_batch.WorstBatchHook(
-            tf.numpy_function(exhaust, [], tf.float32), SOURCE, [(2, 40)], num_replicas=1
+            tf.numpy_function(exhaust, [], tf.float32), SOURCE, [(2, 40)], num_replicas=1, first_step=0
         )
         hook.begin()
+        graph_variables.initialise(session)
         with pytest.raises(
             errors.UserError,
             match="of 40 frames is more than the memory holds, .*; give a --batch_frames below 80",

@@ -39,7 +39,8 @@ class Stretch:
         order_sha256: of all that the order of an epoch depends on: data, seed, shuffling.
         plan: its batches.
         batches_per_step: how many batches an update takes.
-        epochs: how many epochs had been seen at its start, as a fraction.
+        epochs: how many epochs had been seen at its start, as a fraction; an epoch that other data cut short
+            counts as one.
         epoch: number of the epoch in which it began.
         taken: what earlier plans took of that epoch.
         rest: batches of its plan that were left of that epoch.
@@ -60,7 +61,19 @@ class Stretch:
 
     def epochs_at(self, step: int) -> float:
         """Returns how many epochs have been seen before a step, as a fraction."""
-        return self.epochs + (step - self.first_step) / self.steps_per_epoch
+        made = (step - self.first_step) * self.batches_per_step
+        if made < self.rest:
+            return self.epochs + made / self.rest * (self.epoch + 1 - self.epochs)
+        return self.epoch + 1 + (made - self.rest) / self.plan.batches_per_epoch
+
+    def step_at(self, epochs: float) -> float:
+        """Returns the step before which so many epochs have been seen, as a fraction."""
+        ahead = self.epoch + 1
+        if epochs < ahead:
+            made = self.rest * (epochs - self.epochs) / (ahead - self.epochs)
+        else:
+            made = self.rest + (epochs - ahead) * self.plan.batches_per_epoch
+        return self.first_step + made / self.batches_per_step
 
     def position(self, step: int) -> Position:
         """Returns where a step begins to read."""
@@ -118,10 +131,11 @@ def continue_at(
         return history
     epoch, taken, made = last.position(step)
     taken = (*taken, Taken(last.plan, made)) if made else taken
+    epochs = last.epochs_at(step)
     if taken and last.order_sha256 != order_sha256:
-        epoch, taken = epoch + 1, ()  # nobody knows what of other data was seen
+        epoch, taken, epochs = epoch + 1, (), epoch + 1.0  # nobody knows what of other data was seen
     rest = count_batches(epoch, taken) if taken else plan.batches_per_epoch
-    stretch = Stretch(step, order_sha256, plan, batches_per_step, last.epochs_at(step), epoch, taken, rest)
+    stretch = Stretch(step, order_sha256, plan, batches_per_step, epochs, epoch, taken, rest)
     return [*(old for old in history if old.first_step < step), stretch]
 
 

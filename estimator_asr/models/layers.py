@@ -67,27 +67,10 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
     with tf.compat.v1.variable_scope(name):
         scale = get_scale("scale", [inputs.shape[-1]])
         shift = get_bias("shift", [inputs.shape[-1]])
-    return _normalise_scale_and_shift(inputs, tf.identity(scale), tf.identity(shift))
-
-
-@tf.custom_gradient
-def _normalise_scale_and_shift(inputs, scale, shift):
-    """Has its derivative worked out by hand: TensorFlow's own takes a third more passes over memory."""
+    # No tf.custom_gradient: in a graph it is registered for ever, and keeps the graph alive.
     centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    rate = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
-    normalised = centred * rate
-
-    def gradients(upstream):
-        axes = list(range(inputs.shape.rank - 1))
-        product = upstream * normalised
-        share = scale / tf.cast(tf.size(scale), scale.dtype)
-        # What would move the mean, or the deviation, of the inputs has no effect.
-        mean, along = (linear(x, share[:, None]) for x in (upstream, product))
-        to_inputs = (upstream * scale - (mean + normalised * along)) * rate
-        return to_inputs, tf.reduce_sum(product, axes), tf.reduce_sum(upstream, axes)
-
-    return normalised * scale + shift, gradients
+    return centred * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * scale + shift
 
 
 def expand_mask(mask: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:

@@ -58,7 +58,8 @@ class Course:
     @property
     def step_offset(self) -> int:
         """What to add to the global step so that a schedule in epochs knows those with other batches."""
-        return round(self.stretch.epochs * self.steps_per_epoch) - self.stretch.first_step
+        ahead = self.stretch.epoch + 1
+        return round(ahead * self.steps_per_epoch - self.stretch.step_at(ahead))
 
 
 def plan(
@@ -113,8 +114,8 @@ def _count_batches(source, config, batch_plan, epoch, taken):
 def _max_steps(config, stretch):
     if config.train_steps:
         return config.train_steps
-    epochs = (config.train_epochs or config_lib.DEFAULT_EPOCHS) - stretch.epochs
-    return max(1, stretch.first_step + math.ceil(epochs * stretch.steps_per_epoch))
+    end = stretch.step_at(config.train_epochs or config_lib.DEFAULT_EPOCHS)
+    return max(1, math.ceil(round(end, 6)))
 
 
 def log(course: Course, model: str, config: config_lib.OptimizerConfig, num_replicas: int) -> None:

@@ -73,7 +73,8 @@ def together(run: Run, cluster: cluster_lib.Cluster) -> None:
     """
     if cluster.is_chief and cluster.evaluator is None:
         logging.warning("TF_CONFIG: lists no evaluator, so dev is evaluated once, when training has ended")
-    if not run.find_end(evaluation.latest_step(run.model.path)):
+    # Not whether it stopped early: an evaluation that one sees and another does not yet would part them.
+    if evaluation.latest_step(run.model.path) < run.max_steps:
         agree = agreement.AgreementHook(run.termination, len(cluster.workers), _contentment(run))
         train_spec = estimator_api.TrainSpec(run.input_fn, run.max_steps, [agree, *run.hooks])
         unused = estimator_api.EvalSpec(run.input_fn)

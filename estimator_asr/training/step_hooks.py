@@ -124,7 +124,10 @@ def _look_at_batches(model, plan, step):
     if watch.try_worst_batch:
         shapes = worst_batch.candidates(plan.course.stretch.plan)
         source = plan.course.source
-        chosen.append(worst_batch.WorstBatchHook(step.gradient_norm, source, shapes, replicas.num_replicas()))
+        hook = worst_batch.WorstBatchHook(
+            step.gradient_norm, source, shapes, replicas.num_replicas(), plan.course.first_step
+        )
+        chosen.append(hook)
     if watch.dump_batches:
         dump = batch_dump.BatchDumpHook(
             step.features,

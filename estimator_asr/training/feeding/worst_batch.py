@@ -64,6 +64,7 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         source: splits.Split,
         shapes: Sequence[tuple[int, int]],
         num_replicas: int,
+        first_step: int,
     ):
         """Takes what it tries.
 
@@ -72,15 +73,21 @@ class WorstBatchHook(estimator_api.SessionRunHook):
             source: the training data.
             shapes: utterances and length of each batch, over all replicas.
             num_replicas: of all machines together; those of this one are fed a part each.
+            first_step: of this run; a session that begins later, after an evaluation, tries nothing.
         """
         self._fetch = fetch
         self._source = source
         self._shapes = shapes
         self._num_replicas = num_replicas
+        self._first_step = first_step
+
+    def begin(self):
+        self._global_step = tf.compat.v1.train.get_or_create_global_step()
 
     def after_create_session(self, session, coord):
-        for shape in self._shapes:
-            self._try(session, shape)
+        if session.run(self._global_step) == self._first_step:
+            for shape in self._shapes:
+                self._try(session, shape)
 
     def _try(self, session, shape):
         flag, unit = _FLAGS[self._source.model]
