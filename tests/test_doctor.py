@@ -5,10 +5,18 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from estimator_asr import doctor
 from estimator_asr.checkup import findings
 from tfrecord_builder import errors
+
+
+@pytest.fixture(autouse=True)
+def _eager_stays_on(monkeypatch):
+    """A program turns it off for its process, which other tests share."""
+    monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
+
 
 ROOT = pathlib.Path(__file__).parent.parent
 

@@ -18,6 +18,12 @@ from estimator_asr.training.bad_steps import bad_batches
 from tfrecord_builder import errors, schema
 
 
+@pytest.fixture(autouse=True)
+def _eager_stays_on(monkeypatch):
+    """A program turns it off for its process, which other tests share."""
+    monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
+
+
 @pytest.fixture(scope="module")
 def nan_dir(tmp_path_factory):
     """As training leaves it: the second utterance has a feature that is no number."""
