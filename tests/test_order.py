@@ -6,9 +6,10 @@ import tensorflow as tf
 from estimator_asr.inputs import order, splits
 
 
-def read(source, window, seed):
+def read(source, window, seed, graph_seed=None):
     """Places, lengths and utterance ids of an epoch."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(graph_seed)
         chunk = tf.compat.v1.data.make_one_shot_iterator(order.read_chunks(source, window, seed)).get_next()
         places, lengths, records = session.run(chunk)
     ids = [
@@ -44,3 +45,8 @@ def test_lengths_alone_come_in_the_same_order(tmp_path):
     for model in ("language", "acoustic"):
         source = make_source(tmp_path / model, model)
         assert order.read_lengths(source, 10, 7).tolist() == read(source, 10, 7)[1]
+
+
+def test_the_seed_of_the_graph_which_an_estimator_sets_changes_nothing(tmp_path):
+    source = make_source(tmp_path)
+    assert read(source, 10, 1, graph_seed=7) == read(source, 10, 1)

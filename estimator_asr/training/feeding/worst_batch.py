@@ -106,8 +106,7 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         except tf.errors.ResourceExhaustedError:
             raise errors.UserError(
                 f"train: a batch of {rows} utterances of {length:,} {unit} is more than the memory holds, "
-                f"expected it to fit; "
-                f"give a --{flag} below {rows * length}"
+                f"expected it to fit; give a --{flag} below {rows * length}"
             ) from None
         logging.info(
             f"worst batch: {rows} utterances of {length:,} {unit}: {time.monotonic() - start:.1f} s "
