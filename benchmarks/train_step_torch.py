@@ -18,6 +18,10 @@ from estimator_asr import config as config_lib
 from estimator_asr.models import acoustic
 
 
+def _halve(inputs: int, outputs: int) -> nn.Module:
+    return nn.Conv2d(inputs, outputs, 3, 2, padding=1, bias=False)
+
+
 class Subsampling(nn.Module):
     """Two convolutions of stride 2, each with a masked batch norm, then one vector for four frames."""
 
@@ -25,7 +29,7 @@ class Subsampling(nn.Module):
         super().__init__()
         channels = config.subsampling_channels
         for i in range(2):
-            self.add_module(f"halve_{i}", nn.Conv2d(channels if i else 1, channels, 3, 2, padding=1))
+            self.add_module(f"halve_{i}", _halve(channels if i else 1, channels))
             self.add_module(f"batch_norm_{i}", torch_layers.MaskedBatchNorm(channels))
         self.project = nn.Linear(-(-num_bins // 4) * channels, config.encoder_units)
         self.layer_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)

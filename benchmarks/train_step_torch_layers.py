@@ -55,17 +55,31 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(F.relu(self.inner(inputs))))
 
 
+class Projection(nn.Module):
+    """Queries, keys and values, or the latter two, by one product; keys have no bias."""
+
+    def __init__(self, units: int, num_parts: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(num_parts * units, units))
+        self.bias = nn.Parameter(torch.zeros((num_parts - 1) * units))
+
+    def forward(self, inputs: torch.Tensor) -> tuple:
+        units = inputs.shape[-1]
+        biases = torch.cat([self.bias[:-units], self.bias.new_zeros(units), self.bias[-units:]])
+        return F.linear(inputs, self.weight, biases).split(units, dim=-1)
+
+
 class SelfAttention(nn.Module):
     """Every position attends to those of the mask, or to those before it."""
 
     def __init__(self, config: config_lib.AcousticConfig):
         super().__init__()
-        self.query_key_value = nn.Linear(config.encoder_units, 3 * config.encoder_units)
+        self.query_key_value = Projection(config.encoder_units, 3)
         self.output = nn.Linear(config.encoder_units, config.encoder_units)
         self.num_heads = config.attention_heads
 
     def forward(self, inputs: torch.Tensor, mask=None) -> torch.Tensor:
-        parts = self.query_key_value(inputs).chunk(3, dim=-1)
+        parts = self.query_key_value(inputs)
         return self.output(_attend(*parts, self.num_heads, mask, is_causal=mask is None))
 
 
@@ -75,12 +89,12 @@ class CrossAttention(nn.Module):
     def __init__(self, config: config_lib.AcousticConfig):
         super().__init__()
         self.query = nn.Linear(config.encoder_units, config.encoder_units)
-        self.key_value = nn.Linear(config.encoder_units, 2 * config.encoder_units)
+        self.key_value = Projection(config.encoder_units, 2)
         self.output = nn.Linear(config.encoder_units, config.encoder_units)
         self.num_heads = config.attention_heads
 
     def forward(self, inputs: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        keys, values = self.key_value(memory).chunk(2, dim=-1)
+        keys, values = self.key_value(memory)
         return self.output(_attend(self.query(inputs), keys, values, self.num_heads, mask))
 
 
@@ -105,7 +119,7 @@ class Convolution(nn.Module):
         units, width = config.encoder_units, config.conv_kernel_size
         self.layer_norm = nn.LayerNorm(units, **NORM)
         self.gate = nn.Linear(units, 2 * units)
-        self.depthwise_conv = nn.Conv1d(units, units, width, padding=width // 2, groups=units)
+        self.depthwise_conv = nn.Conv1d(units, units, width, padding=width // 2, groups=units, bias=False)
         self.batch_norm = MaskedBatchNorm(units)
         self.project = nn.Linear(units, units)
 

@@ -10,6 +10,21 @@ import sys
 
 import pytest
 
+# Begun first: at the end, one alone would leave the other cores idle.
+LONG = (
+    "test_demo",
+    "test_workers",
+    "test_train",
+    "test_resume",
+    "test_replicas",
+    "test_stopping",
+    "test_memory",
+)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
 
 @dataclasses.dataclass(frozen=True)
 class TinyExport:

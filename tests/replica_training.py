@@ -1,4 +1,4 @@
-"""A program for test_replicas and test_gradient_accumulation: trains tiny models on one replica or two, on
+"""A program for test_replicas: trains tiny models on one replica or two, on
 whole batches or on their parts, and prints the largest differences of the weights as JSON.
 
 It needs a process of its own, because a process makes its CPU devices once.
@@ -48,7 +48,7 @@ def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
 
     def model_fn(features, labels, mode):
         losses = task.forward(model, features, labels, True).losses
-        optimizer = optimization.build_optimizer(optimizer_config, tf.constant(0.01))
+        optimizer = optimization.build_optimizer(optimizer_config, tf.constant(0.003))
         step, clip_norm = tf.compat.v1.train.get_or_create_global_step(), optimizer_config.clip_norm
         scale = optimization.build_loss_scale(precision)
         loss = losses.to_minimise()

@@ -57,7 +57,7 @@ def finished(tmp_path_factory):
     directory = tmp_path_factory.mktemp("demo") / "demo"
     interrupted = start(directory, "--size=small")
     lines = _read_until(interrupted, r"parameters: ")
-    _wait_for(directory / "acoustic" / "model.ckpt-0.meta")  # the last that is written before the first step
+    _wait_for(directory / "acoustic" / "checkpoint")  # the last that is written before the first step
     time.sleep(0.3)
     interrupted.send_signal(signal.SIGTERM)
     lines.append(interrupted.communicate()[0])

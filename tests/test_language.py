@@ -181,7 +181,7 @@ def test_checkpoint_keys():
         f"{layer}attention_norm/scale": [16],
         f"{layer}attention_norm/shift": [16],
         f"{layer}self_attention/query_key_value/kernel": [16, 48],
-        f"{layer}self_attention/query_key_value/bias": [48],
+        f"{layer}self_attention/query_key_value/bias": [32],
         f"{layer}self_attention/output/kernel": [16, 16],
         f"{layer}self_attention/output/bias": [16],
         f"{layer}feed_forward_norm/scale": [16],

@@ -132,6 +132,15 @@ def test_self_attention_attends_with_thirds_of_one_product(session):
         np.testing.assert_allclose(ours, by_thirds, rtol=1e-5, atol=1e-6)
 
 
+def test_queries_and_values_have_biases_and_keys_none(session):
+    outputs = layers._project_to_heads(tf.ones([1, 1, 4]), ("query", "key", "value"), 4, num_heads=1)
+    graph_variables.initialise(session)
+    graph_variables.assign(session, "query_key_value/kernel", np.zeros([4, 12]))
+    graph_variables.assign(session, "query_key_value/bias", [1, 2, 3, 4, 5, 6, 7, 8])
+    queries, keys, values = (value.ravel().tolist() for value in session.run(outputs))
+    assert (queries, keys, values) == ([1, 2, 3, 4], [0, 0, 0, 0], [5, 6, 7, 8])
+
+
 def test_cross_attention_ignores_padded_memory(session):
     memory = tf.compat.v1.placeholder(tf.float32, [1, 3, 6])
     outputs = layers.cross_attention(tf.ones([1, 2, 4]), memory, tf.constant([[1.0, 1, 0]]), num_heads=2)
@@ -157,8 +166,7 @@ def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(se
     graph_variables.assign(
         session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 1], [100, 1]], [3, 1, 2, 1])
     )
-    graph_variables.assign(session, "depthwise_conv/bias", [0.5, 0.0])
-    np.testing.assert_allclose(session.run(outputs), [[[210.5, 2], [321.5, 3], [32.5, 2]]])
+    np.testing.assert_allclose(session.run(outputs), [[[210, 2], [321, 3], [32, 2]]])
 
 
 def test_expand_mask_multiplies_images(session):

@@ -90,7 +90,7 @@ def test_a_damaged_record_ends_with_one_sentence(tmp_path):
 
 
 def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
-    model, infos, dirs = make_model(tmp_path, train_steps=4, save_checkpoints_steps=2)
+    model, infos, dirs = make_model(tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2)
     run_loop.train(model, infos, dirs)
     (data,) = pathlib.Path(model.path).glob("model.ckpt-4.data-*")
     os.truncate(data, 100)

@@ -77,9 +77,6 @@ def test_a_worker_is_killed_and_training_ends_with_the_weights_of_one_process(da
     one, two = read_weights(tmp_path / "one"), read_weights(tmp_path / "two")
     assert one["global_step"] == two["global_step"] == 60 and set(one) == set(two)
     for name in one:
-        if name.endswith("query_key_value/bias"):
-            # A bias of the keys shifts all scores alike, so its gradient is rounding, which Adam blows up.
-            one[name], two[name] = (np.delete(values[name], slice(16, 32)) for values in (one, two))
         np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
 
 

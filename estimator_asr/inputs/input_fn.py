@@ -69,15 +69,19 @@ def build_input_fn(
             features = batches.pad_to_fixed_shapes(features, plan, source, num_replicas)
         return features, {key: features[key] for key in batches.LABELS[model]}
 
-    def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
+    @tf.autograph.experimental.do_not_convert  # nothing to convert, and to look takes a second
+    def read(input_context):
         if training:
-            read = _read_epochs(source, plan, config, seed, start)
+            epochs = _read_epochs(source, plan, config, seed, start)
         else:
-            read = read_epoch(source, plan, config, None)
+            epochs = read_epoch(source, plan, config, None)
         parts = tf.data.Dataset.from_tensor_slices(_own_parts(num_replicas, input_context))
-        dealt = read.flat_map(lambda position, records: parts.map(lambda part: (position, part, records)))
+        dealt = epochs.flat_map(lambda position, records: parts.map(lambda part: (position, part, records)))
         finished = dealt.map(finish, num_parallel_calls=order.NUM_THREADS, deterministic=True)
         return finished.prefetch(4).with_options(_options())
+
+    def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
+        return read(input_context)  # the Estimator looks at the names of its arguments
 
     return input_fn
 

@@ -77,7 +77,8 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
 
 
 def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
-    """Convolves 3 x 3 with stride 2: output i sees the inputs 2i - 1 to 2i + 1, zeros beyond the ends.
+    """Convolves 3 x 3 with stride 2: output i sees the inputs 2i - 1 to 2i + 1, zeros beyond the ends. No
+    bias: batch norm follows.
 
     Args:
       inputs: float32 [batch, length, num_bins, channels].
@@ -90,10 +91,9 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Te
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-        bias = layers.get_bias("bias", [channels])
     # As an argument of the convolution, this padding would leave its gradients to kernels half as fast.
     padded = tf.pad(inputs * layers.expand_mask(mask, inputs), [[0, 0], [1, 1], [1, 1], [0, 0]])
-    return tf.nn.bias_add(tf.nn.conv2d(padded, kernel, strides=2, padding="VALID"), bias)
+    return tf.nn.conv2d(padded, kernel, strides=2, padding="VALID")
 
 
 def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:

@@ -151,7 +151,8 @@ def self_attention(
       float32 [batch, length, units].
     """
     with tf.compat.v1.variable_scope(name):
-        queries, keys, values = _project_to_heads(inputs, 3, num_heads, "query_key_value")
+        parts = ("query", "key", "value")
+        queries, keys, values = _project_to_heads(inputs, parts, inputs.shape[-1], num_heads)
         return dense(_attend_heads(queries, keys, values, mask), inputs.shape[-1], "output")
 
 
@@ -164,8 +165,8 @@ def cross_attention(
 ) -> tf.Tensor:
     """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; as self_attention."""
     with tf.compat.v1.variable_scope(name):
-        (queries,) = _project_to_heads(inputs, 1, num_heads, "query")
-        keys, values = _project_to_heads(memory, 2, num_heads, "key_value", inputs.shape[-1])
+        (queries,) = _project_to_heads(inputs, ("query",), inputs.shape[-1], num_heads)
+        keys, values = _project_to_heads(memory, ("key", "value"), inputs.shape[-1], num_heads)
         return dense(_attend_heads(queries, keys, values, memory_mask), inputs.shape[-1], "output")
 
 
@@ -195,9 +196,20 @@ def _attend_heads(queries, keys, values, mask):
     return _join_heads(tf.matmul(tf.nn.softmax(scores, name="attention_weights"), values))
 
 
-def _project_to_heads(inputs, count, num_heads, name, units=None):
-    """Gives a list of `count` projections of inputs, float32 [batch, heads, length, units / heads]."""
-    return _split_heads(dense(inputs, count * (units or inputs.shape[-1]), name), count, num_heads)
+def _project_to_heads(inputs, parts, units, num_heads):
+    """Gives a projection of inputs for each of the parts, float32 [batch, heads, length, units / heads]."""
+    with tf.compat.v1.variable_scope("_".join(parts)):
+        kernel = get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
+        outputs = linear(inputs, kernel, _get_part_biases(parts, units))
+    return _split_heads(outputs, len(parts), num_heads)
+
+
+def _get_part_biases(parts, units):
+    """Keys have none: it would raise all scores of a query alike, which the softmax takes away again. What is
+    left of its gradient is rounding, and Adam divides by its size."""
+    biased = [part for part in parts if part != "key"]
+    biases = dict(zip(biased, tf.split(get_bias("bias", [len(biased) * units]), len(biased))))
+    return tf.concat([biases.get(part, tf.zeros([units])) for part in parts], axis=0)
 
 
 def _split_heads(inputs, count, num_heads):
@@ -219,7 +231,8 @@ def causal_mask(length) -> tf.Tensor:
 
 
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int, name: str = "depthwise_conv") -> tf.Tensor:
-    """Convolves each unit over time with its own filter; inputs must be zero at padded positions.
+    """Convolves each unit over time with its own filter; inputs must be zero at padded positions. No bias:
+    batch norm follows.
 
     Time is the image's height: on a CPU that is three to five times as fast as time as its width.
     """
@@ -228,6 +241,5 @@ def depthwise_conv(inputs: tf.Tensor, kernel_size: int, name: str = "depthwise_c
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
-        bias = get_bias("bias", [inputs.shape[-1]])
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="SAME")
-    return tf.nn.bias_add(tf.squeeze(outputs, 2), bias)  # a slice's gradient would copy
+    return tf.squeeze(outputs, 2)  # a slice's gradient would copy

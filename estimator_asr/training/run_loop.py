@@ -12,21 +12,15 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import damage, input_fn, replay, splits, stretches
-from estimator_asr.models import losses
-from estimator_asr.training import beginning, evaluation, hooks, model_fn, rounds, step_hooks
+from estimator_asr.inputs import damage, input_fn, stretches
+from estimator_asr.training import beginning, dev_evaluation, hooks, model_fn, planning, rounds
 from estimator_asr.training import course as course_lib
-from estimator_asr.training.bad_steps import bad_batches
 from estimator_asr.training.devices import cluster as cluster_lib
 from estimator_asr.training.devices import hardware, strategies, xla_log
-from estimator_asr.training.display import bars, cards, hparams, progress
-from estimator_asr.training.feeding import batch_dump, ctc_check, label_checks
-from estimator_asr.training.keeping import exporters
-from estimator_asr.training.watching import readings, watchdog
+from estimator_asr.training.display import bars, hparams
+from estimator_asr.training.feeding import label_checks
 from estimator_asr.training.weights import warm_start
 from tfrecord_builder import dataset_info
-
-DEV_SPLIT = "dev"
 
 
 def train(
@@ -63,7 +57,7 @@ def train(
         stretches.save(model.path, course.history)
     with _explained(model, infos, data_dirs), hooks.Termination() as termination:
         label_checks.check(infos, data_dirs, model)
-        plan = _plan(model, course, infos, data_dirs, command, cluster)
+        plan = planning.plan(model, course, infos, data_dirs, command, cluster)
         train_input_fn = _build_train_input_fn(model, infos, data_dirs, course, num_replicas)
         if cluster is None or not cluster.is_evaluator:
             warm_start.prepare(model, plan, train_input_fn, is_writer)
@@ -72,7 +66,7 @@ def train(
             plan,
             functools.partial(_build_estimator, model, plan, strategy, cluster),
             train_input_fn,
-            _build_evaluation(model, infos, data_dirs, plan, termination, cluster),
+            dev_evaluation.build(model, infos, data_dirs, plan.watchdog, termination, cluster),
             _xla_hooks(model, cluster),
             termination,
         )
@@ -95,64 +89,12 @@ def _go(run, cluster):
 def _explained(model, infos, data_dirs) -> Iterator[None]:
     """Says in a sentence what is wrong with the data when reading it fails; log lines go above the bars."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {DEV_SPLIT}"))
+        stack.enter_context(
+            damage.explain(data_dirs, f"{course_lib.TRAIN_SPLIT} or {dev_evaluation.DEV_SPLIT}")
+        )
         stack.enter_context(label_checks.explain(infos, data_dirs, model))
         stack.enter_context(bars.beside_log_lines())
         yield
-
-
-def _plan(model, course, infos, data_dirs, command, cluster):
-    is_watched = model.config.watch.watchdog and (cluster is None or cluster.is_chief)
-    return step_hooks.TrainingPlan(
-        course,
-        progress.Clock(),
-        _choose_ctc_kernel(model),
-        batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
-        _build_watchdog(model, course, data_dirs, command) if is_watched else None,
-        _read_again(model.config, course, infos, data_dirs),
-        is_alone=cluster is None,
-        doctor_command=readings.doctor_command(",".join(data_dirs), model.path),
-    )
-
-
-def _read_again(config, course, infos, data_dirs):
-    """How the flight recorder reads a batch once more."""
-
-    def read(position):
-        return replay.read_batch(
-            infos,
-            data_dirs,
-            course_lib.TRAIN_SPLIT,
-            config.input,
-            model=config.model,
-            seed=config.train.seed,
-            position=position,
-            history=course.history,
-        )
-
-    return bad_batches.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
-
-
-def _build_watchdog(model, course, data_dirs, command):
-    context = watchdog.build_context(
-        model.config,
-        train_command=command,
-        model_dir=model.path,
-        data_dir=",".join(data_dirs),
-        error_rate=exporters.ERROR_RATES[model.config.model],
-        batch_size=course.batch_size,
-        steps_per_epoch=course.steps_per_epoch,
-        max_steps=course.max_steps,
-    )
-    return watchdog.Watchdog(context)
-
-
-def _choose_ctc_kernel(model):
-    config = model.config.train
-    if model.config.model != "acoustic":
-        return losses.CLASSIC
-    has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
-    return ctc_check.choose_kernel(model.num_classes, has_gpu, strategies.session_config(config))
 
 
 def _build_train_input_fn(model, infos, data_dirs, course, num_replicas):
@@ -179,6 +121,7 @@ def _build_estimator(model, plan, strategy, cluster, is_worker):
         save_summary_steps=config.save_summary_steps,
         save_checkpoints_steps=config.save_checkpoints_steps,
         keep_checkpoint_max=config.keep_checkpoint_max,
+        checkpoint_save_graph_def=False,  # TensorBoard's is in the event file; nothing reads another
         session_config=strategies.session_config(config),
         # Evaluation stays on one device: replicas would drop a last batch that not all of them get.
         train_distribute=strategy if is_worker or cluster is None else None,
@@ -188,33 +131,6 @@ def _build_estimator(model, plan, strategy, cluster, is_worker):
     path = model.path if is_writer else os.path.join(model.path, f"tmp_{cluster.name}")
     own = dataclasses.replace(model, path=path)
     return estimator_api.Estimator(model_fn.build_model_fn(own, plan), config=run_config)
-
-
-def _build_evaluation(model, infos, data_dirs, plan, termination, cluster):
-    chosen = exporters.build_exporters(model, exporters.build_features_receiver_fn(model.config))
-    if not any(DEV_SPLIT in info.splits for info in infos):
-        logging.warning("%s: there is no %s split, so nothing is evaluated", ",".join(data_dirs), DEV_SPLIT)
-        return evaluation.Evaluation(None, [], chosen)
-    read = input_fn.build_input_fn(
-        infos,
-        data_dirs,
-        DEV_SPLIT,
-        model.config.input,
-        model=model.config.model,
-        training=False,
-        fixed_shapes=model.config.train.xla,
-    )
-    own = [hooks.StopEvaluationHook(termination)]
-    own.append(progress.EvaluationHook(DEV_SPLIT, _count_batches(model, infos, data_dirs)))
-    if cluster is None or cluster.is_evaluator:
-        watching = [watchdog.WatchdogExporter(plan.watchdog)] if plan.watchdog else []
-        chosen = [*chosen[:-1], *watching, *cards.build(model, infos, data_dirs, DEV_SPLIT), chosen[-1]]
-    return evaluation.Evaluation(read, own, chosen)
-
-
-def _count_batches(model, infos, data_dirs):
-    source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.model)
-    return splits.plan_batches(source, model.config.input).batches_per_epoch
 
 
 def _xla_hooks(model, cluster):

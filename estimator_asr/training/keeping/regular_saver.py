@@ -14,7 +14,7 @@ class RegularSaver(estimator_api.CheckpointSaverHook):
     """
 
     def __init__(self, model_dir: str, save_steps: int):
-        super().__init__(model_dir, save_steps=save_steps)
+        super().__init__(model_dir, save_steps=save_steps, save_graph_def=False)
         self._save_steps = save_steps
 
     def after_create_session(self, session, coord):

@@ -1,0 +1,60 @@
+"""What is done with a checkpoint on the dev split: figures, exports, alarms, cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from absl import logging
+
+from estimator_asr import model_directory
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.training import evaluation, hooks
+from estimator_asr.training.devices import cluster as cluster_lib
+from estimator_asr.training.display import cards, progress
+from estimator_asr.training.keeping import exporters
+from estimator_asr.training.watching import watchdog
+from tfrecord_builder import dataset_info
+
+DEV_SPLIT = "dev"
+
+
+def build(
+    model: model_directory.ModelDirectory,
+    infos: Sequence[dataset_info.DatasetInfo],
+    data_dirs: Sequence[str],
+    watching: Optional[watchdog.Watchdog],
+    termination: hooks.Termination,
+    cluster: Optional[cluster_lib.Cluster],
+) -> evaluation.Evaluation:
+    """Returns how dev is evaluated, and all that follows; without a dev split, only what is exported.
+
+    Args:
+        model, infos, data_dirs, cluster: as for planning.plan.
+        watching: looks at the figures; None: nothing does.
+        termination: leaves an evaluation early.
+    """
+    chosen = exporters.build_exporters(model, exporters.build_features_receiver_fn(model.config))
+    if not any(DEV_SPLIT in info.splits for info in infos):
+        logging.warning("%s: there is no %s split, so nothing is evaluated", ",".join(data_dirs), DEV_SPLIT)
+        return evaluation.Evaluation(None, [], chosen)
+    read = input_fn.build_input_fn(
+        infos,
+        data_dirs,
+        DEV_SPLIT,
+        model.config.input,
+        model=model.config.model,
+        training=False,
+        fixed_shapes=model.config.train.xla,
+    )
+    own = [hooks.StopEvaluationHook(termination)]
+    own.append(progress.EvaluationHook(DEV_SPLIT, _count_batches(model, infos, data_dirs)))
+    if cluster is None or cluster.is_evaluator:
+        alarms = [watchdog.WatchdogExporter(watching)] if watching else []
+        chosen = [*chosen[:-1], *alarms, *cards.build(model, infos, data_dirs, DEV_SPLIT), chosen[-1]]
+    return evaluation.Evaluation(read, own, chosen)
+
+
+def _count_batches(model, infos, data_dirs):
+    source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.model)
+    return splits.plan_batches(source, model.config.input).batches_per_epoch
