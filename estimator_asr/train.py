@@ -28,6 +28,7 @@ from estimator_asr import experiment, model_directory
 from estimator_asr.training import course, hooks, run_loop
 from estimator_asr.training.devices import cluster as cluster_lib
 from estimator_asr.training.devices import local_workers, strategies, xla_log
+from estimator_asr.training.keeping import best_checkpoints
 from estimator_asr.training.watching import overfit
 from tfrecord_builder import config_flags, dataset_info, errors
 
@@ -52,6 +53,7 @@ def main(argv: list[str]) -> int:
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
     strategies.check(config.train, cluster)
+    best_checkpoints.refuse_training(model_dir)
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)

@@ -207,3 +207,14 @@ def test_another_process_reads_to_the_end_what_training_would_delete(model):
         for reader in readers:
             reader.kill()
             reader.communicate()
+
+
+def test_training_in_the_best_of_another_is_refused(model):
+    keep(model, 2, 0.5)
+    best_checkpoints.refuse_training(model.path)
+    with pytest.raises(errors.UserError) as refusal:
+        best_checkpoints.refuse_training(f"{model.path}/best")
+    assert str(refusal.value) == (
+        f"{model.path}/best: holds the best checkpoints of {model.path}, expected a directory to train in; "
+        f"go on with --model_dir={model.path}, or give a new one and --warm_start_from={model.path}/best"
+    )

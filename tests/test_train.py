@@ -205,3 +205,9 @@ def test_a_model_dir_that_is_a_file_is_one_sentence(directory, tmp_path):
     assert str(tmp_path / "am") in refuse(
         f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path / 'am'}"
     )
+
+
+def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
+    (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
+    line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
+    assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of {tmp_path.parent}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import zlib
 
 import numpy as np
 import tensorflow as tf
@@ -124,7 +125,6 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
 
 def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
     """Write a checkpoint of random weights, none of them left at zero or one."""
-    rng = np.random.default_rng(seed)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         if model.config.model == "acoustic":
             cascade.recognise(model, tf.zeros([1, 9, FRONTEND.num_bins]), tf.constant([9]))
@@ -134,6 +134,8 @@ def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_
             if variable.op.name.endswith("num_updates"):
                 session.run(variable.initializer)
                 continue
+            # By its name: what another variable draws does not depend on whether there is this one.
+            rng = np.random.default_rng([seed, zlib.crc32(variable.op.name.encode())])
             # Small offsets: what is said shall decide, not what is added to it.
             is_offset = variable.op.name.endswith(("bias", "shift", "mean"))
             values = rng.normal(0, 0.1 if is_offset else 0.5, variable.shape.as_list())

@@ -53,6 +53,20 @@ def read(model_dir: str) -> list[Entry]:
         ) from error
 
 
+def refuse_training(model_dir: str) -> None:
+    """Checks that a directory to train in is not the best/ of another.
+
+    Raises:
+        errors.UserError: it is.
+    """
+    if os.path.exists(os.path.join(model_dir, REGISTRY_FILE)):
+        trained = os.path.dirname(os.path.abspath(model_dir))
+        raise errors.UserError(
+            f"{model_dir}: holds the best checkpoints of {trained}, expected a directory to train in; go on "
+            f"with --model_dir={trained}, or give a new one and --warm_start_from={model_dir}"
+        )
+
+
 def prefix(model_dir: str, step: int) -> str:
     """Returns the prefix of a kept checkpoint."""
     return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
@@ -95,8 +109,7 @@ def _keep(model, checkpoint, entry):
     model_directory.copy_description(model, directory)
     if entry in kept:
         for path in reversed(checkpoints.list_files(checkpoint)):  # .index last: with it the others are there
-            if not path.endswith(".meta"):  # a graph, which nobody needs
-                _link(path, os.path.join(directory, os.path.basename(path)))
+            _link(path, os.path.join(directory, os.path.basename(path)))
     with files.writing(os.path.join(directory, REGISTRY_FILE)) as path, open(path, "w") as file:
         json.dump([kept_entry._asdict() for kept_entry in kept], file, indent=1)
     prefixes = [prefix(model.path, kept_entry.step) for kept_entry in kept]
