@@ -77,6 +77,23 @@ def test_the_time_until_the_features_are_there_is_measured():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = tf.data.Dataset.range(9).map(slow)
         features = {"x": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
-        wait = data_wait.time_input(features)
-        waited = [session.run(wait) for _ in range(5)]
+        timed = data_wait.time_input(features, {})
+        waited = [session.run(timed.wait) for _ in range(5)]
     assert 0.03 < min(waited) and min(waited) < 0.2
+
+
+def test_what_the_model_takes_is_not_counted_where_one_thread_does_all():
+    alone = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=alone) as session:
+        dataset = tf.data.Dataset.from_tensors(tf.ones([700, 700])).repeat()
+        features = {"x": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
+        timed = data_wait.time_input(features, {})
+        product = timed.features["x"]
+        for _ in range(20):
+            product = tf.matmul(product, timed.features["x"]) * 1e-3
+        seconds = []
+        for _ in range(5):
+            start = time.monotonic()
+            wait, _ = session.run([timed.wait, product])
+            seconds.append(wait / (time.monotonic() - start))
+    assert min(seconds) < 0.1, seconds

@@ -34,12 +34,13 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
+        timed = data_wait.time_input(features, labels)
         kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic_task else {}
-        forward = task.forward(model, features, labels, training, **kernel)
+        forward = task.forward(model, timed.features, timed.labels, training, **kernel)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            return _train_spec(model, plan, features, labels, forward, task)
+            return _train_spec(model, plan, timed, forward, task)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -59,7 +60,7 @@ def _eval_spec(forward):
     )
 
 
-def _train_spec(model, plan, features, labels, forward, task):
+def _train_spec(model, plan, timed, forward, task):
     config, course = model.config.optimizer, plan.course
     global_step = tf.compat.v1.train.get_or_create_global_step()
     history = evaluations.History(model.path, task.ERROR_RATE)
@@ -76,18 +77,18 @@ def _train_spec(model, plan, features, labels, forward, task):
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
     summaries.write_scalars(scalars)
-    worst_batch.remember(features, labels)
+    worst_batch.remember(timed.features, timed.labels)
     step = objectives.Step(
         number=update.number,
-        features=features,
-        labels=labels,
+        features=timed.features,
+        labels=timed.labels,
         loss=update.loss,
         is_finite=update.is_finite,
         gradients=update.gradients,
         gradient_norm=update.gradient_norm,
         scalars=scalars,
         num_inputs=forward.num_inputs,
-        wait=data_wait.time_input(features),
+        wait=timed.wait,
         num_parameters=update.num_parameters,
     )
     return estimator_api.EstimatorSpec(

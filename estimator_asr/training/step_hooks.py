@@ -123,9 +123,13 @@ def _look_at_batches(model, plan, step):
     watch, chosen = model.config.watch, []
     if watch.try_worst_batch:
         shapes = worst_batch.candidates(plan.course.stretch.plan)
-        source = plan.course.source
         hook = worst_batch.WorstBatchHook(
-            step.gradient_norm, source, shapes, replicas.num_replicas(), plan.course.first_step
+            step.gradient_norm,
+            plan.course.source,
+            worst_batch.likely_tokens(model),
+            shapes,
+            replicas.num_replicas(),
+            plan.course.first_step,
         )
         chosen.append(hook)
     if watch.dump_batches:

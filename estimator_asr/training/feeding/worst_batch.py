@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api
+from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import splits
-from tfrecord_builder import errors
+from tfrecord_builder import errors, vocabulary
 
 _COLLECTION = "input"
 _FLAGS = {"acoustic": ("batch_frames", "frames"), "language": ("batch_tokens", "tokens")}
@@ -32,26 +32,43 @@ def candidates(plan: splits.BatchPlan) -> list[tuple[int, int]]:
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
 
 
-def make(shape: tuple[int, int], num_bins: Optional[int], max_tokens: int) -> dict[str, np.ndarray]:
-    """Returns random features and equal labels by the names of input_fn.
+def likely_tokens(model: model_directory.ModelDirectory) -> np.ndarray:
+    """Returns ids for a batch to draw from, int64.
+
+    The language model's memory goes with the characters that may be written for a token: each comes as often
+    as it has characters, for common syllables have many. The unknown one, which has all of them, is rare.
+    """
+    if model.config.model == "acoustic":
+        return np.arange(2)
+    tokens, _ = np.nonzero(model.readings.mask(model.tokens, model.characters))
+    return tokens[tokens != model.tokens.encode([vocabulary.UNKNOWN])[0]]
+
+
+def make(
+    shape: tuple[int, int], num_bins: Optional[int], max_tokens: int, tokens: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Returns random features and labels by the names of input_fn.
 
     Args:
         shape: utterances and frames (tokens of text).
         num_bins: features a frame; None for text.
         max_tokens: labels of an utterance, at most half of what its subsampled frames could hold.
+        tokens: labels take turns among them, tokens of text are drawn.
     """
     rows, length = shape
+    rng = np.random.default_rng(0)
     num_tokens = min(max_tokens, -(-length // 8)) if num_bins else length
     values = {
         "num_frames": np.full(rows, length),
         "num_tokens": np.full(rows, num_tokens),
         "num_characters": np.full(rows, num_tokens),
-        "token_ids": np.tile(np.arange(num_tokens) % 2, [rows, 1]),
+        "token_ids": rng.choice(tokens, [rows, num_tokens]),
         "character_ids": np.zeros([rows, num_tokens]),
         "seed": np.zeros(2),
     }
     if num_bins:
-        values["fbank"] = np.random.default_rng(0).normal(size=[rows, length, num_bins])
+        values["fbank"] = rng.normal(size=[rows, length, num_bins])
+        values["token_ids"] = np.tile(np.resize(tokens, num_tokens), [rows, 1])  # CTC needs room for repeats
     return values
 
 
@@ -62,6 +79,7 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         self,
         fetch: tf.Tensor,
         source: splits.Split,
+        tokens: np.ndarray,
         shapes: Sequence[tuple[int, int]],
         num_replicas: int,
         first_step: int,
@@ -71,12 +89,14 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         Args:
             fetch: what depends on all gradients.
             source: the training data.
+            tokens: of likely_tokens.
             shapes: utterances and length of each batch, over all replicas.
             num_replicas: of all machines together; those of this one are fed a part each.
             first_step: of this run; a session that begins later, after an evaluation, tries nothing.
         """
         self._fetch = fetch
         self._source = source
+        self._tokens = tokens
         self._shapes = shapes
         self._num_replicas = num_replicas
         self._first_step = first_step
@@ -92,9 +112,8 @@ class WorstBatchHook(estimator_api.SessionRunHook):
     def _try(self, session, shape):
         flag, unit = _FLAGS[self._source.model]
         rows, length = shape
-        values = make(
-            (-(-rows // self._num_replicas), length), self._source.num_bins, self._source.max_tokens
-        )
+        part = (-(-rows // self._num_replicas), length)
+        values = make(part, self._source.num_bins, self._source.max_tokens, self._tokens)
         feed = {
             tensor: value
             for name, value in values.items()
