@@ -24,6 +24,7 @@ _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
 _CLASSES = {"acoustic": ("acoustic/ctc/bias", -1), "language": ("language/characters", 0)}
 # What the optimizer keeps of each variable, below its name.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
+_REPLICA = re.compile(r"/replica_\d+$")
 _LOSS_SCALE = "loss_scale/scale"
 
 
@@ -138,6 +139,34 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
             f"({_describe_classes(model)}), because it was trained with another vocabulary; "
             "restore the vocabulary that belongs to it, or train a new --model_dir"
         )
+
+
+def check_variables(
+    checkpoint: Optional[str], model: model_directory.ModelDirectory, variables: Iterable[tf.Variable]
+) -> None:
+    """Checks that the checkpoint has a value of its shape for each variable.
+
+    Args:
+        checkpoint: its prefix; None or one whose files are gone: nothing is checked.
+        model: that it was saved for.
+        variables: of the model; of several replicas the first one's are saved.
+
+    Raises:
+        errors.UserError: names the first that does not fit.
+    """
+    if checkpoint is None or not os.path.exists(f"{checkpoint}.index"):
+        return
+    shapes = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+    for variable in variables:
+        name = variable.name.split(":")[0]
+        got, want = shapes.get(name), variable.shape.as_list()
+        if got != want and not _REPLICA.search(name):
+            found = "is not there" if got is None else f"has shape {got}"
+            raise errors.UserError(
+                f"{checkpoint}: {name} {found}, expected shape {want}, because another version of this "
+                f"program saved it; train a new --model_dir, which --warm_start_from={model.path} gives the "
+                "weights that fit"
+            )
 
 
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:

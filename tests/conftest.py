@@ -23,7 +23,8 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    order = {stem: index for index, stem in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
 @dataclasses.dataclass(frozen=True)

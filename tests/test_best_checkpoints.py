@@ -215,6 +215,6 @@ def test_training_in_the_best_of_another_is_refused(model):
     with pytest.raises(errors.UserError) as refusal:
         best_checkpoints.refuse_training(f"{model.path}/best")
     assert str(refusal.value) == (
-        f"{model.path}/best: holds the best checkpoints of {model.path}, expected a directory to train in; "
-        f"go on with --model_dir={model.path}, or give a new one and --warm_start_from={model.path}/best"
+        f"{model.path}/best: holds the best checkpoints of another directory, expected one to train in; give "
+        f"that other --model_dir to go on, or a new one and --warm_start_from={model.path}/best"
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import small_checkpoints
 import small_records
+import tensorflow as tf
 
 from estimator_asr import checkpoints, config, experiment, model_directory
 from tfrecord_builder import errors
@@ -106,6 +107,27 @@ def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
         errors.UserError, match="has no variable acoustic/ctc/bias, expected a checkpoint of the acoustic"
     ):
         checkpoints.check(checkpoint, model)
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("a/bias", r"model.ckpt-1: a/bias has shape \[2\], expected shape \[3\], because another version"),
+        ("a/scale", r"a/scale is not there, .*; train a new --model_dir, which --warm_start_from=.*/model "),
+    ],
+)
+def test_a_variable_that_does_not_fit_is_named(make_model, tmp_path, name, said):
+    model = make_model("acoustic")
+    checkpoint = small_checkpoints.save(model.path, 1, {"a/bias": np.zeros(2, np.float32)})
+    with tf.Graph().as_default():
+        fitting = [tf.compat.v1.get_variable(each, [2]) for each in ("a/bias", "a/bias/replica_1")]
+    checkpoints.check_variables(checkpoint, model, fitting)
+    with tf.Graph().as_default():
+        other = tf.compat.v1.get_variable(name, [3])
+    for nothing in (None, str(tmp_path / "model.ckpt-9")):
+        checkpoints.check_variables(nothing, model, [other])
+    with pytest.raises(errors.UserError, match=said):
+        checkpoints.check_variables(checkpoint, model, [*fitting, other])
 
 
 def test_slots_and_scalars_of_the_optimizer_are_not_the_models():

@@ -66,7 +66,7 @@ def test_much_waiting_is_said_once(tmp_path, warnings):
     assert warnings[0].endswith("time the input alone: DOCTOR")
 
 
-def test_the_time_until_the_features_are_there_is_measured():
+def test_the_time_until_the_labels_are_there_is_measured():
     def slow(index):
         def sleep(value):
             time.sleep(0.05)
@@ -76,10 +76,11 @@ def test_the_time_until_the_features_are_there_is_measured():
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = tf.data.Dataset.range(9).map(slow)
-        features = {"x": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
-        timed = data_wait.time_input(features, {})
-        waited = [session.run(timed.wait) for _ in range(5)]
+        labels = {"y": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
+        timed = data_wait.time_input({"x": tf.constant(0)}, labels)
+        waited, numbers = zip(*(session.run([timed.wait, timed.labels["y"]]) for _ in range(5)))
     assert 0.03 < min(waited) and min(waited) < 0.2
+    assert numbers == (0, 1, 2, 3, 4)
 
 
 def test_what_the_model_takes_is_not_counted_where_one_thread_does_all():

@@ -126,17 +126,15 @@ def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
     (three / "model.ckpt-12_temp" / "part-00000-of-00001.data-00000-of-00001").touch()
     for name in (
         "model.ckpt-12.index.tempstate15",
-        "model.ckpt-12.meta.tmp0a",
+        "model.ckpt-12.index.tmp0a",
         "checkpoint.tmp0a",
-        "graph.pbtxt.tmp0a",
-        "graph.pbtxt",
         "events.out.tfevents.1",
         "notes.tmp",
     ):
         (three / name).touch()
     fallback.newest_readable(str(three))
     assert {name for name in os.listdir(three) if not name.startswith("model.ckpt")} == {
-        *("checkpoint", "graph.pbtxt", "events.out.tfevents.1", "notes.tmp")
+        *("checkpoint", "events.out.tfevents.1", "notes.tmp")
     }
     assert not list(three.glob("model.ckpt-12*"))
 

@@ -51,30 +51,14 @@ def directory(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(directory):
-    """The same model trained plain, where a refused run left its config, then on two CPU replicas, then plain
-    again."""
+def first(directory):
+    """A training in a directory where one that was refused has left its config."""
     (directory / "am").mkdir()
     (directory / "am" / "config.json").write_text("{}", encoding="utf-8")
-    where = [
-        f"--data_dir={directory / 'data'}",
-        f"--model_dir={directory / 'am'}",
-        "--save_checkpoints_steps=100",
-    ]
-    return [
-        train(*where, "--train_steps=4"),
-        train(*where, "--train_steps=6", "--num_cpu_replicas=2"),
-        train(*where, "--train_steps=8"),
-    ]
+    return train(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'am'}", "--train_steps=4")
 
 
-def test_a_run_that_was_refused_leaves_nothing_that_stands_in_the_way(directory, runs):
-    assert runs[0].returncode == 0, runs[0].stderr
-    assert (directory / "am" / "config.json").stat().st_size > 2
-
-
-def test_a_run_says_what_it_does(directory, runs):
-    first = runs[0]
+def test_a_run_says_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
@@ -83,30 +67,21 @@ def test_a_run_says_what_it_does(directory, runs):
     assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
 
 
-def test_the_model_directory_holds_config_vocabulary_checkpoints_and_exports(directory, runs):
+def test_the_model_directory_holds_config_vocabulary_checkpoints_and_exports(directory, first):
     path = directory / "am"
     assert json.loads((path / "config.json").read_text(encoding="utf-8"))["acoustic"]["encoder_units"] == 16
     assert (path / "tokens.txt").read_bytes() == (directory / "data" / "tokens.txt").read_bytes()
-    assert tf.train.latest_checkpoint(str(path)).endswith("model.ckpt-8")
-    assert len(os.listdir(path / "export" / "best")) == 1
-    assert len(os.listdir(path / "export" / "final")) == 3  # one a run
+    assert tf.train.latest_checkpoint(str(path)).endswith("model.ckpt-4")
+    assert [len(os.listdir(path / "export" / kind)) for kind in ("best", "final")] == [1, 1]
 
 
-def test_checkpoints_go_from_one_device_to_replicas_and_back(directory, runs):
-    for run, step in ((runs[1], 4), (runs[2], 6)):
-        assert run.returncode == 0, run.stderr
-        assert f"{directory / 'am'}: continues from step {step}" in run.stderr
-    assert "2 replica(s)" in runs[1].stderr
-    names = {name for name, _ in tf.train.list_variables(str(directory / "am"))}
-    assert not [name for name in names if "replica" in name]
-
-
-def test_the_training_figures_are_in_the_event_files(directory, runs):
-    tags = {"train": set(), "eval": set()}
+def test_the_training_figures_are_in_the_event_files(directory, first):
+    tags, graphs = {"train": set(), "eval": set()}, 0
     for kind, folder in (("train", directory / "am"), ("eval", directory / "am" / "eval")):
         for path in folder.glob("events.*"):
             for event in tf.compat.v1.train.summary_iterator(str(path)):
                 tags[kind].update(value.tag for value in event.summary.value)
+                graphs += bool(event.graph_def)
     assert {
         "total-loss",
         "avg-loss",
@@ -116,11 +91,15 @@ def test_the_training_figures_are_in_the_event_files(directory, runs):
         "token-error-rate",
     } <= tags["train"]
     assert {"avg-loss", "token-error-rate", "blank-share"} <= tags["eval"]  # the same, so in one chart
+    assert graphs  # TensorBoard's; none lies beside the checkpoints
+    assert not [*(directory / "am").glob("*.meta"), *(directory / "am").glob("*.pbtxt")]
 
 
-def test_sigterm_saves_a_checkpoint_and_the_same_command_continues(directory):
-    flags = ["--model=language", f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}"]
-    endless = command(*flags, "--train_steps=1000000", "--save_checkpoints_steps=1000000")
+@pytest.fixture(scope="module")
+def stopped(directory):
+    """The language model's training, ended by SIGTERM; exit code and what it said after the signal."""
+    flags = (f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}", "--train_steps=1000000")
+    endless = command("--model=language", *flags)
     process = subprocess.Popen(endless, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for line in process.stderr:
@@ -128,13 +107,34 @@ def test_sigterm_saves_a_checkpoint_and_the_same_command_continues(directory):
             break
         assert time.monotonic() < deadline
     process.send_signal(signal.SIGTERM)
-    rest = process.stderr.read()
-    assert process.wait(TIMEOUT_SECONDS) == 143, rest
-    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in rest
-    step = int(tf.train.load_variable(str(directory / "lm"), "global_step"))
+    said = process.stderr.read()
+    return process.wait(TIMEOUT_SECONDS), said, last_step(directory / "lm")
+
+
+def last_step(path):
+    return int(tf.train.load_variable(str(path), "global_step"))
+
+
+def test_sigterm_saves_a_checkpoint(directory, stopped):
+    exit_code, said, step = stopped
+    assert exit_code == 143, said
+    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in said
     assert step > 0
-    continued = train(*flags, f"--train_steps={step + 2}")
-    assert continued.returncode == 0 and f"continues from step {step}" in continued.stderr
+
+
+def test_training_continues_on_replicas_and_then_on_one_device(directory, stopped):
+    flags = ["--model=language", f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}"]
+    step = stopped[2]
+    on_replicas = train(*flags, f"--train_steps={step + 2}", "--num_cpu_replicas=2")
+    assert on_replicas.returncode == 0, on_replicas.stderr
+    assert f"{directory / 'lm'}: continues from step {step}" in on_replicas.stderr
+    assert "2 replica(s)" in on_replicas.stderr
+    names = {name for name, _ in tf.train.list_variables(str(directory / "lm"))}
+    assert not [name for name in names if "replica" in name]
+    on_one = train(*flags, f"--train_steps={step + 4}")
+    assert on_one.returncode == 0, on_one.stderr
+    assert f"continues from step {step + 2}" in on_one.stderr
+    assert last_step(directory / "lm") == step + 4
 
 
 def test_xla_compiles_a_training_step(directory):
@@ -167,7 +167,7 @@ def test_an_acoustic_model_cannot_be_made_of_text(directory):
     assert not (directory / "new").exists()
 
 
-def test_data_of_another_vocabulary_is_refused(directory, runs, tmp_path):
+def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
     tokens = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
     small_records.make_data(str(tmp_path / "other"), tokens=tokens)
     both = f"--data_dir={directory / 'data'},{tmp_path / 'other'}"
@@ -210,4 +210,4 @@ def test_a_model_dir_that_is_a_file_is_one_sentence(directory, tmp_path):
 def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
     (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
     line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
-    assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of {tmp_path.parent}")
+    assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of another directory")

@@ -12,8 +12,6 @@ from tfrecord_builder import errors
 
 SOURCE = splits.Split("acoustic", (), {}, 1.0, 5, "float16", 9, "")
 
-TURNS = np.arange(2)
-
 
 def test_the_longest_and_the_largest_batch_are_tried():
     plan = splits.BatchPlan((10, 30, 100), (10, 4, 1), 3)
@@ -22,24 +20,24 @@ def test_the_longest_and_the_largest_batch_are_tried():
 
 
 def test_a_batch_has_the_shapes_of_the_input():
-    values = worst_batch.make((3, 41), 5, 9, TURNS)
+    values = worst_batch.make((3, 41), 5, 9, None)
     assert values["fbank"].shape == (3, 41, 5) and values["num_frames"].tolist() == [41] * 3
     # 41 frames are 11 after subsampling; half of them, and labels that do not repeat, always fit.
     assert (
         values["token_ids"].tolist() == [[0, 1, 0, 1, 0, 1]] * 3 and values["num_tokens"].tolist() == [6] * 3
     )
-    assert worst_batch.make((3, 400), 5, 9, TURNS)["token_ids"].shape == (3, 9)
-    text = worst_batch.make((2, 7), None, 9, np.array([2, 5]))
+    assert worst_batch.make((3, 400), 5, 9, None)["token_ids"].shape == (3, 9)
+    text = worst_batch.make((2, 7), None, 9, np.array([0, 0, 0.5, 0, 0, 0.5]))
     assert text["token_ids"].shape == text["character_ids"].shape == (2, 7) and "fbank" not in text
     assert set(text["token_ids"].ravel()) == {2, 5}
 
 
-def test_tokens_of_text_come_as_often_as_they_have_characters_and_the_unknown_one_never(tmp_path):
-    """<unk> may stand for every character: a batch full of it took 10 GB."""
-    language = small_batches.make_model(str(tmp_path), "language")
-    assert worst_batch.likely_tokens(language).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
-    acoustic = small_batches.make_model(str(tmp_path / "a"), "acoustic")
-    assert worst_batch.likely_tokens(acoustic).tolist() == [0, 1]
+def test_tokens_of_text_come_as_often_as_they_have_characters_and_the_unknown_one_as_in_the_data(tmp_path):
+    """<unk> may stand for every character: a batch half full of it took 10 GB."""
+    language = small_batches.make_model(str(tmp_path), "language")  # each of four tokens has two characters
+    np.testing.assert_allclose(worst_batch.token_shares(language, 0.0), [0, 0.25, 0.25, 0.25, 0.25])
+    np.testing.assert_allclose(worst_batch.token_shares(language, 0.2), [0.2, 0.2, 0.2, 0.2, 0.2])
+    assert worst_batch.token_shares(small_batches.make_model(str(tmp_path / "a"), "acoustic"), 0.0) is None
 
 
 def replica(values):
@@ -53,10 +51,10 @@ def test_all_replicas_of_a_machine_are_fed_their_part_and_nothing_is_said_but_a_
     said = []
     monkeypatch.setattr(worst_batch.logging, "info", said.append)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        values = worst_batch.make((2, 40), 5, 9, TURNS)  # so many rows the placeholders take
+        values = worst_batch.make((2, 40), 5, 9, None)  # so many rows the placeholders take
         replicas = [replica(values) for _ in range(2)]
         fetch = tf.add_n([tf.reduce_sum(tensors["num_frames"]) for tensors in replicas])
-        hook = worst_batch.WorstBatchHook(fetch, SOURCE, TURNS, [(7, 40)], num_replicas=4, first_step=0)
+        hook = worst_batch.WorstBatchHook(fetch, SOURCE, None, [(7, 40)], num_replicas=4, first_step=0)
         hook.begin()
         graph_variables.initialise(session)
         hook.after_create_session(session, None)
@@ -74,9 +72,9 @@ def exhaust():
 
 def test_too_large_a_batch_is_one_sentence():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        replica(worst_batch.make((2, 40), 5, 9, TURNS))
+        replica(worst_batch.make((2, 40), 5, 9, None))
         hook = worst_batch.WorstBatchHook(
-            tf.numpy_function(exhaust, [], tf.float32), SOURCE, TURNS, [(2, 40)], num_replicas=1, first_step=0
+            tf.numpy_function(exhaust, [], tf.float32), SOURCE, None, [(2, 40)], num_replicas=1, first_step=0
         )
         hook.begin()
         graph_variables.initialise(session)

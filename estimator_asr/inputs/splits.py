@@ -27,6 +27,7 @@ class Split:
         fbank_dtype: how the shards store them.
         max_tokens: labels of the utterance that has most.
         sha256: of the names, sizes and hashes of the shards.
+        unknown_share: of the tokens, those that are not in the vocabulary.
     """
 
     model: str
@@ -37,6 +38,7 @@ class Split:
     fbank_dtype: str
     max_tokens: int
     sha256: str
+    unknown_share: float = 0.0
 
     @property
     def num_utterances(self) -> int:
@@ -94,7 +96,9 @@ def read_split(
     dtype = _fbank_dtype(having, where)
     shards = [dataclasses.astuple(shard) for info, _ in having for shard in info.splits[split].shards]
     digest = hashlib.sha256(json.dumps(shards).encode()).hexdigest()
-    return Split(model, tuple(paths), dict(counts), seconds, num_bins, dtype, max_tokens, digest)
+    num_tokens = sum(info.splits[split].num_tokens for info, _ in having)
+    share = sum(info.splits[split].unknown_tokens for info, _ in having) / max(num_tokens, 1)
+    return Split(model, tuple(paths), dict(counts), seconds, num_bins, dtype, max_tokens, digest, share)
 
 
 def plan_batches(split: Split, config: config_lib.InputConfig) -> BatchPlan:

@@ -205,8 +205,11 @@ def _project_to_heads(inputs, parts, units, num_heads):
 
 
 def _get_part_biases(parts, units):
-    """Keys have none: it would raise all scores of a query alike, which the softmax takes away again. What is
-    left of its gradient is rounding, and Adam divides by its size."""
+    """The biases of all parts one behind the other, float32 [parts x units]; keys have zeros.
+
+    A bias of keys would raise all scores of a query alike, which the softmax takes away again. What is left
+    of its gradient is rounding, and Adam divides by its size.
+    """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(get_bias("bias", [len(biased) * units]), len(biased))))
     return tf.concat([biases.get(part, tf.zeros([units])) for part in parts], axis=0)

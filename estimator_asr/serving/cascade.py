@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import model_builder, model_directory
+from estimator_asr import checkpoints, model_builder, model_directory
 from estimator_asr.models import candidates, decoding
 from tfrecord_builder import dataset_info, vocabulary
 
@@ -96,6 +96,7 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     """Fill the variables of one model, all of them under the scope of its kind, from a checkpoint prefix."""
     scope = f"{model.config.model}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
+    checkpoints.check_variables(checkpoint, model, variables)
     tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
 
 

@@ -30,7 +30,8 @@ def build(
     """Returns how dev is evaluated, and all that follows; without a dev split, only what is exported.
 
     Args:
-        model, infos, data_dirs, cluster: as for planning.plan.
+        model, infos, data_dirs: as for run_loop.train.
+        cluster: that this process is part of; None: it trains alone.
         watching: looks at the figures; None: nothing does.
         termination: leaves an evaluation early.
     """

@@ -7,7 +7,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import estimator_api, model_directory
+from estimator_asr import checkpoints, estimator_api, model_directory
 from estimator_asr.models import replicas
 from estimator_asr.training import acoustic_task, language_task, objectives, ratios, step_hooks
 from estimator_asr.training.display import summaries
@@ -34,9 +34,11 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
-        timed = data_wait.time_input(features, labels)
+        timed = (data_wait.time_input if training else data_wait.Timed)(features, labels)
         kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic_task else {}
         forward = task.forward(model, timed.features, timed.labels, training, **kernel)
+        variables = tf.compat.v1.trainable_variables()
+        checkpoints.check_variables(checkpoints.stated(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:

@@ -30,9 +30,11 @@ def plan(
     command: str,
     cluster: Optional[cluster_lib.Cluster],
 ) -> step_hooks.TrainingPlan:
-    """Returns what the model_fn needs to know to train; as for run_loop.train.
+    """Returns what the model_fn needs to know to train.
 
     Args:
+        model, infos, data_dirs, command: as for run_loop.train.
+        course: of this run.
         cluster: that this process is part of; None: it trains alone.
     """
     is_watched = model.config.watch.watchdog and (cluster is None or cluster.is_chief)

@@ -126,7 +126,7 @@ def _look_at_batches(model, plan, step):
         hook = worst_batch.WorstBatchHook(
             step.gradient_norm,
             plan.course.source,
-            worst_batch.likely_tokens(model),
+            worst_batch.token_shares(model, plan.course.source.unknown_share),
             shapes,
             replicas.num_replicas(),
             plan.course.first_step,

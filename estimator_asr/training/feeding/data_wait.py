@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 from absl import logging
@@ -15,17 +15,20 @@ _MUCH = 0.1  # what is below is not worth a sentence; the input is meant to stay
 
 
 class Timed(NamedTuple):
-    """What a step is fed, and float64 [], the seconds from the start of the step until it was there."""
+    """What a step is fed, and the seconds from its start until that was there, float64 []."""
 
-    features: dict[str, tf.Tensor]
-    labels: dict[str, tf.Tensor]
-    wait: tf.Tensor
+    features: Mapping[str, tf.Tensor]
+    labels: Mapping[str, tf.Tensor]
+    wait: Optional[tf.Tensor] = None
 
 
 def time_input(features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor]) -> Timed:
-    """Returns the input as the model must take it: after the clock was read.
+    """Returns the input as the model must take it, and how long it took to come.
 
-    A thread would else run the model first and read the clock then, as one that runs it all alone does.
+    Without an order between them a lone thread runs the model before it reads the clock, and counts that.
+
+    Args:
+        features, labels: of input_fn, by name, any dtypes and shapes.
     """
     started = tf.timestamp()
     with tf.control_dependencies([*features.values(), *labels.values()]):

@@ -32,20 +32,25 @@ def candidates(plan: splits.BatchPlan) -> list[tuple[int, int]]:
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
 
 
-def likely_tokens(model: model_directory.ModelDirectory) -> np.ndarray:
-    """Returns ids for a batch to draw from, int64.
+def token_shares(model: model_directory.ModelDirectory, unknown_share: float) -> Optional[np.ndarray]:
+    """Returns how often each token of text comes, float64 [tokens]; None for the acoustic model.
 
-    The language model's memory goes with the characters that may be written for a token: each comes as often
-    as it has characters, for common syllables have many. The unknown one, which has all of them, is rare.
+    The language model's memory goes with the characters that may be written for a token. Each comes as often
+    as it has characters, for common syllables have many; the unknown one, which may be any character, comes
+    as often as in the data.
     """
     if model.config.model == "acoustic":
-        return np.arange(2)
-    tokens, _ = np.nonzero(model.readings.mask(model.tokens, model.characters))
-    return tokens[tokens != model.tokens.encode([vocabulary.UNKNOWN])[0]]
+        return None
+    counts = model.readings.mask(model.tokens, model.characters).sum(axis=1).astype(np.float64)
+    (unknown,) = model.tokens.encode([vocabulary.UNKNOWN])
+    counts[unknown] = 0
+    shares = counts / max(counts.sum(), 1.0) * (1.0 - unknown_share)
+    shares[unknown] = 1.0 - shares.sum()
+    return shares
 
 
 def make(
-    shape: tuple[int, int], num_bins: Optional[int], max_tokens: int, tokens: np.ndarray
+    shape: tuple[int, int], num_bins: Optional[int], max_tokens: int, shares: Optional[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Returns random features and labels by the names of input_fn.
 
@@ -53,7 +58,7 @@ def make(
         shape: utterances and frames (tokens of text).
         num_bins: features a frame; None for text.
         max_tokens: labels of an utterance, at most half of what its subsampled frames could hold.
-        tokens: labels take turns among them, tokens of text are drawn.
+        shares: of token_shares.
     """
     rows, length = shape
     rng = np.random.default_rng(0)
@@ -62,13 +67,14 @@ def make(
         "num_frames": np.full(rows, length),
         "num_tokens": np.full(rows, num_tokens),
         "num_characters": np.full(rows, num_tokens),
-        "token_ids": rng.choice(tokens, [rows, num_tokens]),
         "character_ids": np.zeros([rows, num_tokens]),
         "seed": np.zeros(2),
     }
     if num_bins:
         values["fbank"] = rng.normal(size=[rows, length, num_bins])
-        values["token_ids"] = np.tile(np.resize(tokens, num_tokens), [rows, 1])  # CTC needs room for repeats
+        values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])  # CTC needs room for repeats
+    else:
+        values["token_ids"] = rng.choice(len(shares), [rows, num_tokens], p=shares)
     return values
 
 
@@ -79,7 +85,7 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         self,
         fetch: tf.Tensor,
         source: splits.Split,
-        tokens: np.ndarray,
+        shares: Optional[np.ndarray],
         shapes: Sequence[tuple[int, int]],
         num_replicas: int,
         first_step: int,
@@ -89,14 +95,14 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         Args:
             fetch: what depends on all gradients.
             source: the training data.
-            tokens: of likely_tokens.
+            shares: of token_shares.
             shapes: utterances and length of each batch, over all replicas.
             num_replicas: of all machines together; those of this one are fed a part each.
             first_step: of this run; a session that begins later, after an evaluation, tries nothing.
         """
         self._fetch = fetch
         self._source = source
-        self._tokens = tokens
+        self._token_shares = shares
         self._shapes = shapes
         self._num_replicas = num_replicas
         self._first_step = first_step
@@ -113,12 +119,10 @@ class WorstBatchHook(estimator_api.SessionRunHook):
         flag, unit = _FLAGS[self._source.model]
         rows, length = shape
         part = (-(-rows // self._num_replicas), length)
-        values = make(part, self._source.num_bins, self._source.max_tokens, self._tokens)
-        feed = {
-            tensor: value
-            for name, value in values.items()
-            for tensor in tf.compat.v1.get_collection(f"{_COLLECTION}/{name}")
-        }
+        values = make(part, self._source.num_bins, self._source.max_tokens, self._token_shares)
+        inputs = {name: tf.compat.v1.get_collection(f"{_COLLECTION}/{name}") for name in _list_inputs()}
+        # One that is not fed would take a batch from the data.
+        feed = {tensor: values[name] for name, tensors in inputs.items() for tensor in tensors}
         start = time.monotonic()
         try:
             session.run(self._fetch, feed)
@@ -131,6 +135,11 @@ class WorstBatchHook(estimator_api.SessionRunHook):
             f"worst batch: {rows} utterances of {length:,} {unit}: {time.monotonic() - start:.1f} s "
             f"with its preparation, {_peak_memory()}"
         )
+
+
+def _list_inputs() -> list[str]:
+    keys = tf.compat.v1.get_default_graph().get_all_collection_keys()
+    return [key[len(_COLLECTION) + 1 :] for key in keys if str(key).startswith(f"{_COLLECTION}/")]
 
 
 def _peak_memory() -> str:

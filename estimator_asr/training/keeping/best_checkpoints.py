@@ -60,10 +60,9 @@ def refuse_training(model_dir: str) -> None:
         errors.UserError: it is.
     """
     if os.path.exists(os.path.join(model_dir, REGISTRY_FILE)):
-        trained = os.path.dirname(os.path.abspath(model_dir))
         raise errors.UserError(
-            f"{model_dir}: holds the best checkpoints of {trained}, expected a directory to train in; go on "
-            f"with --model_dir={trained}, or give a new one and --warm_start_from={model_dir}"
+            f"{model_dir}: holds the best checkpoints of another directory, expected one to train in; give "
+            f"that other --model_dir to go on, or a new one and --warm_start_from={model_dir}"
         )
 
 

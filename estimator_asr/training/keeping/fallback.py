@@ -17,14 +17,8 @@ from estimator_asr import checkpoints
 from tfrecord_builder import errors
 
 DAMAGED_DIRECTORY = "damaged"
-# What the Saver and the writers of the state and the graph call a file before it is whole.
-_LEFTOVERS = (
-    "model.ckpt-*_temp",
-    "*.tempstate*",
-    "model.ckpt-*.tmp*",
-    "checkpoint.tmp*",
-    "graph.pbtxt.tmp*",
-)
+# What the Saver and the writer of the state call a file before it is whole.
+_LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
 
 
 def newest_readable(model_dir: str) -> Optional[str]:
