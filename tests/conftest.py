@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -60,11 +58,8 @@ def tiny_export(tmp_path_factory) -> TinyExport:
 @pytest.fixture(scope="session")
 def two_replicas() -> dict:
     """What the program two_replicas printed."""
-    program = pathlib.Path(__file__).parent / "two_replicas.py"
-    command = [sys.executable, str(program)]
-    root = str(program.parent.parent)
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=root, timeout=240, env={"PYTHONPATH": root}
-    )
+    import programs
+
+    done = programs.run(pathlib.Path(__file__).parent / "two_replicas.py")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
+import programs
 import pytest
 import small_checkpoints
 import tiny_models
@@ -15,8 +13,6 @@ from estimator_asr import average, checkpoints, evaluate, model_directory
 from estimator_asr.serving import trained_model
 from estimator_asr.training.keeping import averaging, best_checkpoints
 from tfrecord_builder import errors
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -65,8 +61,7 @@ def test_the_best_are_taken_and_an_older_mean_is_replaced(model):
 
 
 def test_the_program_says_what_went_in_and_evaluate_reads_what_comes_out(tiny_export, model, tmp_path):
-    command = [sys.executable, "-m", "estimator_asr.average", f"--model_dir={model.path}"]
-    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    completed = programs.run("estimator_asr.average", f"--model_dir={model.path}")
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.splitlines() == [
         "only 3 of 5 checkpoints are kept",

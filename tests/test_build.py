@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import programs
 import pytest
 import small_corpora
 
@@ -19,7 +20,7 @@ def _command(*arguments):
 
 
 def _run(*arguments):
-    return subprocess.run(_command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return programs.run("tfrecord_builder.build", *arguments)
 
 
 def test_a_mistake_is_one_sentence():

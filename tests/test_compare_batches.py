@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import built_data
 import numpy as np
+import programs
 import pytest
 import small_records
 import tensorflow as tf
@@ -19,8 +17,6 @@ from estimator_asr import config as config_lib
 from estimator_asr.inputs import input_fn
 from estimator_asr.training.feeding import batch_dump
 from tfrecord_builder import dataset_info, errors
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +121,7 @@ def change(path, name, place, value):
 
 def run(model_dir, data_dir, output_dir):
     flags = [f"--model_dir={model_dir}", f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
-    return subprocess.run(
-        [sys.executable, "-m", "estimator_asr.compare_batches", *flags],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return programs.run("estimator_asr.compare_batches", *flags)
 
 
 def test_the_program_names_each_mismatch_and_exits_1(built, tmp_path):

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import pathlib
-import subprocess
-import sys
-
+import programs
 import pytest
 import tensorflow as tf
 
@@ -16,9 +13,6 @@ from tfrecord_builder import errors
 def _eager_stays_on(monkeypatch):
     """A program turns it off for its process, which other tests share."""
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
-
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 def test_every_line_has_its_level_and_a_problem_said_before_is_left_out(capsys):
@@ -70,8 +64,7 @@ def test_the_sections_follow_from_what_is_given():
 def test_the_program(tiny_export, tmp_path, given):
     data_dir = tiny_export.data_dir if given else str(tmp_path / "nowhere")
     flags = [f"--data_dir={data_dir}", f"--model_dir={tiny_export.acoustic_dir}"]
-    command = [sys.executable, "-m", "estimator_asr.doctor", *flags]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    run = programs.run("estimator_asr.doctor", *flags)
     assert "Traceback" not in run.stderr
     assert "  ok       checkpoint of step 7 can be read\n" in run.stdout
     assert "GFLOP/s" in run.stdout if given else run.stdout.count("there is no such data directory") == 2

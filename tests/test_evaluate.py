@@ -8,18 +8,15 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import jiwer
+import programs
 import pytest
 import tiny_models
 
 from estimator_asr import evaluate
 from estimator_asr.serving import recogniser, saved_model_writer, trained_model
 from tfrecord_builder import dataset_info, errors
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 def make_config(tiny, output_dir, **changes):
@@ -233,8 +230,7 @@ def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):
         f"--output_dir={tmp_path}",
         "--group_pattern=^S[01]",
     ]
-    command = [sys.executable, "-m", "estimator_asr.evaluate", *flags]
-    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    completed = programs.run("estimator_asr.evaluate", *flags)
     assert (completed.returncode, completed.stderr) == (0, "")
     lines = completed.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [

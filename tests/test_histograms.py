@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
-import sys
 
+import programs
 import tensorflow as tf
 
 from estimator_asr.training.display import histograms
@@ -53,10 +51,8 @@ def test_a_table_shows_the_rows_that_have_a_gradient_and_what_is_no_number_is_le
 
 
 def test_under_replicas_there_is_one_histogram_of_their_sum(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parent.parent)}
-    command = [sys.executable, str(PROGRAM), str(tmp_path)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
+    done = programs.run(PROGRAM, tmp_path)
+    assert done.returncode == 0, done.stderr
     found = read(tmp_path)[1]
     assert found["gradients/scope/w"] == (3.0, 0.0, 2.0)  # the mean of 1 and 3, of the last weight
     assert found["weights/scope/w"][0] == 3.0 and len(found) == 2

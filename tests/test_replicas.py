@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 
+import programs
 import pytest
 import tensorflow as tf
 
@@ -30,17 +29,9 @@ def test_one_replica_sums_nothing():
 @pytest.fixture(scope="module")
 def differences():
     """Largest difference of each variable between two replicas with parts and one with whole batches."""
-    program = pathlib.Path(__file__).parent / "replica_training.py"
     pairs = [[{**settings, **TWO}, {**settings, **ONE}] for settings in RUNS.values()]
-    root = str(program.parent.parent)
-    done = subprocess.run(
-        [sys.executable, str(program), json.dumps(pairs)],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        timeout=400,
-        env={"PYTHONPATH": root},
-    )
+    program = pathlib.Path(__file__).parent / "replica_training.py"
+    done = programs.run(program, json.dumps(pairs), timeout=400)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(RUNS, json.loads(done.stdout.splitlines()[-1])))
 

@@ -1,18 +1,14 @@
 import dataclasses
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import built_data
 import matplotlib.font_manager
 import numpy as np
+import programs
 import pytest
 
 from tfrecord_builder import errors, manifest, show, vocabulary
-
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +17,7 @@ def whole(tmp_path_factory):
 
 
 def test_the_program_prints_the_first_record_and_draws_it_here(whole, tmp_path):
-    command = [sys.executable, "-m", "tfrecord_builder.show", f"--data_dir={whole}"]
-    environment = {**os.environ, "PYTHONPATH": ROOT}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = programs.run("tfrecord_builder.show", f"--data_dir={whole}", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     name = done.stdout.splitlines()[0].split()[-1]
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]

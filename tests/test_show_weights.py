@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-import pathlib
-import subprocess
-import sys
-
 import h5py
 import numpy as np
+import programs
 import pytest
 
 from estimator_asr import show_weights
 from tfrecord_builder import errors
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -36,8 +31,7 @@ def test_each_weight_has_its_shape_and_norms(file):
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
-    command = [sys.executable, "-m", "estimator_asr.show_weights", "no.h5", file]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = programs.run("estimator_asr.show_weights", "no.h5", file)
     assert done.returncode == 1 and "dense/kernel  [2, 2]" in done.stdout
     assert done.stderr.splitlines() == [
         "error: no.h5: there is no such model directory, checkpoint or Keras .h5 file; give one that is there"

@@ -3,11 +3,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import pathlib
-import subprocess
-import sys
 
+import programs
 import pytest
 import stopping_replicas
 import tensorflow as tf
@@ -17,7 +15,6 @@ from estimator_asr.training import run_loop
 from estimator_asr.training.keeping import evaluations, exporters, stopping
 
 NAN = math.nan
-TESTS = pathlib.Path(__file__).parent
 
 
 class Known:
@@ -77,9 +74,7 @@ def lines(monkeypatch):
 
 
 def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
-    command = [sys.executable, TESTS / "stopping_replicas.py", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+    completed = programs.run(pathlib.Path(__file__).parent / "stopping_replicas.py", tmp_path)
     assert completed.returncode == 0, completed.stderr[-3000:]
     result = json.loads(completed.stdout.splitlines()[-1])
     assert result["evaluated"] == [2, 4, 6]  # the lowest, and two that bring nothing

@@ -12,13 +12,13 @@ import urllib.request
 
 import browser
 import numpy as np
+import programs
 import pytest
 import small_records
 import soundfile
 
 from tfrecord_builder import dataset_info, items, labels, manifest, recordings
 
-ROOT = pathlib.Path(__file__).parent.parent
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
     *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--train_steps=12"),
@@ -44,14 +44,8 @@ def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("tabs")
     small_records.make_data(str(path / "data"), num_shards=1)
     _write_recordings(path)
-    command = [sys.executable, "-m", "estimator_asr.train", *TINY, f"--data_dir={path / 'data'}"]
-    run = subprocess.run(
-        [*command, f"--model_dir={path / 'runs' / 'am'}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    where = (f"--data_dir={path / 'data'}", f"--model_dir={path / 'runs' / 'am'}")
+    run = programs.run("estimator_asr.train", *TINY, *where)
     assert run.returncode == 0, run.stderr
     return path / "runs"
 

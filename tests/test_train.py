@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
 import time
 
+import programs
 import pytest
 import small_records
 import tensorflow as tf
 
 from tfrecord_builder import frontend, vocabulary
 
-ROOT = pathlib.Path(__file__).parent.parent
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
     *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--progress_seconds=0.001"),
@@ -34,12 +33,8 @@ TINY = [
 TIMEOUT_SECONDS = 240
 
 
-def command(*flags):
-    return [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
-
-
 def train(*flags):
-    return subprocess.run(command(*flags), cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    return programs.run("estimator_asr.train", *TINY, *flags, timeout=TIMEOUT_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +94,8 @@ def test_the_training_figures_are_in_the_event_files(directory, first):
 def stopped(directory):
     """The language model's training, ended by SIGTERM; exit code and what it said after the signal."""
     flags = (f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}", "--train_steps=1000000")
-    endless = command("--model=language", *flags)
-    process = subprocess.Popen(endless, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    endless = [sys.executable, "-m", "estimator_asr.train", *TINY, "--model=language", *flags]
+    process = subprocess.Popen(endless, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for line in process.stderr:
         if "step " in line and " loss " in line:
@@ -139,7 +134,14 @@ def test_training_continues_on_replicas_and_then_on_one_device(directory, stoppe
 
 def test_xla_compiles_a_training_step(directory):
     data = [f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'xla'}"]
-    run = train("--model=language", *data, "--train_steps=2", "--xla")
+    command = [sys.executable, "-m", "estimator_asr.train", *TINY, *data, "--model=language"]
+    run = subprocess.run(
+        [*command, "--train_steps=2", "--xla"],
+        cwd=programs.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
     assert run.returncode == 0, run.stderr
     assert re.search(r"XLA compiled [1-9]\d* times in ", run.stderr)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
+import programs
 import pytest
 import soundfile
 import tiny_models
@@ -18,12 +16,9 @@ from estimator_asr import transcribe
 from estimator_asr.serving import recogniser
 from tfrecord_builder import errors
 
-ROOT = pathlib.Path(__file__).parent.parent
-
 
 def run(*arguments):
-    command = [sys.executable, "-m", "estimator_asr.transcribe", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return programs.run("estimator_asr.transcribe", *arguments)
 
 
 @pytest.fixture(scope="module")

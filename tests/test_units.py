@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import small_corpora
 import tiny_models
@@ -48,7 +50,8 @@ def test_from_a_corpus_to_a_transcript(tmp_path, unit):
     info = build(corpus_dir, tmp_path / "data", unit)
     model = make_model(info, tmp_path / "data", tmp_path / "am")
     if unit == "bpe":  # one is enough: training takes much the longest
-        run_loop.train(model, [info], [str(tmp_path / "data")])
+        own = dataclasses.replace(info, splits={"train": info.splits["train"]})  # evaluations take long
+        run_loop.train(model, [own], [str(tmp_path / "data")])
     else:
         tiny_models.save_weights(model)
 

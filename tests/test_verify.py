@@ -1,16 +1,14 @@
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import built_data
 import numpy as np
+import programs
 import pytest
 
 from tfrecord_builder import errors, verify
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARD = "train-00000-of-00003.tfrecord"
 
 
@@ -25,8 +23,7 @@ def data_dir(whole, tmp_path):
 
 
 def _run(*arguments):
-    command = [sys.executable, "-m", "tfrecord_builder.verify", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return programs.run("tfrecord_builder.verify", *arguments)
 
 
 def test_right_data_say_how_much_was_read(whole, data_dir):

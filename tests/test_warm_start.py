@@ -3,11 +3,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import subprocess
-import sys
 
 import new_models
 import numpy as np
+import programs
 import pytest
 import tensorflow as tf
 import tiny_models
@@ -72,10 +71,7 @@ def read(path):
 
 
 def run_program(name, argument):
-    paths = f"{TESTS}{os.pathsep}{TESTS.parent}"
-    environment = {**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, str(TESTS / name), str(argument)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = programs.run(TESTS / name, argument)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
