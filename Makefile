@@ -13,7 +13,8 @@ PYTHON_CANDIDATES = $(PYTHON) python3.11 python3.10 python3.9 python3 python \
 SUITABLE = -c 'import ensurepip, sys, venv; sys.exit(sys.implementation.name != "cpython" or not (3, 9) <= sys.version_info[:2] <= (3, 11))'
 VENV_PYTHON = .venv/bin/python
 PIP_INSTALL = $(VENV_PYTHON) -m pip install --disable-pip-version-check --progress-bar=on
-TEST_WORKERS ?= 2
+# One more than the two cores: a test that waits for processes leaves one idle.
+TEST_WORKERS ?= 3
 
 .PHONY: demo test lint bench soak
 

@@ -33,12 +33,11 @@ def test_a_mistake_is_one_sentence():
 @pytest.mark.parametrize("kilobytes", [4, 60])  # the spool, the shards
 def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_path, kilobytes):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
-    command = _command(
-        f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_shards=1", "--num_workers=1"
-    )
+    where = (f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}")
+    arguments = (*where, "--num_shards=1", "--num_workers=1")
     limit = (kilobytes << 10, kilobytes << 10)  # of a file: what more is written is refused as on a full disk
     full = subprocess.run(
-        command,
+        _command(*arguments),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -48,7 +47,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_pat
     assert full.returncode == 1
     assert "cannot be written" in full.stderr and "make room" in full.stderr
     assert "Traceback" not in full.stderr
-    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    again = _run(*arguments)
     assert again.returncode == 0, again.stderr
 
 

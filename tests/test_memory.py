@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-NUM_EVALUATIONS = int(os.environ.get("NUM_EVALUATIONS", "9"))
+NUM_EVALUATIONS = int(os.environ.get("NUM_EVALUATIONS", "7"))
 WARM = 4  # until then TensorFlow makes its threads and caches
 TESTS = pathlib.Path(__file__).parent
 
