@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import sys
 
 import pytest
 
@@ -23,6 +24,27 @@ LONG = (
 def pytest_collection_modifyitems(items):
     order = {stem: index for index, stem in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.fixture(autouse=True)
+def _graphs_as_written(monkeypatch):
+    """Sessions of this process do not optimise their graphs, which takes longer than to run tiny ones.
+
+    Programs, in processes of their own, do.
+    """
+    if "tensorflow" not in sys.modules:
+        return
+    from tensorflow.python.client import session
+
+    start = session.BaseSession.__init__
+
+    def start_plain(self, target="", graph=None, config=None):
+        config = config or session.config_pb2.ConfigProto()
+        if not config.graph_options.HasField("rewrite_options"):
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+        start(self, target, graph, config)
+
+    monkeypatch.setattr(session.BaseSession, "__init__", start_plain)
 
 
 @dataclasses.dataclass(frozen=True)
