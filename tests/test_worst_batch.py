@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+import types
+
 import graph_variables
 import numpy as np
 import pytest
@@ -38,6 +41,16 @@ def test_tokens_of_text_come_as_often_as_they_have_characters_and_the_unknown_on
     np.testing.assert_allclose(worst_batch.token_shares(language, 0.0), [0, 0.25, 0.25, 0.25, 0.25])
     np.testing.assert_allclose(worst_batch.token_shares(language, 0.2), [0.2, 0.2, 0.2, 0.2, 0.2])
     assert worst_batch.token_shares(small_batches.make_model(str(tmp_path / "a"), "acoustic"), 0.0) is None
+
+
+def test_shares_are_such_that_tokens_can_be_drawn(tmp_path):
+    model = small_batches.make_model(str(tmp_path), "language")
+    for size in range(1, 200):
+        mask = np.tri(size, dtype=bool)  # one token more has one character more; the first is the unknown one
+        readings = types.SimpleNamespace(mask=lambda *_, mask=mask: mask)
+        shares = worst_batch.token_shares(dataclasses.replace(model, readings=readings), 0.0)
+        drawn = worst_batch.make((2, 7), None, 9, shares)["token_ids"]
+        assert (drawn > 0).all() or size == 1
 
 
 def replica(values):

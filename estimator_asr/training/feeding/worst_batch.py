@@ -45,7 +45,7 @@ def token_shares(model: model_directory.ModelDirectory, unknown_share: float) ->
     (unknown,) = model.tokens.encode([vocabulary.UNKNOWN])
     counts[unknown] = 0
     shares = counts / max(counts.sum(), 1.0) * (1.0 - unknown_share)
-    shares[unknown] = 1.0 - shares.sum()
+    shares[unknown] = unknown_share if counts.any() else 1.0
     return shares
 
 
