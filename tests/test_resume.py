@@ -33,7 +33,9 @@ ACOUSTIC = config.AcousticConfig(
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-def train(tmp_path, name, steps, *, kind="language", batch_tokens=6, accumulation=1, is_evaluated=False):
+def train(
+    tmp_path, name, steps, *, kind="language", batch_tokens=6, accumulation=1, is_evaluated=False, **watch
+):
     """Trains or continues tmp_path/name; returns its variables."""
     data = str(tmp_path / "data")
     if not os.path.exists(data):
@@ -48,6 +50,7 @@ def train(tmp_path, name, steps, *, kind="language", batch_tokens=6, accumulatio
         train=config.TrainConfig(
             model=kind, train_steps=steps, eval_throttle_seconds=0, save_checkpoints_steps=5
         ),
+        watch=loop_config.WatchConfig(**watch),
         display=loop_config.DisplayConfig(show_utterances=0),
     )
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
@@ -76,6 +79,13 @@ def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
     straight = train(tmp_path, "straight", 11, **settings)
     train(tmp_path, "parts", 4, **settings)
     assert_equal(train(tmp_path, "parts", 11, **settings), straight)
+
+
+def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):
+    train(tmp_path, "model", 1, try_worst_batch=True, dump_batches=1)
+    (dump,) = (tmp_path / "model" / "batches").iterdir()
+    with np.load(dump) as arrays:
+        assert arrays["features/seed"].tolist() == [1, 0]  # the seed, and the first batch
 
 
 def test_a_run_with_other_batches_goes_on_in_the_epoch(tmp_path):

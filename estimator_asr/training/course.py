@@ -29,7 +29,7 @@ class Course:
         source: the training data.
         first_step: where it begins.
         max_steps: where it ends.
-        history: the plans of batches so far (inputs/progress.py); the last one is that of this run.
+        history: the plans of batches so far (inputs/stretches.py); the last one is that of this run.
     """
 
     source: splits.Split
