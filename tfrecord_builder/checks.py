@@ -24,6 +24,12 @@ class Rejected(Exception):
     """An utterance cannot be used; str() is the reason in the words above, or in those of audio."""
 
 
+def check_listed(utterance: manifest.Utterance) -> None:
+    """Raises Rejected for an utterance that its corpus describes in a way that cannot be honoured."""
+    if utterance.problem:
+        raise Rejected(utterance.problem)
+
+
 def check_labels(found: labels.Labels, is_text: bool) -> None:
     """Raises Rejected for an empty transcript, or text whose hanzi and pinyin do not stand one to one."""
     if not found.tokens:

@@ -61,6 +61,7 @@ def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Ite
     for utterance, stamp in _stamped(iter(progress)):
         found = labeller(utterance)
         try:
+            checks.check_listed(utterance)
             checks.check_labels(found, is_text=utterance.audio is None)
         except checks.Rejected as reason:
             spooled.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)

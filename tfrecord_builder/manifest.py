@@ -32,6 +32,7 @@ class Utterance:
       start_seconds: where the utterance begins in the recording.
       seconds: how long it is; None to the end of the recording.
       channel: the channel to take, from 0; None for the mean of all.
+      problem: why the utterance must be rejected, as known from the corpus alone; empty: nothing is known.
     """
 
     utterance_id: str
@@ -43,6 +44,7 @@ class Utterance:
     start_seconds: float = 0.0
     seconds: float | None = None
     channel: int | None = None
+    problem: str = ""
 
 
 def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterator[str]:
