@@ -96,10 +96,7 @@ def make_sides(model, batch: train_step_work.Batch) -> dict:
 
     torch.set_num_threads(_NUM_CORES)
     ours = train_step_ours.Session(model, batch)
-    rate = train_step_ours.learning_rate(model, batch)
-    peer = train_step_torch.Trainer(
-        model.config.acoustic, model.config.optimizer, ours.weights(), batch, rate
-    )
+    peer = train_step_torch.Trainer(model.config.acoustic, model.config.optimizer, ours.weights(), batch)
     return {"ours": ours, "PyTorch": peer}
 
 

@@ -14,7 +14,6 @@ from estimator_asr.inputs import splits, stretches
 from estimator_asr.training import course, model_fn, step_hooks
 from estimator_asr.training.devices import strategies
 from estimator_asr.training.display import progress
-from estimator_asr.training.update import schedules
 from tfrecord_builder import frontend, vocabulary
 
 _MATRIX_SIZE = 2048
@@ -120,11 +119,6 @@ def make_model(
         readings_sha256="",
     )
     return model_directory.ModelDirectory(path, settings, tokens, None, None)
-
-
-def learning_rate(model: model_directory.ModelDirectory, batch: train_step_work.Batch) -> float:
-    """Gives the rate of every step: there is no warm-up and no decay."""
-    return schedules.initial_rate(model.config.optimizer, len(batch.num_frames))
 
 
 def _build_model_fn(model, batch, turns=None):

@@ -143,9 +143,8 @@ class Trainer:
         optimizer: config_lib.OptimizerConfig,
         weights: dict[str, np.ndarray],
         batch: train_step_work.Batch,
-        learning_rate: float,
     ):
-        """Takes settings, weights by the names of our variables, the one batch, and the rate of each step."""
+        """Takes settings, weights by the names of our variables, and the one batch."""
         num_classes = weights["acoustic/ctc/class_vectors"].shape[0]
         self.model = Acoustic(config, num_classes, batch.fbank.shape[2])
         copied = {_name(name): _layout(name, value) for name, value in weights.items()}
@@ -155,7 +154,7 @@ class Trainer:
         self._clip_norm = optimizer.clip_norm
         betas = (optimizer.adam_beta1, optimizer.adam_beta2)
         self._optimizer = torch.optim.Adam(
-            self.model.parameters(), learning_rate, betas, optimizer.adam_epsilon, fused=True
+            self.model.parameters(), optimizer.learning_rate, betas, optimizer.adam_epsilon, fused=True
         )
         self._matrix = torch.randn(2048, 2048)
         ids = (batch.num_frames, batch.token_ids, batch.num_tokens)

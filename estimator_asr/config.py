@@ -105,13 +105,17 @@ class OptimizerConfig:
     """Adam or momentum under a schedule with warm-up; the same for both models."""
 
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
-    base_learning_rate: float = config_flags.setting(
-        0.001, "learning rate at a batch of --batch_denominator utterances", positive=True
-    )
-    batch_denominator: float = config_flags.setting(
-        32.0,
-        "initial rate = base_learning_rate x mean utterances per batch / batch_denominator",
+    learning_rate: float = config_flags.setting(
+        0.001,
+        "initial learning rate, whatever the size of the batches",
         positive=True,
+        former_name="base_learning_rate",
+    )
+    learning_rate_batch_size: float = config_flags.setting(
+        0.0,
+        "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
+        minimum=0,
+        former_name="batch_denominator",
     )
     schedule: str = config_flags.setting(
         "step",

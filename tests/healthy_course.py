@@ -1,6 +1,6 @@
 """Figures of a real training of 800 steps that went well, which no alarm may bark at.
 
-A tiny acoustic model on 48 utterances of small_records, base_learning_rate 0.003: blanks alone for 150 steps,
+A tiny acoustic model on 48 utterances of small_records, learning rate 0.003: blanks alone for 150 steps,
 then it learns. The readings stand 20 steps apart.
 """
 

@@ -51,7 +51,7 @@ def make_new_model(
                 **(language or {}),
             }
         ),
-        optimizer=config_lib.OptimizerConfig(base_learning_rate=1e-12, warmup_epochs=0),
+        optimizer=config_lib.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=config_lib.TrainConfig(model=kind, **train),
         watch=loop_config.WatchConfig(try_worst_batch=False),  # its shapes are not those of build_input_fn

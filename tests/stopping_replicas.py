@@ -22,7 +22,7 @@ from estimator_asr.training.keeping import evaluations
 
 def make_model(path, num_replicas=1, patience=2, **train):
     optimizer = config.OptimizerConfig(
-        base_learning_rate=1e-12, warmup_epochs=0, schedule="plateau", plateau_evaluations=1
+        learning_rate=1e-12, warmup_epochs=0, schedule="plateau", plateau_evaluations=1
     )
     model, infos, dirs = test_run_loop.make_model(
         path,

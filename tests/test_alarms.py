@@ -129,9 +129,7 @@ def test_a_loss_that_once_fell_gets_other_advice():
         return alarms.flat_loss(curve(loss_at, noise=1e-6), CONTEXT)
 
     said = advise(lambda step: 5.0 if step < 700 else 4.7)
-    assert "too high by now" in said and said.endswith(
-        "--model_dir=AM-rate0.0005 --base_learning_rate=0.0005"
-    )
+    assert "too high by now" in said and said.endswith("--model_dir=AM-rate0.0005 --learning_rate=0.0005")
     said = advise(lambda step: 5.0 if step < 700 else 4.8)
     assert "and hardly before" in said and said.endswith("--overfit_batches=1")
 

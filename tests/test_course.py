@@ -71,7 +71,7 @@ def test_other_data_or_another_seed_begin_a_new_epoch(plan):
 
 def test_what_is_said_of_it(plan, said):
     made = plan(train_epochs=3)
-    optimizer = config.OptimizerConfig(base_learning_rate=0.012, batch_denominator=32)
+    optimizer = config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
     course.log(made, "language", optimizer, num_replicas=2)
     assert said == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "

@@ -87,14 +87,11 @@ def test_an_error_is_a_failure_and_sigterm_is_none(tmp_path, error, status):
 def test_a_directory_that_goes_on_shows_the_settings_of_its_last_start(tmp_path, monkeypatch):
     seconds = iter(range(100))
     monkeypatch.setattr(hparams.time, "time", lambda: 1.7e9 + next(seconds))  # a file name for each
-    first = make_config(tmp_path, base_learning_rate=0.5)
-    second = dataclasses.replace(first, optimizer=config.OptimizerConfig(base_learning_rate=0.25))
+    first = make_config(tmp_path, learning_rate=0.5)
+    second = dataclasses.replace(first, optimizer=config.OptimizerConfig(learning_rate=0.25))
     for settings in (first, second):
         with hparams.session(str(tmp_path), settings):
-            assert (
-                read_start(tmp_path)["base_learning_rate"].number_value
-                == settings.optimizer.base_learning_rate
-            )
+            assert read_start(tmp_path)["learning_rate"].number_value == settings.optimizer.learning_rate
             assert metadata.SESSION_END_INFO_TAG not in read(tmp_path)
     assert read_status(tmp_path) == api_pb2.STATUS_SUCCESS
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("events.")]) == 1

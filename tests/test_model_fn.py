@@ -141,7 +141,7 @@ def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
     )
     assert shown["total-loss"] == pytest.approx(shown["avg-loss"] * values["labels"].sum(), rel=1e-5)
     assert values["loss"] == pytest.approx(shown["avg-loss"], rel=1e-5)
-    assert shown["learning-rate"] == pytest.approx(0.001 * 8 / 32)
+    assert shown["learning-rate"] == pytest.approx(0.001)
 
 
 def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):

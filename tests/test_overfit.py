@@ -12,7 +12,7 @@ from estimator_asr.inputs import splits
 from estimator_asr.training.watching import overfit
 from tfrecord_builder import errors
 
-OPTIMIZER = config.OptimizerConfig(base_learning_rate=0.02, batch_denominator=10, warmup_epochs=3)
+OPTIMIZER = config.OptimizerConfig(learning_rate=0.0025, warmup_epochs=3)
 COMMAND = "python -m estimator_asr.train --data_dir=DATA --model_dir=AM"
 
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
 
 
 def test_a_rate_that_is_too_high_is_told(tmp_path):
-    wild = dataclasses.replace(OPTIMIZER, base_learning_rate=1e30, clip_norm=0.0)
+    wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
     settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)
     with pytest.raises(errors.UserError, match="learning rate is too high; try a tenth of it: .*=1e[+]29"):
         overfit.run(settings, infos, dirs, COMMAND, seconds=5.0)
@@ -59,7 +59,10 @@ def test_a_rate_that_is_too_high_is_told(tmp_path):
 
 def test_what_makes_remembering_hard_is_switched_off(tmp_path):
     wild = config.OptimizerConfig(
-        base_learning_rate=0.01, batch_denominator=10, schedule="inverse_sqrt", gradient_accumulation_steps=4
+        learning_rate=0.01,
+        learning_rate_batch_size=10,
+        schedule="inverse_sqrt",
+        gradient_accumulation_steps=4,
     )
     settings, infos, dirs = make_data(
         tmp_path, "acoustic", optimizer=wild, acoustic=config.AcousticConfig(acoustic_dropout=0.3)
@@ -72,7 +75,8 @@ def test_what_makes_remembering_hard_is_switched_off(tmp_path):
     assert (simple.optimizer.schedule, simple.optimizer.gradient_accumulation_steps) == ("step", 1)
     # Ten utterances in batches of one length each (eight of them): the rate after the warm-up.
     num_lengths = len(infos[0].splits["train"].frame_lengths)
-    assert simple.optimizer.base_learning_rate == pytest.approx(0.01 * 10 / num_lengths / 10)
+    assert simple.optimizer.learning_rate == pytest.approx(0.01 * 10 / num_lengths / 10)
+    assert simple.optimizer.learning_rate_batch_size == 0
     assert simple.acoustic.encoder_layers == settings.acoustic.encoder_layers
 
 

@@ -6,7 +6,7 @@ import pytest
 from estimator_asr.training.watching import overfit_verdict
 
 COMMAND = "python -m estimator_asr.train --data_dir=DATA,MORE --model_dir=AM --overfit_batches 1"
-AGAIN = f"{COMMAND} --base_learning_rate="
+AGAIN = f"{COMMAND} --learning_rate="
 
 
 def make_batch(labels=((1, 2), (3, 4), (5, 6))):

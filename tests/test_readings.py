@@ -67,5 +67,5 @@ def test_commands_can_be_pasted_whatever_the_directories_are_called():
     words = [shlex.split(command)[3:] for command in commands]
     assert words[0] == ["--data_dir=my data,MORE", "--model_dir=my models/AM/"]
     assert words[1][-2:] == ["--split=dev", "--output_dir=my models/AM-report"]
-    assert words[2][-2:] == ["--model_dir=my models/AM-rate0.0005", "--base_learning_rate=0.0005"]
+    assert words[2][-2:] == ["--model_dir=my models/AM-rate0.0005", "--learning_rate=0.0005"]
     assert words[3:] == [["--data_dir=my data"], ["--data_dir=my data,MORE"]]

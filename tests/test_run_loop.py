@@ -110,7 +110,7 @@ def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(t
 
 
 def test_a_loss_that_is_not_a_number_ends_with_one_sentence(tmp_path):
-    wild = config.OptimizerConfig(base_learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = make_model(tmp_path, optimizer=wild, train_steps=50)
     with pytest.raises(
         errors.UserError, match=r"nan/step-\d+: .* expected a number; python -m estimator_asr.replay"

@@ -11,8 +11,8 @@ BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 
 
 def rates(steps, history=None, **settings):
-    """The rate at each step of a schedule whose initial rate is 0.5 x 64 / 32 = 1."""
-    optimizer = config.OptimizerConfig(base_learning_rate=0.5, batch_denominator=32, **settings)
+    """The rate at each step of a schedule whose initial rate is 1."""
+    optimizer = config.OptimizerConfig(learning_rate=1.0, **settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
         rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
@@ -20,8 +20,13 @@ def rates(steps, history=None, **settings):
         return [float(session.run(rate, {step: value})) for value in steps]
 
 
-def test_initial_rate_grows_with_the_batch():
-    settings = config.OptimizerConfig(base_learning_rate=0.1, batch_denominator=256)
+def test_the_learning_rate_does_not_depend_on_the_batch():
+    settings = config.OptimizerConfig(learning_rate=0.1)
+    assert [schedules.initial_rate(settings, batch_size) for batch_size in (1, 128)] == [0.1, 0.1]
+
+
+def test_the_learning_rate_grows_with_the_batch_where_it_is_told_to():
+    settings = config.OptimizerConfig(learning_rate=0.1, learning_rate_batch_size=256)
     assert schedules.initial_rate(settings, 128) == pytest.approx(0.05)
 
 

@@ -133,7 +133,7 @@ def test_settings_stand_beside_the_figures_on_dev(page, tensorboard):
     words = ["Trial ID", "dev token-error-rate", "dev avg-loss", "200.00", "conformer"]
     text = open_tab(page, tensorboard, "hparams", *words)
     table = text[text.index("Trial ID") :]
-    columns = ["base_learning_rate", "batch_frames", "encoder", "encoder_layers", "encoder_units"]
+    columns = ["learning_rate", "batch_frames", "encoder", "encoder_layers", "encoder_units"]
     assert re.search(" ".join(columns) + " dev token-error-rate", table), table
     assert re.search(r"am 0\.0010* 200\.0* conformer 1\.0* 16\.0* \d", table), table
 

@@ -24,8 +24,8 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
         assert running.step(batches.values[1], step) in (8, 9)  # fetched before or after the update
         assert running.session.run(step) == 9
     assert {*test_model_fn.FIGURES[kind], "learning-rate"} <= set(rows[0])
-    # No warm-up here, and a batch counts as large as the rate was given for.
-    assert rows[0]["learning-rate"] == pytest.approx(model.config.optimizer.base_learning_rate)
+    # No warm-up here.
+    assert rows[0]["learning-rate"] == pytest.approx(model.config.optimizer.learning_rate)
     assert rows[-1]["avg-loss"] < rows[0]["avg-loss"]
     assert sorted(os.listdir(model.path)) == before
 

@@ -92,7 +92,7 @@ def test_what_is_known_of_the_training_comes_from_its_settings():
         model="language",
         acoustic=config.AcousticConfig(),
         language=config.LanguageConfig(),
-        optimizer=config.OptimizerConfig(base_learning_rate=0.002, batch_denominator=10, warmup_epochs=1.5),
+        optimizer=config.OptimizerConfig(learning_rate=0.002, learning_rate_batch_size=10, warmup_epochs=1.5),
         input=config.InputConfig(),
         train=config.TrainConfig(),
         frontend=None,

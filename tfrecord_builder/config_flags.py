@@ -2,7 +2,7 @@
 
     @dataclasses.dataclass(frozen=True)
     class OptimizerConfig:
-        base_learning_rate: float = config_flags.setting(0.1, "learning rate before scaling", positive=True)
+        learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
 
         def __post_init__(self):
             config_flags.validate(self)
@@ -44,6 +44,7 @@ def setting(
     minimum: Optional[float] = None,
     maximum: Optional[float] = None,
     positive: bool = False,
+    former_name: str = "",
 ) -> Any:
     """Describes a field of a config: its default, what it means and which values it takes.
 
@@ -54,9 +55,11 @@ def setting(
       minimum: lowest allowed value, inclusive. For a tuple field the ranges hold for each element.
       maximum: highest allowed value, inclusive.
       positive: whether zero and below are refused.
+      former_name: of the field in earlier versions. JSON may hold it; a flag of that name is refused.
     """
     rules = _Rules(help, None if choices is None else tuple(choices), minimum, maximum, positive)
-    return dataclasses.field(default=default, metadata={"rules": rules})
+    metadata = {"rules": rules, config_json.FORMER_NAME: former_name}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def validate(config: Any) -> None:
@@ -88,6 +91,9 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
             raise flags.DuplicateFlagError.from_flag(field.name, flag_values, other_flag_values=None)
         # absl would list the flag under this module; --help lists the key flags of the program.
         flag_values.register_key_flag_for_module(sys.argv[0], flag_values[field.name])
+        former_name = field.metadata[config_json.FORMER_NAME]
+        if former_name and former_name not in flag_values:
+            flags.DEFINE_flag(_make_former_flag(former_name, field.name, rules), flag_values)
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
@@ -144,6 +150,12 @@ def _make_flag(field: dataclasses.Field, rules: _Rules, field_type: Any) -> flag
     return flags.Flag(parser, _Serializer(), field.name, field.default, help_text, boolean=field_type is bool)
 
 
+def _make_former_flag(former_name: str, name: str, rules: _Rules) -> flags.Flag:
+    help_text = f"refused; it is --{name} now"
+    parser = _FormerParser(name, rules)
+    return flags.Flag(parser, _Serializer(), former_name, None, help_text)
+
+
 def _description(flag: flags.Flag) -> tuple:
     return (
         flag.default,
@@ -170,6 +182,17 @@ class _Parser(flags.ArgumentParser):
 
     def flag_type(self) -> str:
         return getattr(self.field_type, "__name__", str(self.field_type))
+
+
+class _FormerParser(flags.ArgumentParser):
+    """Refuses a flag of an earlier version and names the one that replaces it."""
+
+    def __init__(self, name: str, rules: _Rules):
+        super().__init__()
+        self.name, self.rules = name, rules
+
+    def parse(self, argument: Any) -> Any:
+        raise ValueError(f"the flag is replaced by --{self.name} ({self.rules.help}); give that instead")
 
 
 class _Serializer(flags.ArgumentSerializer):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tfrecord_builder import errors
 
 Config = TypeVar("Config")
+FORMER_NAME = "former_name"  # key of a field's metadata: what earlier versions called it
 
 EXPECTED = {
     int: "a whole number",
@@ -28,6 +29,8 @@ def to_json_dict(config: Any) -> dict[str, Any]:
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     """Makes a config of what `to_json_dict` gave; a key that is missing takes its default.
+
+    A key of an earlier version is read as the field that replaced it.
 
     Raises:
       errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
@@ -87,6 +90,8 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
 def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
     _require(values, dict, where)
     fields = {field.name: field for field in dataclasses.fields(config_class)}
+    new_names = {field.metadata.get(FORMER_NAME): name for name, field in fields.items()}
+    values = {new_names.get(key or None, key): value for key, value in values.items()}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)

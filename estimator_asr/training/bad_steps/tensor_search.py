@@ -13,13 +13,13 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-_OVERFLOW = "numbers grew beyond the largest of their type: lower --base_learning_rate or --clip_norm"
+_OVERFLOW = "numbers grew beyond the largest of their type: lower --learning_rate or --clip_norm"
 # What an operation does to numbers, by its type in TensorFlow.
 _CAUSES = {
     "Placeholder": "the input is no number before the model sees it: find all such records with "
     "python -m tfrecord_builder.verify --data_dir=DATA and build the data again",
     "ReadVariableOp": "the weights are no numbers already, so no batch can be learned: go back to an older "
-    "checkpoint and lower --base_learning_rate",
+    "checkpoint and lower --learning_rate",
     "Log": "logarithm of zero or of a negative number",
     "Log1p": "logarithm of zero or of a negative number",
     "RealDiv": "division by zero",
@@ -31,8 +31,8 @@ _CAUSES = {
     "Rsqrt": "division by the root of zero or of a negative number",
     "RsqrtGrad": "division by the root of zero or of a negative number",
     "Exp": "exp() overflows: its input is above 88",
-    "Softmax": "softmax of numbers that are too large: lower --base_learning_rate",
-    "LogSoftmax": "softmax of numbers that are too large: lower --base_learning_rate",
+    "Softmax": "softmax of numbers that are too large: lower --learning_rate",
+    "LogSoftmax": "softmax of numbers that are too large: lower --learning_rate",
     "CTCLoss": "the labels have no alignment with the frames: look for utterances with more tokens than a "
     "quarter of their frames",
     "Pow": "power of zero or of a number that is too large",

@@ -1,9 +1,9 @@
 """Learning-rate schedules: epochs and a mean batch size in, a rate for each global step out.
 
 The step schedule and the warm-up follow learning_rate_with_decay of the TensorFlow official models
-(official/r1/resnet/resnet_run_loop.py): initial rate = base rate x batch size / denominator, piecewise
-constant between epoch boundaries, linear warm-up from zero. Difference: batches are cut by frames, so "batch
-size" is the mean number of utterances per step, utterances per epoch / steps per epoch.
+(official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, linear warm-up from
+zero. Differences: the initial rate grows with the batch only where --learning_rate_batch_size is given, and
+"batch size" is the mean number of utterances per step, because batches are cut by frames.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from estimator_asr.training.update import plateau
 
 
 def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:
-    """Returns base rate x mean utterances per step / denominator."""
-    return config.base_learning_rate * batch_size / config.batch_denominator
+    """Returns the learning rate, scaled to the mean utterances per step if the config asks for it."""
+    if not config.learning_rate_batch_size:
+        return config.learning_rate
+    return config.learning_rate * batch_size / config.learning_rate_batch_size
 
 
 def build_schedule(

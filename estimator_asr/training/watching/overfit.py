@@ -59,8 +59,8 @@ def run(
     with tempfile.TemporaryDirectory() as directory:
         model = model_directory.create_or_check(directory, simple, data_dirs[0])
         course = learn(model, batches, seconds * count)
-    base_rate = config.optimizer.base_learning_rate
-    sentence = overfit_verdict.describe(course, train_command, base_rate, ",".join(data_dirs))
+    rate = config.optimizer.learning_rate
+    sentence = overfit_verdict.describe(course, train_command, rate, ",".join(data_dirs))
     if not course.is_learned:
         raise errors.UserError(f"train: --overfit_batches={count}: {sentence}")
     return sentence
@@ -87,7 +87,8 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
         input=dataclasses.replace(config.input, spec_augment=False, num_buckets=1, **smaller),
         optimizer=dataclasses.replace(
             config.optimizer,
-            base_learning_rate=rate,
+            learning_rate=rate,
+            learning_rate_batch_size=0.0,
             schedule="step",
             warmup_epochs=float(_WARMUP_STEPS),  # a trial's epoch is a step
             decay_boundary_epochs=(),

@@ -54,7 +54,7 @@ def describe(course: Course, train_command: str, base_rate: float, data_dir: str
     Args:
         course: how it went.
         train_command: as it was given, to be called again with another flag behind it.
-        base_rate: its --base_learning_rate.
+        base_rate: its --learning_rate.
         data_dir: comma separated.
     """
     num_utterances = sum(len(labels[_LABELS[course.model][1]]) for _, labels in course.batches)
@@ -130,14 +130,14 @@ def _not_a_number(course, again, base_rate) -> Optional[str]:
         return None
     return (
         "the loss is no number, so the learning rate is too high; try a tenth of it: "
-        f"{again} --base_learning_rate={base_rate / 10:.2g}"
+        f"{again} --learning_rate={base_rate / 10:.2g}"
     )
 
 
 def _no_way(course, again, base_rate) -> str:
     losses = course.losses
     first, half, last = (np.mean(part) for part in _parts(losses))
-    slower, faster = (f"{again} --base_learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
+    slower, faster = (f"{again} --learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
     if course.mean("gradient-zero-share") >= alarms.ZERO_SHARE:
         return f"nearly all gradients are zero, so nothing is learned; try a tenth of the rate: {slower}"
     if last >= first:

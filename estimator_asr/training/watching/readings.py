@@ -22,7 +22,7 @@ class Context(NamedTuple):
         error_rate: tag of the decoded error rate.
         warmup_steps: while the learning rate rises.
         max_steps: where training ends.
-        base_rate: --base_learning_rate.
+        base_rate: --learning_rate.
         peak_rate: learning rate at the end of the warm-up.
         constant_loss_steps: patience.
     """
@@ -67,7 +67,7 @@ class Context(NamedTuple):
     def slower_command(self) -> str:
         """A new model at a third of the learning rate."""
         rate = f"{self.base_rate / 3:.2g}"
-        return self.new_model_command(f"rate{rate}", f"--base_learning_rate={rate}")
+        return self.new_model_command(f"rate{rate}", f"--learning_rate={rate}")
 
     def new_model_command(self, name: str, flag: str) -> str:
         """The training again with a flag more, in a directory beside that ends in the name."""

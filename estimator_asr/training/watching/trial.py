@@ -7,7 +7,6 @@ it gives TensorBoard.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -83,7 +82,6 @@ def start(
         spec: of the batches.
         session_config: settings of the session.
     """
-    model = _at_base_rate(model)
     plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), progress.Clock())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)
@@ -95,12 +93,6 @@ def start(
         built = model_fn.build_model_fn(model, plan)(*inputs, estimator_api.ModeKeys.TRAIN)
         session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
         yield Trial(session, inputs, built)
-
-
-def _at_base_rate(model):
-    """The rate grows with the utterances of a step, of which the course has one."""
-    optimizer = dataclasses.replace(model.config.optimizer, batch_denominator=1.0)
-    return dataclasses.replace(model, config=dataclasses.replace(model.config, optimizer=optimizer))
 
 
 def _read_scalars(text):

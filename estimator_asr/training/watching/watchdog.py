@@ -58,7 +58,7 @@ def build_context(
         error_rate=error_rate,
         warmup_steps=int(steps_per_epoch * config.optimizer.warmup_epochs),
         max_steps=max_steps,
-        base_rate=config.optimizer.base_learning_rate,
+        base_rate=config.optimizer.learning_rate,
         peak_rate=schedules.initial_rate(config.optimizer, batch_size),
         constant_loss_steps=config.watch.constant_loss_steps,
     )
