@@ -11,6 +11,11 @@ from tfrecord_builder import config_flags, errors
 DEFAULT_EPOCHS = 30
 
 
+def _fraction(default: float, help: str) -> float:
+    """Describes a fraction of what training hides from a model; it may change from run to run."""
+    return config_flags.setting(default, help, minimum=0, maximum=0.9, training_only=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig:
     """Speech to tokens: encoder, CTC head and attention decoder."""
@@ -34,21 +39,18 @@ class AcousticConfig:
         "encoders conformer and transformer: channels of the convolutions that subsample by 4",
         positive=True,
     )
-    acoustic_dropout: float = config_flags.setting(
-        0.1, "share of values zeroed in encoder and decoder in training", minimum=0, maximum=0.9
-    )
+    acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
     decoder_layers: int = config_flags.setting(
         1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0
     )
     ctc_weight: float = config_flags.setting(
         0.7,
-        "share of the CTC loss in the total, more than 0; the rest is the decoder's",
+        "fraction of the CTC loss in the total, more than 0; the rest is the decoder's",
         positive=True,
         maximum=1,
+        training_only=True,
     )
-    label_smoothing: float = config_flags.setting(
-        0.1, "share of the decoder's target spread evenly over all tokens", minimum=0, maximum=0.9
-    )
+    label_smoothing: float = _fraction(0.1, "fraction of the decoder's target spread evenly over all tokens")
 
     def __post_init__(self):
         config_flags.validate(self)
@@ -81,15 +83,11 @@ class LanguageConfig:
         524287, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
     )
     ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
-    ngram_dropout: float = config_flags.setting(
-        0.2, "share of n-grams left out in training, as unseen text has others", minimum=0, maximum=0.9
+    ngram_dropout: float = _fraction(
+        0.2, "fraction of n-grams left out in training, as unseen text has others"
     )
-    language_dropout: float = config_flags.setting(
-        0.1, "share of values zeroed in the language model in training", minimum=0, maximum=0.9
-    )
-    token_noise: float = config_flags.setting(
-        0.0, "share of tokens swapped for random ones in training", minimum=0, maximum=0.9
-    )
+    language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
+    token_noise: float = _fraction(0.0, "fraction of tokens swapped for random ones in training")
 
     def __post_init__(self):
         config_flags.validate(self)

@@ -89,6 +89,19 @@ class ExperimentConfig:
             raise errors.UserError(f"{path}: {error}") from error
 
 
+def list_changes(before: ExperimentConfig, after: ExperimentConfig) -> list[str]:
+    """Returns `--flag old -> new` for each setting of the model, its optimizer and its input that differs."""
+    changes = []
+    for section in (after.model, "optimizer", "input"):
+        old, new = getattr(before, section), getattr(after, section)
+        values = (
+            (field.name, getattr(old, field.name), getattr(new, field.name))
+            for field in dataclasses.fields(old)
+        )
+        changes += [f"--{name} {was} -> {now}" for name, was, now in values if was != now]
+    return changes
+
+
 def _read_json(path):
     try:
         with open(path, encoding="utf-8") as file:

@@ -9,8 +9,10 @@ import os
 import shutil
 from typing import Optional
 
+from absl import logging
+
 from estimator_asr import experiment
-from tfrecord_builder import config_json, dataset_info, errors, files, vocabulary
+from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, vocabulary
 from tfrecord_builder import readings as readings_lib
 
 _VOCABULARY_HASHES = {
@@ -61,7 +63,8 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
 
     Args:
         path: the model directory.
-        config: of this run. Optimizer, input and loop may differ from the last run's; the model may not.
+        config: of this run. Optimizer, input, loop and what is training_only may differ from the last run's,
+            which is logged; the model may not.
         data_dir: where a new directory's vocabularies are copied from.
 
     Raises:
@@ -69,7 +72,11 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
             named), or a vocabulary of the data is damaged.
     """
     if glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")):
-        _check_same_model(path, open_model_directory(path).config, config)
+        saved = open_model_directory(path).config
+        _check_same_model(path, saved, config)
+        changes = experiment.list_changes(saved, config)
+        if changes:
+            logging.info("%s: settings changed since the last run: %s", path, ", ".join(changes))
     else:
         _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
         os.makedirs(path, exist_ok=True)
@@ -188,6 +195,8 @@ def _check_same_model(path, saved, wanted):
     keys += ["frontend", "unit"] if wanted.model == "acoustic" else []
     for key in keys:
         got, want = getattr(wanted, key), getattr(saved, key)
+        if key == wanted.model:
+            want = config_flags.with_training_settings(want, got)
         if got != want:
             got, want = _differing_text(got, want)
             raise errors.UserError(

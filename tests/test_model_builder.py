@@ -57,6 +57,19 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, uni
     assert any("part_vectors" in name for name in served) == (unit == "syllable")
 
 
+def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):
+    def variables(name, **settings):
+        section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)
+        model = make_model(tmp_path / name, acoustic=section)
+        inputs = {**FEATURES, "seed": SEED}
+        return variables_of(
+            lambda: acoustic_task.forward(model, constants(inputs), constants(FEATURES), True)
+        )
+
+    other = variables("other", acoustic_dropout=0.0, ctc_weight=1.0, label_smoothing=0.0)
+    assert other == variables("usual") and len(other) > 20
+
+
 @pytest.mark.parametrize("ngram_rows", [0, 31])
 def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
     model = make_model(

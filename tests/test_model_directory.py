@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 import small_records
+from absl import logging
 
 from estimator_asr import config, experiment, model_directory
 from tfrecord_builder import errors, frontend, vocabulary
@@ -48,6 +49,59 @@ def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir)
     continued = model_directory.create_or_check(model_dir, changed, path).config
     assert continued.optimizer.clip_norm == 1.0
     assert experiment.ExperimentConfig.load(model_dir) == continued
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
+    return lines
+
+
+# What acts in training alone: all of it changed.
+OTHER_TRAINING = {
+    "acoustic": (
+        config.AcousticConfig(acoustic_dropout=0.2, ctc_weight=0.5, label_smoothing=0.0),
+        "--acoustic_dropout 0.1 -> 0.2, --ctc_weight 0.7 -> 0.5, --label_smoothing 0.1 -> 0.0",
+    ),
+    "language": (
+        config.LanguageConfig(ngram_dropout=0.0, language_dropout=0.3, token_noise=0.1),
+        "--ngram_dropout 0.2 -> 0.0, --language_dropout 0.1 -> 0.3, --token_noise 0.0 -> 0.1",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(OTHER_TRAINING))
+def test_a_model_continues_with_other_dropout_losses_and_masks_and_one_line_says_so(
+    data, model_dir, logged, kind
+):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info, kind), path)
+    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
+    section, said = OTHER_TRAINING[kind]
+    masks = config.InputConfig(spec_augment=False, time_masks=1)
+    rate = config.OptimizerConfig(learning_rate=0.0005)
+    changed = make_config(info, kind, **{kind: section}, input=masks, optimizer=rate)
+    for _ in range(2):
+        assert model_directory.create_or_check(model_dir, changed, path).config == changed
+    assert logged == [  # nothing is said of the second run, which changes nothing
+        f"{model_dir}: settings changed since the last run: {said}, --learning_rate 0.001 -> 0.0005, "
+        "--spec_augment True -> False, --time_masks 2 -> 1"
+    ]
+
+
+def test_what_decides_shapes_is_refused_by_name_and_what_does_not_is_not_named(data, model_dir, logged):
+    info, path = data
+    model_directory.create_or_check(model_dir, make_config(info), path)
+    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
+    wider = config.AcousticConfig(encoder_units=128, acoustic_dropout=0.2)
+    said = (
+        f"{model_dir}: acoustic is encoder_units=128 in this run, but the directory was trained with "
+        "encoder_units=256; give the same flags and data, or another --model_dir"
+    )
+    with pytest.raises(errors.UserError) as raised:
+        model_directory.create_or_check(model_dir, make_config(info, acoustic=wider), path)
+    assert str(raised.value) == said and logged == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from absl import flags
 from tfrecord_builder import config_json, errors
 
 Config = TypeVar("Config")
+_TRAINING_ONLY = "training_only"  # key of a field's metadata
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,7 @@ def setting(
     maximum: Optional[float] = None,
     positive: bool = False,
     former_name: str = "",
+    training_only: bool = False,
 ) -> Any:
     """Describes a field of a config: its default, what it means and which values it takes.
 
@@ -56,9 +58,10 @@ def setting(
       maximum: highest allowed value, inclusive.
       positive: whether zero and below are refused.
       former_name: of the field in earlier versions. JSON may hold it; a flag of that name is refused.
+      training_only: whether a model that was trained with one value may continue with another one.
     """
     rules = _Rules(help, None if choices is None else tuple(choices), minimum, maximum, positive)
-    metadata = {"rules": rules, config_json.FORMER_NAME: former_name}
+    metadata = {"rules": rules, config_json.FORMER_NAME: former_name, _TRAINING_ONLY: training_only}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -106,6 +109,12 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
     config = config_class(**{name: flag_values[name].value for name in names})
     validate(config)
     return config
+
+
+def with_training_settings(saved: Config, wanted: Config) -> Config:
+    """Returns the saved config with the training_only settings of the wanted one."""
+    names = [field.name for field, _, _ in _settings(type(saved)) if field.metadata[_TRAINING_ONLY]]
+    return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
 def _settings(config_class: type) -> list[tuple[dataclasses.Field, _Rules, Any]]:
