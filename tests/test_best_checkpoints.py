@@ -16,7 +16,7 @@ import tiny_models
 
 from estimator_asr import checkpoints, loop_config, model_directory
 from estimator_asr.serving import trained_model
-from estimator_asr.training.keeping import best_checkpoints
+from estimator_asr.training.keeping import best_checkpoints, links
 from tfrecord_builder import errors
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -153,13 +153,42 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
     def refuse(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(best_checkpoints, "_link", refuse)
+    monkeypatch.setattr(links, "link", refuse)
     keep(model, 1, 0.5)
     said = "model.ckpt-1: cannot be kept among the best (No space left on device); training goes on"
     assert len(lines) == 1 and lines[0].endswith(said)
     monkeypatch.undo()
     keep(model, 2, 0.6)
     assert steps(model) == [2]
+
+
+def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, monkeypatch):
+    lines = []
+    monkeypatch.setattr(best_checkpoints.logging, "warning", lambda text, *rest: lines.append(text % rest))
+    keep(model, 1, 0.5, count=1)
+    exporter = best_checkpoints.BestCheckpoints(model, "rate")
+    gone = checkpoints.prefix_of(model.path, 2)
+    exporter.export(None, "", gone, {"rate": 0.1, "global_step": 2}, False)
+    assert lines == [f"{gone}: cannot be kept among the best (No such file or directory); training goes on"]
+    listed = json.loads(pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8"))
+    assert [row["step"] for row in listed] == [1] and kept(model) == [1]
+    assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1
+
+
+def test_a_kill_between_two_files_leaves_no_index_without_data(model, monkeypatch):
+    link, linked = os.link, []
+
+    def link_once(source, target):
+        if linked:
+            raise KeyboardInterrupt
+        linked.append(source)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_once)
+    with pytest.raises(KeyboardInterrupt):
+        keep(model, 1, 0.5)
+    names = [os.path.basename(path) for path in pathlib.Path(model.path, "best").glob("model.ckpt-*")]
+    assert names == ["model.ckpt-1.data-00000-of-00001"]
 
 
 @pytest.mark.parametrize("content", ["", "3", "[3]", '[{"step": 1}]'])

@@ -89,18 +89,60 @@ def test_between_two_evaluations_is_some_time_but_not_before_the_last(tmp_path, 
     assert estimator.seen == [10, 20, 25, 30] and now[0] == 11
 
 
-def test_a_checkpoint_that_is_deleted_under_it_is_left_out(tmp_path, world):
+def delete(model_dir, step):
+    """Deletes a checkpoint as the Saver of the chief does."""
+    for path in model_dir.glob(f"model.ckpt-{step}.*"):
+        path.unlink()
+
+
+class Reader(Exporter):
+    """An exporter that reads the weights, as that of the SavedModel does."""
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        step = int(tf.train.load_variable(checkpoint_path, "global_step"))
+        self.exports.append((step, is_the_final_export))
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_evaluated_is_exported_all_the_same(tmp_path, world):
     def lose(checkpoint):
         if checkpoint.endswith("-10"):
-            for path in tmp_path.glob("model.ckpt-10.*"):
-                path.unlink()
+            delete(tmp_path, 10)
             save(tmp_path, 30)
-            raise tf.errors.NotFoundError(None, None, "gone")
 
-    estimator, exporter = Estimator(tmp_path, lose), Exporter()
+    estimator, exporter = Estimator(tmp_path, lose), Reader()
     save(tmp_path, 10)
     run(estimator, exporter)
-    assert estimator.seen == [10, 30] and exporter.exports == [(30, True)]
+    assert exporter.exports == [(10, False), (30, True)]
+    assert not [path for path in tmp_path.iterdir() if path.is_dir() and any(path.iterdir())]  # no copy stays
+
+
+def test_a_checkpoint_that_is_deleted_before_it_is_evaluated_is_passed_over_in_one_line(
+    tmp_path, world, monkeypatch
+):
+    lines, read = [], evaluator._read_step
+    monkeypatch.setattr(evaluator.logging, "warning", lambda text, *rest: lines.append(text % rest))
+
+    def read_and_lose(checkpoint):
+        step = read(checkpoint)
+        if step == 10:
+            delete(tmp_path, 10)
+            save(tmp_path, 30)
+        return step
+
+    monkeypatch.setattr(evaluator, "_read_step", read_and_lose)
+    estimator, exporter = Estimator(tmp_path), Reader()
+    gone = save(tmp_path, 10)
+    run(estimator, exporter)
+    assert estimator.seen == [30] and exporter.exports == [(30, True)]
+    assert lines == [f"{gone}: was deleted before it could be evaluated"]
+
+
+def test_what_a_killed_evaluator_held_goes_away(tmp_path, world):
+    (tmp_path / "evaluating").mkdir()
+    (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
+    save(tmp_path, 30)
+    run(Estimator(tmp_path), Exporter())
+    assert not (tmp_path / "evaluating").exists()
 
 
 def test_what_goes_wrong_in_an_evaluation_is_not_hidden(tmp_path, world):

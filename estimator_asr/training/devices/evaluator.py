@@ -10,7 +10,7 @@ from absl import logging
 
 from estimator_asr import estimator_api
 from estimator_asr.training import hooks
-from estimator_asr.training.keeping import exporters
+from estimator_asr.training.keeping import exporters, links
 
 _POLL_SECONDS = 1.0
 
@@ -51,18 +51,17 @@ def evaluate_checkpoints(
 
 
 def _evaluate(estimator, input_fn, chosen, checkpoint, is_last, termination):
-    """Returns whether the checkpoint was still there."""
-    stop = [hooks.StopEvaluationHook(termination)]
+    """Returns whether the checkpoint was still there; the chief may delete it meanwhile."""
     try:
-        figures = estimator.evaluate(input_fn, hooks=stop, checkpoint_path=checkpoint)
-    except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError):
-        if _read_step(checkpoint) is not None:
-            raise
+        with links.hold(checkpoint) as held:
+            stop = [hooks.StopEvaluationHook(termination)]
+            figures = estimator.evaluate(input_fn, hooks=stop, checkpoint_path=held)
+            for exporter in chosen:
+                path = exporters.export_path(estimator.model_dir, exporter.name)
+                exporter.export(estimator, path, held, figures, is_last)
+    except links.DeletedError:
         logging.warning("%s: was deleted before it could be evaluated", checkpoint)
         return False
-    for exporter in chosen:
-        path = exporters.export_path(estimator.model_dir, exporter.name)
-        exporter.export(estimator, path, checkpoint, figures, is_last)
     return True
 
 

@@ -7,18 +7,17 @@ the file system has none; one that is read under a lock (checkpoint_locks) is le
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import math
 import os
-import shutil
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from absl import logging
 
 from estimator_asr import checkpoint_locks, checkpoints, estimator_api, model_directory
+from estimator_asr.training.keeping import links
 from tfrecord_builder import errors, files
 
 DIRECTORY = "best"
@@ -107,8 +106,7 @@ def _keep(model, checkpoint, entry):
     directory = os.path.join(model.path, DIRECTORY)
     model_directory.copy_description(model, directory)
     if entry in kept:
-        for path in reversed(checkpoints.list_files(checkpoint)):  # .index last: with it the others are there
-            _link(path, os.path.join(directory, os.path.basename(path)))
+        links.link(checkpoint, directory)
     with files.writing(os.path.join(directory, REGISTRY_FILE)) as path, open(path, "w") as file:
         json.dump([kept_entry._asdict() for kept_entry in kept], file, indent=1)
     prefixes = [prefix(model.path, kept_entry.step) for kept_entry in kept]
@@ -120,18 +118,6 @@ def _keep(model, checkpoint, entry):
 
 def _sort(entries):
     return sorted(entries, key=lambda entry: (entry.error_rate, entry.step))
-
-
-def _link(source, target):
-    if os.path.exists(target) and os.path.samefile(source, target):
-        return  # a rename over itself would leave the other name
-    with files.writing(target) as path:
-        try:
-            os.link(source, path)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(path)
-            shutil.copyfile(source, path)
 
 
 def _remove(checkpoint):
