@@ -11,7 +11,11 @@ from estimator_asr.models import replicas
 
 TWO = {"num_replicas": 2}
 ONE = {"num_replicas": 1, "is_whole": True}
-RUNS = {"acoustic": {"kind": "acoustic"}, "language": {"kind": "language", "num_batches": 3}}
+RUNS = {
+    "acoustic": {"kind": "acoustic"},
+    "acoustic, two batches": {"kind": "acoustic", "num_batches": 2, "steps": 10},
+    "language": {"kind": "language", "num_batches": 3},
+}
 
 
 def test_one_replica_sums_nothing():
@@ -35,6 +39,12 @@ def differences():
 def test_two_replicas_with_parts_of_the_batches_train_the_acoustic_model_of_one(differences):
     """Parts of different sizes, one of them a row without frames; the moving averages are the same too."""
     assert len(differences["acoustic"]) > 50 and max(differences["acoustic"].values()) < 1e-5
+
+
+def test_two_replicas_with_parts_of_two_batches_a_step_train_the_acoustic_model_of_one(differences):
+    """Batch norm's gradients cross the replicas, whose labels differ in number."""
+    found = differences["acoustic, two batches"]
+    assert len(found) > 50 and max(found.values()) < 1e-5
 
 
 def test_two_replicas_with_parts_of_three_batches_a_step_train_the_language_model_of_one(differences):

@@ -5,8 +5,10 @@ batch a hook runs the update, with one sum over the replicas. A training that st
 at the first batch after the last update.
 
 Gradients are those of the sum over labels, divided by all labels in the end, so that batches count by their
-labels. Batch norm takes each batch's own statistics; its moving averages get the mean of the batches. What is
-no number stays so in a sum: a bad batch calls the whole update off.
+labels. Within a batch every replica's sum is divided by the same number: batch norm's gradients are sums over
+the replicas, so a weight of each replica's own would come too late. Batch norm takes each batch's own
+statistics; its moving averages get the mean of the batches. A NaN or Inf stays in a sum: a bad batch skips the
+whole update.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ def minimize(
         num_batches: of an update.
 
     Returns:
-        An Update whose loss, gradients (of this replica alone) and is_finite are this batch's, and whose
-        gradient_norm is that of the last update, NaN where the batch is not finite.
+        An Update whose loss, gradients (of this replica alone, times the replicas) and is_finite are this
+        batch's, and whose gradient_norm is that of the last update, NaN where the batch is not finite.
     """
-    gradients, variables = optimization.compute_gradients(losses.average(), optimizer, scale)
+    gradients, variables = optimization.compute_gradients(losses.to_minimise(), optimizer, scale)
     batch = _Batch(gradients, losses, scale)
     averages, changes = zip(*normalisation.pending_updates()) if normalisation.pending_updates() else ((), ())
     sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
@@ -95,12 +97,12 @@ class _Batch:
     def __init__(self, gradients, losses, scale):
         factor = replicas.num_replicas() / (1.0 if scale is None else scale.value)
         self._scaled = gradients
-        self._weight = losses.num_labels * replicas.num_replicas()  # the optimizer divided by the replicas
         self.gradients = [optimization.multiply(gradient, factor) for gradient in gradients]
         self.totals = tf.stack([losses.total, losses.num_labels])
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
+        self._weight = totals[1]  # what every replica's sum was divided by
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite
