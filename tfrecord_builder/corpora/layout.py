@@ -66,5 +66,14 @@ def split_of(name: str) -> Optional[str]:
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
+def require_split(where: str, name: str) -> str:
+    """Returns the split that a name in a list stands for; raises UserError, with all names, if it is none."""
+    split = split_of(name)
+    if split is None:
+        names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())
+        raise errors.UserError(f"{where}: split is {name!a}, expected one of {names}; fix the line.")
+    return split
+
+
 def _is_visible(name: str) -> bool:
     return not name.startswith(".")
