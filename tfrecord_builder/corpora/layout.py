@@ -56,8 +56,20 @@ def recording_id(path: str) -> str:
 
 
 def resolve(directory: str, path: str) -> str:
-    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL."""
-    return path if files.is_remote(path) else os.path.join(directory, path)
+    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL.
+
+    Some lists name files from where a recipe runs, as egs/s5/data/train/wav.scp does with data/wav/a.wav:
+    from the directory above in which both paths begin with the same name (data), if the file is there.
+    """
+    if files.is_remote(path) or os.path.isabs(path):
+        return path
+    found = os.path.join(directory, path)
+    above, first = os.path.abspath(directory).split(os.sep), path.split(os.sep)[0]
+    if files.is_remote(directory) or first not in above or files.exists(found):
+        return found
+    places = [i for i, name in enumerate(above) if name == first]
+    candidates = [os.path.join(os.sep, *above[:i], path) for i in reversed(places)]
+    return next(filter(files.exists, candidates), found)
 
 
 def split_of(name: str) -> Optional[str]:
