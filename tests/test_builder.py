@@ -56,8 +56,9 @@ def _pick(config, options):
 
 def _rejected(output_dir):
     lines = (output_dir / "rejected.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "utterance_id\tsplit\treason"
-    return [tuple(line.split("\t")) for line in lines[1:]]
+    assert lines[0] == "utterance_id\tsplit\treason\trecording"
+    assert all(line.count("\t") == 3 for line in lines)
+    return [tuple(line.split("\t"))[:3] for line in lines[1:]]
 
 
 def _records(data_dir, split, **options):
@@ -229,6 +230,14 @@ def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, mo
     with pytest.raises(errors.UserError, match=r"1 of 2 .* at most 5.0%: no transcript \(1\)"):
         _build(tmp_path / "in", tmp_path / "out")
     assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
+
+
+def test_the_rejected_name_the_path_that_was_tried(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\twav/a\x1fb.wav\t你\n")
+    with pytest.raises(errors.UserError, match=r"no such audio file \(1\)"):
+        _build(tmp_path / "in", tmp_path / "out")
+    lines = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a b.wav"
 
 
 def test_a_failed_build_can_be_called_again(tmp_path):

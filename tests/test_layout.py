@@ -1,3 +1,4 @@
+import functools
 import os
 
 import pytest
@@ -50,3 +51,48 @@ def test_recording_id():
 )
 def test_resolve(path, resolved):
     assert layout.resolve("/in", path) == resolved
+
+
+def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
+    directory = tmp_path / "data" / "egs" / "data" / "train"
+    small_corpora.write_text(tmp_path / "data" / "egs" / "data" / "wav" / "a.wav", "")
+    small_corpora.write_text(tmp_path / "data" / "egs" / "other" / "b.wav", "")
+    resolve = functools.partial(layout.resolve, str(directory))
+    assert resolve("data/wav/a.wav") == str(tmp_path / "data" / "egs" / "data" / "wav" / "a.wav")
+    assert resolve("data/wav/c.wav") == str(directory / "data" / "wav" / "c.wav")
+    assert resolve("other/b.wav") == str(directory / "other" / "b.wav")  # another directory's may lie there
+    small_corpora.write_text(directory / "data" / "wav" / "a.wav", "")
+    assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
+
+
+def test_a_split_that_is_none_is_refused_with_all_names():
+    message = (
+        "a.tsv: line 2: split is 'other', expected one of train, training; dev, .*; test, .*; fix the line"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        layout.require_split("a.tsv: line 2", "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train", "train"),
+        ("Train", "train"),
+        ("training", "train"),
+        ("dev", "dev"),
+        ("valid", "dev"),
+        ("validation", "dev"),
+        ("VAL", "dev"),
+        ("devel", "dev"),
+        (" Development ", "dev"),
+        ("test", "test"),
+        ("eval", "test"),
+        ("Evaluation", "test"),
+        ("testing", "test"),
+        ("validated", None),
+        ("train-clean-100", None),
+        ("", None),
+    ],
+)
+def test_a_split_has_the_names_that_corpora_give_it_in_any_case(name, split):
+    assert layout.split_of(name) == split

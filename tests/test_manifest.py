@@ -29,6 +29,26 @@ def test_byte_order_mark_crlf_quotes_and_empty_lines(tmp_path):
     assert (found.utterance_id, found.text, found.split) == ("u1", '"你好', "dev")
 
 
+def test_segments_and_channels(tmp_path):
+    found = _read(
+        tmp_path,
+        "id\taudio\ttext\toffset\tend\tduration\tchannel\tseconds\n"
+        "u1\ta.wav\t你\t0.5\t2.0\t\t1\t9\nu2\ta.wav\t好\t2.0\t\t1.5\t\t9\nu3\ta.wav\t好\t\t\t\t\t9\n"
+        "u4\ta.wav\t好\t2\t1\n",
+    )
+    assert [(u.start_seconds, u.seconds, u.channel) for u in found[:3]] == [
+        (0.5, 1.5, 1),
+        (2.0, 1.5, None),
+        (0.0, None, None),  # seconds is how long the file is
+    ]
+    assert [bool(u.problem) for u in found] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("name", "split"), [("valid", "dev"), ("Train", "train"), ("Validation", "dev")])
+def test_splits_of_other_names(tmp_path, name, split):
+    assert [u.split for u in _read(tmp_path, HEADER + f"u1\ta.wav\ts\t你\t\t{name}\n")] == [split]
+
+
 def test_absolute_audio_path_stays(tmp_path):
     assert _read(tmp_path, "id\taudio\ttext\nu1\t/x/a.wav\t你\n")[0].audio == "/x/a.wav"
 
@@ -53,9 +73,14 @@ def test_write_then_read_is_identity(tmp_path):
         ("id\taudio\ttext\t\ttext\t\n", "its header line has text twice, expected every column once"),
         ("", "its header line has nothing, expected also id, audio"),
         ("id\taudio\nu1\ta.wav\n", "neither a column text nor pinyin"),
-        (HEADER + "u1\ta.wav\ts\t你\t\tvalid\n", "line 2: split is valid, expected train, dev, test"),
+        (HEADER + "u1\ta.wav\ts\t你\t\tother\n", "line 2: split is 'other', expected one of train, .*; dev"),
         (HEADER + "\ta.wav\ts\t你\n", "line 2: id or audio is empty"),
         ("id\taudio\ttext\nu1\ta.wav\t你\tmore\n", "line 2 has 4 columns, expected 3"),
+        (
+            "id\taudio\ttext\tstart\nu1\ta.wav\t你\tx\n",
+            "manifest.tsv: line 2: start is 'x', expected a number",
+        ),
+        ("id\taudio\ttext\tstart\toffset\nu1\ta.wav\t你\t1\t2\n", "a column start and a column offset"),
     ],
 )
 def test_refuses(tmp_path, content, message):

@@ -66,7 +66,8 @@ def test_an_unknown_id_names_three_near_ones(data_dir, with_items):
 
 
 def test_what_was_left_out_says_why(data_dir):
-    (data_dir / "rejected.tsv").write_text("utterance_id\tsplit\treason\nu77\ttrain\tsilent audio\n")
+    rows = ["utterance_id\tsplit\treason\trecording", "u77\ttrain\tsilent audio\t/in/u77.wav"]
+    (data_dir / "rejected.tsv").write_text("\n".join(rows))
     with pytest.raises(errors.UserError, match=r"u77 was left out of .* \(silent audio\), .*rejected.tsv"):
         _find(data_dir, "u77")
     os.remove(data_dir / "rejected.tsv")

@@ -3,7 +3,7 @@ import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import table
+from tfrecord_builder.corpora import registry, table
 
 
 def _list(corpus_dir):
@@ -20,8 +20,10 @@ def test_csv_and_tsv(tmp_path):
     assert found[2].audio == str(tmp_path / "wav" / "u3.wav")
 
 
-@pytest.mark.parametrize("audio", ["audio", "path", "wav_filename", "audio_filepath"])
-@pytest.mark.parametrize("text", ["text", "transcript", "sentence"])
+@pytest.mark.parametrize(
+    "audio", ["audio", "PATH", "wav_filename", "Audio FilePath", "file_name", "filename", "wav"]
+)
+@pytest.mark.parametrize("text", ["text", "Transcript", "sentence", "TRANSCRIPTION", "wrd"])
 def test_names_of_columns(tmp_path, audio, text):
     small_corpora.write_text(
         tmp_path / "test.csv", f"\ufeff{text} , {audio},wav_filesize\r\n好,/in/a.wav,9\r\n\r\n"
@@ -44,18 +46,114 @@ def test_a_column_split_goes_before_the_name_of_the_file(tmp_path):
     assert [(u.utterance_id, u.split) for u in _list(tmp_path)] == [("a", "dev"), ("b", "train")]
 
 
+def test_segments_and_channels(tmp_path):
+    content = "id,audio,text,Start,End,duration,channel,seconds\n"
+    content += "a,a.wav,好,0.5,2.0,,1,9\nb,a.wav,好,2,,1.5,,9\nc,a.wav,好,,,1.5,B,9\nd,a.wav,好,,,,,9\n"
+    content += "e,a.wav,好,2,1,,,\n"
+    small_corpora.write_text(tmp_path / "train.csv", content)
+    found = _list(tmp_path)
+    assert [(u.start_seconds, u.seconds, u.channel) for u in found[:4]] == [
+        (0.5, 1.5, 1),
+        (2.0, 1.5, None),
+        (0.0, 1.5, 1),
+        (0.0, None, None),
+    ]
+    assert [u.problem for u in found] == ["", "", "", "", "segment that ends where it begins or before"]
+
+
+def test_speechbrain_with_columns_that_say_the_same_twice(tmp_path):
+    content = (
+        "ID, duration, start, stop, begin_time, end_time, wav, audio_path, spk_id, char, wrd, text\n"
+        "s1, 2.87, 0, 16000, 0.0, 2.87, a/b.wav, a/b.wav, spk1, t h e, the dog, the dog\n"
+        "s2, , 0, 16000, , , a/b.wav, a/b.wav, spk1, t h e, the dog, the dog\n"
+    )
+    small_corpora.write_text(tmp_path / "train.csv", content)
+    first, second = _list(tmp_path)
+    assert (first.utterance_id, first.speaker, first.text) == ("s1", "spk1", "the dog")
+    assert (first.audio, first.start_seconds, first.seconds) == (str(tmp_path / "a" / "b.wav"), 0.0, 2.87)
+    assert second.problem == table.SAMPLES  # nobody says how many a second
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'path;sentence\na.wav;"今天,好;天气"\n',  # Excel where the comma is in numbers
+        "path\tsentence\na.wav\t今天,好;天气\n",
+        "path|sentence\na.wav|今天,好;天气\n",
+    ],
+)
+def test_csv_with_other_separators(tmp_path, content):
+    small_corpora.write_text(tmp_path / "train.csv", content)
+    (found,) = _list(tmp_path)
+    assert (found.audio, found.text) == (str(tmp_path / "a.wav"), "今天,好;天气")
+
+
+@pytest.mark.parametrize(
+    ("names", "splits"),
+    [
+        (("Train.csv", "valid.csv", "test.tsv"), ["train", "dev", "test"]),
+        (("train.csv", "train-clean-100.csv", "dev-clean.csv"), ["train", "dev"]),  # parts of the first
+        (("librivox-train-clean-100.csv", "librivox-train-clean-360.csv"), ["train", "train"]),
+        (("ru.csv",), ["train"]),
+        (("metadata.csv",), ["train"]),
+        (("train/metadata.csv", "validation/metadata.csv"), ["train", "dev"]),
+    ],
+)
+def test_which_tables_are_which_split(tmp_path, names, splits):
+    for name in names:
+        content = "audio,text\na.wav,好\n" if name.endswith("csv") else "audio\ttext\na.wav\t好\n"
+        small_corpora.write_text(tmp_path / name, content)
+    assert [u.split for u in _list(tmp_path)] == splits
+
+
+def test_a_table_in_place_of_its_directory(tmp_path):
+    small_corpora.write_text(tmp_path / "a_train.csv", "audio,text\na.wav,好\n")
+    small_corpora.write_text(tmp_path / "b_valid.csv", "audio,text\nb.wav,好\n")
+    (found,) = registry.list_utterances("table", [str(tmp_path / "b_valid.csv")])
+    assert (found.audio, found.split) == (str(tmp_path / "b.wav"), "dev")
+    with pytest.raises(errors.UserError, match="there is no directory .*c.csv"):
+        list(registry.list_utterances("table", [str(tmp_path / "c.csv")]))
+
+
+def test_metadata_of_hugging_face_in_json_lines(tmp_path):
+    lines = '{"file_name": "validation/a.mp3", "transcription": "好", "duration": 1.5, "tags": ["x"]}\n'
+    lines += '{"file_name": "b.mp3", "transcription": null, "speaker_id": 7}\n'
+    small_corpora.write_text(tmp_path / "metadata.jsonl", lines)
+    first, second = _list(tmp_path)
+    assert (first.text, first.split, first.seconds) == ("好", "dev", 1.5)
+    assert (second.text, second.split, second.speaker) == ("", "train", "7")
+    small_corpora.write_text(tmp_path / "metadata.jsonl", '{"file_name": "a.mp3"}\n')
+    with pytest.raises(
+        errors.UserError, match="line 1: its header line has file_name, expected a column for"
+    ):
+        _list(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["valid", "Validation", "VAL", "dev"])
+def test_names_of_splits_in_a_column(tmp_path, name):
+    small_corpora.write_text(tmp_path / "train.csv", f"audio,text,split\na.wav,好,{name}\n")
+    assert [u.split for u in _list(tmp_path)] == ["dev"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "train.csv: its header line has nothing, expected audio, and text or pinyin; name the columns"),
-        ("id;audio;text\n", "its header line has id;audio;text, expected audio"),
-        ("id,text\n", "its header line has id, text, expected audio"),
-        ("id,audio\n", "its header line has id, audio, expected audio, and text or pinyin"),
         (
-            "audio,path,text\n",
-            "train.csv: audio and path are both a column for audio, expected one of them; rename",
+            "",
+            r"train.csv: its header line has nothing, expected a column for audio \(audio, .*wav_filename\) "
+            r"and one for the transcript \(text, transcript, .*pinyin\); name the columns in the first line",
         ),
-        ("text,text,path\n", "text and text are both a column for text"),
+        ("id:audio:text\n", "its header line has id:audio:text, expected a column for audio"),
+        ("id,text\n", "its header line has id, text, expected a column for audio"),
+        ("id,audio\n", "its header line has id, audio, expected a column for audio"),
+        (
+            "audio,path,text\na.wav,b.wav,好\n",
+            "train.csv: line 2: several columns for audio have 'a.wav' and 'b.wav', expected one .* or equal",
+        ),
+        ("text,text,path\n好,你,a\n", "several columns for text have '好' and '你'"),
+        ("audio,text,start,end,duration\na,好,1,2,3\n", "line 2: start 1, end 2 and duration 3 contradict"),
+        ("audio,text,start,offset\na,好,1,2\n", "line 2: several columns for start have '1' and '2'"),
+        ("audio,text,channel\na,好,x\n", "train.csv: line 2: channel is 'x', expected a number from 0"),
         (
             "id,audio,text\nu1,a.wav,今天,天气\n",
             "train.csv: line 2 has 4 columns, expected 3; quote its values",
@@ -63,8 +161,8 @@ def test_a_column_split_goes_before_the_name_of_the_file(tmp_path):
         ("id,audio,text\n,a.wav,好\n", "train.csv: line 2: id or audio is empty, expected both"),
         ("audio,text\n ,好\n", "line 2: id or audio is empty"),
         (
-            "id,audio,text,split\nu,a,好,valid\n",
-            "line 2: split is valid, expected train, dev, test; mend the line",
+            "id,audio,text,split\nu,a,好,other\n",
+            "line 2: split is 'other', expected one of train, training; dev, .*val, valid, .*; fix the line",
         ),
         (
             'audio,text\na,"好\nb,好\n',

@@ -203,11 +203,15 @@ def test_the_rejected_must_be_as_many_as_is_said(data_dir):
     _change_info(data_dir, rejected_sha256="")
     path.write_text("utterance_id\tsplit\treason\nu99\ttrain\n")
     assert _texts(data_dir) == [
-        "rejected.tsv: it has 1 rows, 0 of three columns, expected 0; copy or build the data again"
+        "rejected.tsv: it has 1 rows, 0 of 3 columns, expected 0; copy or build the data again"
+    ]
+    path.write_text("utterance_id\tsplit\treason\trecording\nu99\ttrain\tsilent audio\n")
+    assert _texts(data_dir) == [
+        "rejected.tsv: it has 1 rows, 0 of 4 columns, expected 0; copy or build the data again"
     ]
     path.write_text("id\tsplit\n")
     assert _texts(data_dir) == [
-        "rejected.tsv: its header is 'id\\tsplit', expected 'utterance_id\\tsplit\\treason'; "
+        "rejected.tsv: its header is 'id, split', expected 'utterance_id, split, reason, recording'; "
         "copy or build the data again"
     ]
 

@@ -17,6 +17,7 @@ TOKENS_FILE = "tokens.txt"
 CHARACTERS_FILE = "characters.txt"
 READINGS_FILE = "readings.tsv"
 REJECTED_FILE = "rejected.tsv"
+REJECTED_COLUMNS = ("utterance_id", "split", "reason", "recording")
 BPE_FILE = "bpe.model"
 REPORT_FILE = "report.html"
 

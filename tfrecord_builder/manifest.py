@@ -4,6 +4,9 @@ Two lines of a file (UTF-8, one header line, no quoting; columns are found by na
 
     id      audio            speaker  text      pinyin                split  seconds  note
     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
+
+The columns start (or offset), end or duration, in seconds, and channel, from 0, make an utterance a part of
+its recording (spans.py). Other columns, such as seconds and note, are ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors, files, spans
+from tfrecord_builder.corpora import layout
 
 SPLITS = ("train", "dev", "test")
 
@@ -113,12 +117,16 @@ def read_table(path: str, required: Sequence[str]) -> Iterator[dict[str, str]]:
 def read_manifest(path: str) -> Iterator[Utterance]:
     """Reads a manifest; audio paths come back relative to where it was named from, URLs as they are.
 
-    Needed columns: id, audio, and text or pinyin. A missing split is "train"; speaker may be missing too.
+    Needed columns: id, audio, and text or pinyin. A missing split is "train"; the others may be missing too.
 
     Raises:
       UserError: the file or a line of it is not as described.
     """
     for row in read_table(path, ("id", "audio")):
+        if "start" in row and "offset" in row:
+            raise errors.UserError(
+                f"{path}: it has a column start and a column offset, expected one; rename the other."
+            )
         if "text" not in row and "pinyin" not in row:
             raise errors.UserError(
                 f"{path}: it has neither a column text nor pinyin, expected one; add the transcripts."
@@ -158,16 +166,12 @@ def _split_line(path: str, number: int, line: str, columns: list[str]) -> dict[s
 
 
 def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
-    split = row.get("split", "").strip() or "train"
+    where = f"{path}: line {row['line']}"
+    split = layout.require_split(where, row.get("split", "").strip() or "train")
     utterance_id, audio = row["id"].strip(), row["audio"].strip()
-    if split not in SPLITS:
-        raise errors.UserError(
-            f"{path}: line {row['line']}: split is {split}, expected {_list(SPLITS)}; mend the line."
-        )
     if not utterance_id or not audio:
-        raise errors.UserError(
-            f"{path}: line {row['line']}: id or audio is empty, expected both; mend the line."
-        )
+        raise errors.UserError(f"{where}: id or audio is empty, expected both; mend the line.")
+    span = spans.read(where, {"start": row.get("offset", ""), **row})
     return Utterance(
         utterance_id=utterance_id,
         audio=audio if files.is_remote(audio) else os.path.join(os.path.dirname(path), audio),
@@ -175,6 +179,7 @@ def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
         text=row.get("text", ""),
         pinyin=row.get("pinyin", ""),
         split=split,
+        **dataclasses.asdict(span),
     )
 
 

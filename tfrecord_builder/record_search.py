@@ -139,4 +139,6 @@ def _rejected_reason(data_dir: str, utterance_id: str) -> str:
     wanted = utterance_id.encode("utf-8", "surrogateescape")
     with files.open_binary(path) as file:
         rows = (line.rstrip(b"\r\n").split(b"\t") for line in file)
-        return next((row[-1].decode("utf-8", "replace") for row in rows if row[0] == wanted), "")
+        return next(
+            (row[2].decode("utf-8", "replace") for row in rows if row[0] == wanted and len(row) > 2), ""
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from absl import logging
@@ -15,6 +16,8 @@ from tfrecord_builder import (
     spool,
     staging,
 )
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may hold them, a line of a table not
 
 
 def take(found: Iterable[shard_statistics.ShardStatistics], spooled: spool.Spool) -> None:
@@ -51,10 +54,12 @@ def tell(spooled: spool.Spool) -> None:
 
 
 def write(path: str, spooled: spool.Spool) -> None:
-    """Writes rejected.tsv: utterance id, split and reason."""
+    """Writes rejected.tsv: utterance id, split, reason and the path of the recording (empty for text)."""
     with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write("utterance_id\tsplit\treason\n")
-        file.writelines("\t".join(row[:3]) + "\n" for row in spooled.rejected())
+        file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
+        file.writelines(
+            "\t".join(_CONTROLS.sub(" ", each) for each in row) + "\n" for row in spooled.rejected()
+        )
 
 
 def describe(counts: Sequence[tuple[str, int]]) -> str:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import Optional
 
 from tfrecord_builder import errors, files
 
 _ARCHIVE = ".tar.gz"
+# What corpora call their splits, in lower case.
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "devel", "development", "val", "valid", "validation"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
 
 
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
@@ -49,8 +56,35 @@ def recording_id(path: str) -> str:
 
 
 def resolve(directory: str, path: str) -> str:
-    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL."""
-    return path if files.is_remote(path) else os.path.join(directory, path)
+    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL.
+
+    Some lists name files from where a recipe runs, as egs/s5/data/train/wav.scp does with data/wav/a.wav:
+    from the directory above in which both paths begin with the same name (data), if the file is there.
+    """
+    if files.is_remote(path) or os.path.isabs(path):
+        return path
+    found = os.path.join(directory, path)
+    above, first = os.path.abspath(directory).split(os.sep), path.split(os.sep)[0]
+    if files.is_remote(directory) or first not in above or files.exists(found):
+        return found
+    places = [i for i, name in enumerate(above) if name == first]
+    candidates = [os.path.join(os.sep, *above[:i], path) for i in reversed(places)]
+    return next(filter(files.exists, candidates), found)
+
+
+def split_of(name: str) -> Optional[str]:
+    """Returns the split that a name stands for, in any case ("Valid" is dev); None if it names no split."""
+    word = name.strip().lower()
+    return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
+
+
+def require_split(where: str, name: str) -> str:
+    """Returns the split that a name in a list stands for; raises UserError, with all names, if it is none."""
+    split = split_of(name)
+    if split is None:
+        names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())
+        raise errors.UserError(f"{where}: split is {name!a}, expected one of {names}; fix the line.")
+    return split
 
 
 def _is_visible(name: str) -> bool:

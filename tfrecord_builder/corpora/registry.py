@@ -46,6 +46,8 @@ CORPORA = {
     "thchs30": thchs30.list_utterances,
 }
 
+LISTS = ("table",)  # a list of these can be passed in place of its directory
+
 
 def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifest.Utterance]:
     """Lists the utterances of one or several directories of a corpus.
@@ -66,7 +68,7 @@ def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifes
 
 def _list_directory(corpus: str, corpus_dir: str) -> Iterator[manifest.Utterance]:
     try:
-        if not files.is_directory(corpus_dir):
+        if not files.is_directory(corpus_dir) and not (corpus in LISTS and files.exists(corpus_dir)):
             raise errors.UserError(
                 f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
             )

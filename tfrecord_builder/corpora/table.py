@@ -1,61 +1,51 @@
-"""Tables with named columns: {train,dev,test}.csv or .tsv with a header line; two lines of train.csv:
+"""Tables with named columns, a header line and a row per utterance; two lines of train.csv:
 
     id,audio,text,speaker
     u1,wav/u1.wav,"今天,天气很好",s1
 
-CSV is read as Python's csv module does by default, strictly; TSV is parted by tabs alone, without quoting.
-Columns are found by these names:
+The files (table_files.py): train, dev and test as .csv or .tsv, or what others call these splits; or Hugging
+Face's metadata.csv or metadata.jsonl, here or in train/, validation/, test/; or one table of any name, which
+can be passed in place of the directory. A .csv is separated by commas, semicolons or bars, whichever gives
+the header its columns, and quoted as Python's csv module does (not with bars); a .tsv has tabs alone.
 
-    id        id, utterance_id         without it <file>-<line>-<recording>, such as train-2-u1
-    audio     audio, path, wav_filename, audio_filepath; from the table's directory, absolute, or a URL
-    text      text, transcript, sentence
-    pinyin    pinyin                   text or pinyin must be there
-    speaker   speaker, client_id
-    split     split                    where it is filled in it goes before the name of the file
-
-Other columns are ignored; two columns for one thing are refused.
+The columns (table_columns.py) have the names of several projects, in any case; other columns are ignored.
+Without an id an utterance is <file>-<line>-<recording>, such as train-2-u1. A column split goes before the
+name of the file. start, end, duration (seconds) and channel make an utterance a part of its recording.
 """
 
 from __future__ import annotations
 
 import csv
+import dataclasses
+import itertools
 import os
 from collections.abc import Iterator
+from typing import Any, Optional
 
-from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import layout
+from tfrecord_builder import errors, manifest, spans
+from tfrecord_builder.corpora import json_lines, layout, table_columns, table_files
 
-_COLUMNS = {
-    "id": ("id", "utterance_id"),
-    "audio": ("audio", "path", "wav_filename", "audio_filepath"),
-    "text": ("text", "transcript", "sentence"),
-    "pinyin": ("pinyin",),
-    "speaker": ("speaker", "client_id"),
-    "split": ("split",),
-}
-_FORMATS = {".csv": {"strict": True}, ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE}}
+_TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+_BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
+_COMMAS = {"strict": True, "skipinitialspace": True}
+_SEMICOLONS = {"delimiter": ";", **_COMMAS}
+SAMPLES = "column stop without end or duration: it may count samples"
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of whichever of the six files there are."""
-    names = [(split, f"{split}{suffix}") for split in manifest.SPLITS for suffix in _FORMATS]
-    found = [(split, name) for split, name in names if files.exists(os.path.join(corpus_dir, name))]
-    if not found:
-        raise errors.UserError(
-            f"{corpus_dir}: it has no table, expected train.csv or train.tsv (and dev, test); "
-            "pass the directory that holds them."
-        )
-    for split, name in found:
-        path = os.path.join(corpus_dir, name)
-        for where, row in _read_rows(path):
+    """Yields the utterances of the tables of a directory, or of a single table."""
+    for split, path in table_files.find(corpus_dir):
+        rows = _read_objects(path) if path.lower().endswith(".jsonl") else _read_rows(path)
+        for where, row in rows:
             yield _make_utterance(where, path, row, split)
 
 
 def _read_rows(path: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields (where, the values by the names of _COLUMNS) for every line after the header."""
+    """Yields (where, the values by table_columns.NAMES) for every line after the header."""
     rows = _read_values(path)
     _, header = next(rows, ("", []))
-    places = _find_columns(path, [name.strip() for name in header])
+    table_columns.check(path, header)
+    places = table_columns.find(header)
     for where, values in rows:
         if len(values) > len(header):
             raise errors.UserError(
@@ -63,12 +53,13 @@ def _read_rows(path: str) -> Iterator[tuple[str, dict[str, str]]]:
                 "columns in the first line."
             )
         values += [""] * (len(header) - len(values))
-        yield where, {name: values[place] for name, place in places.items()}
+        yield where, table_columns.read_row(where, places, values)
 
 
 def _read_values(path: str) -> Iterator[tuple[str, list[str]]]:
     lines = (f"{line}\n" for line in manifest.read_lines(path))
-    reader = csv.reader(lines, **_FORMATS[os.path.splitext(path)[1]])
+    first = next(lines, "")
+    reader = csv.reader(itertools.chain([first], lines), **_find_format(path, first))
     try:
         for values in reader:
             if values:
@@ -76,37 +67,58 @@ def _read_values(path: str) -> Iterator[tuple[str, list[str]]]:
     except csv.Error as error:
         raise errors.UserError(
             f"{path}: line {reader.line_num} is no CSV ({error}), expected quotes as Python's csv module "
-            "writes them; mend the line."
+            "writes them; fix the line."
         ) from error
 
 
-def _find_columns(path: str, header: list[str]) -> dict[str, int]:
-    """Gives the place of each column that is there, by the names of _COLUMNS."""
-    found = {name: [i for i, each in enumerate(header) if each in _COLUMNS[name]] for name in _COLUMNS}
-    for name, places in found.items():
-        if len(places) > 1:
-            raise errors.UserError(
-                f"{path}: {' and '.join(header[i] for i in places)} are both a column for {name}, expected "
-                "one of them; rename the other."
-            )
-    if not found["audio"] or not (found["text"] or found["pinyin"]):
-        raise errors.UserError(
-            f"{path}: its header line has {', '.join(header) or 'nothing'}, expected audio, and text or "
-            "pinyin; name the columns in the first line."
-        )
-    return {name: places[0] for name, places in found.items() if places}
+def _find_format(path: str, header: str) -> dict[str, Any]:
+    """Returns the options of csv.reader with which a header has the columns that are needed."""
+    if path.lower().endswith(".tsv"):
+        return _TABS
+    formats = (_COMMAS, _SEMICOLONS, _BARS, _TABS)
+    return next((each for each in formats if _is_header(header, each)), _COMMAS)
 
 
-def _make_utterance(where: str, path: str, row: dict[str, str], split: str) -> manifest.Utterance:
-    split = row.get("split", "").strip() or split
-    audio = layout.resolve(os.path.dirname(path), row["audio"].strip())
-    named = f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
-    utterance_id = row["id"].strip() if "id" in row else named
-    if not utterance_id or not row["audio"].strip():
-        raise errors.UserError(f"{where}: id or audio is empty, expected both; mend the line.")
-    if split not in manifest.SPLITS:
-        raise errors.UserError(
-            f"{where}: split is {split}, expected {', '.join(manifest.SPLITS)}; mend the line."
-        )
-    texts = (row.get("speaker", "").strip(), row.get("text", ""), row.get("pinyin", ""))
-    return manifest.Utterance(utterance_id, audio, *texts, split)
+def _is_header(line: str, options: dict[str, Any]) -> bool:
+    try:
+        return table_columns.is_enough(table_columns.find(next(csv.reader([line], **options), [])))
+    except csv.Error:
+        return False
+
+
+def _read_objects(path: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for where, fields in json_lines.read_objects(path):
+        table_columns.check(where, list(fields))
+        places = table_columns.find(list(fields))
+        values = [_to_text(where, fields, name) for name in fields]
+        yield where, table_columns.read_row(where, places, values)
+
+
+def _to_text(where: str, fields: dict[str, Any], name: str) -> str:
+    value = fields[name]
+    if isinstance(value, float) or not table_columns.find([name]):  # what is ignored may be anything
+        return repr(value)
+    return json_lines.get_text(where, fields, name, "")
+
+
+def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[str]) -> manifest.Utterance:
+    named = row["audio"].strip()
+    audio = layout.resolve(os.path.dirname(path), named)
+    default_id = f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
+    utterance_id = row["id"].strip() if "id" in row else default_id
+    if not utterance_id or not named:
+        raise errors.UserError(f"{where}: id or audio is empty, expected both; fix the line.")
+    if row.get("split", "").strip():
+        split = layout.require_split(where, row["split"])
+    span = spans.read(where, row)
+    if row.get("stop", "").strip() and span.seconds is None:
+        span = spans.Span(problem=SAMPLES)
+    return manifest.Utterance(
+        utterance_id=utterance_id,
+        audio=audio,
+        speaker=row.get("speaker", "").strip(),
+        text=row.get("text", ""),
+        pinyin=row.get("pinyin", ""),
+        split=split or layout.split_of(named.split("/")[0]) or "train",
+        **dataclasses.asdict(span),
+    )

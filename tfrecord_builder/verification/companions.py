@@ -9,7 +9,8 @@ from typing import Optional
 from tfrecord_builder import dataset_info, errors, files, items, readings, vocabularies, vocabulary
 from tfrecord_builder.verification import problems
 
-_REJECTED_HEADER = b"utterance_id\tsplit\treason"
+_REJECTED_COLUMNS = dataset_info.REJECTED_COLUMNS
+_REJECTED_HEADERS = (_REJECTED_COLUMNS, _REJECTED_COLUMNS[:3])  # an earlier version wrote no recordings
 
 
 def check(data_dir: str, info: dataset_info.DatasetInfo) -> Iterator[problems.Problem]:
@@ -65,17 +66,17 @@ def _check_rejected(path: str, info: dataset_info.DatasetInfo) -> Iterator[probl
     """Yields where rejected.tsv has another form or another number of rows."""
     try:
         with files.open_binary(path) as file:
-            header = file.readline().rstrip(b"\r\n")
+            header = tuple(file.readline().decode("utf-8", "replace").rstrip("\r\n").split("\t"))
             num_rows, num_right = 0, 0
             for line in file:
-                num_rows, num_right = num_rows + 1, num_right + (line.count(b"\t") == 2)
+                num_rows, num_right = num_rows + 1, num_right + (line.count(b"\t") == len(header) - 1)
     except OSError as error:
         if not info.rejected_sha256:  # else it is said already
             yield problems.unreadable(path, error)
         return
-    if header != _REJECTED_HEADER:
-        what = f"its header is {header.decode('utf-8', 'replace')!r}, expected {_REJECTED_HEADER.decode()!r}"
+    if header not in _REJECTED_HEADERS:
+        what = f"its header is {', '.join(header)!r}, expected {', '.join(_REJECTED_COLUMNS)!r}"
         yield problems.Problem(problems.FILES, path, f"{what}; {problems.AGAIN}")
     if not num_rows == num_right == info.num_rejected:
-        what = f"it has {num_rows} rows, {num_right} of three columns, expected {info.num_rejected}"
+        what = f"it has {num_rows} rows, {num_right} of {len(header)} columns, expected {info.num_rejected}"
         yield problems.Problem(problems.FILES, path, f"{what}; {problems.AGAIN}")
