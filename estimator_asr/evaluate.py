@@ -26,7 +26,7 @@ from estimator_asr import config as config_lib
 from estimator_asr import model_directory
 from estimator_asr.inputs import damage, input_fn, splits
 from estimator_asr.scoring import report, utterances
-from estimator_asr.serving import recogniser, trained_model
+from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors
 
 # Measure -> (feature of the record, output of the recogniser) that are compared.
@@ -115,10 +115,10 @@ def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo
 
 def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
     version_dir = recogniser.find_version(config.saved_model)
-    exported = recogniser.read_info(version_dir)
+    exported = export_info.load(version_dir)
     for info, path in zip(infos, config.data_dir):
         _check_exported(exported, version_dir, info, path)
-    measures = _measures(True, exported["language"] is not None, exported["unit"])
+    measures = _measures(True, exported.language is not None, exported.unit)
     return Subject(recogniser.load(version_dir, "features"), "acoustic", measures, {"model": version_dir})
 
 
@@ -128,20 +128,27 @@ def _measures(has_acoustic: bool, has_language: bool, unit: str) -> dict[str, tu
 
 
 def _check_exported(
-    exported: Mapping, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
+    exported: export_info.ExportInfo, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
     """Raise errors.UserError if the data has another frontend or token vocabulary than the export."""
     frontend = info.frontend and config_json.to_json_dict(info.frontend)
     pairs = {
-        "frontend": (frontend, exported["frontend"]),
-        dataset_info.TOKENS_FILE: (info.tokens_sha256, exported["acoustic"]["tokens_sha256"]),
+        "frontend": (frontend, config_json.to_json_dict(exported.frontend)),
+        dataset_info.TOKENS_FILE: (info.tokens_sha256, exported.acoustic.tokens_sha256),
     }
     for name, (got, want) in pairs.items():
         if got != want:
             raise errors.UserError(
-                f"{data_dir}: {name} is {got}, expected {want} as in {version_dir}; build the data with the "
-                "frontend and --vocabulary_dir of the exported model"
+                f"{data_dir}: {name} is {got}, expected {want} as in {version_dir}; build the data with "
+                + _builder_flags(exported, version_dir)
             )
+
+
+def _builder_flags(exported: export_info.ExportInfo, version_dir: str) -> str:
+    """Returns the flags of a build whose data the export reads."""
+    vocabulary = {"vocabulary_dir": os.path.join(version_dir, "assets"), "unit": exported.unit}
+    values = {**vocabulary, **config_json.to_json_dict(exported.frontend)}
+    return " ".join(f"--{name}={value}" for name, value in values.items())
 
 
 def _score(

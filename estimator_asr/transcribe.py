@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from estimator_asr.serving import recogniser
+from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import audio, config_flags, errors
 
 # Attention over n frames takes n x n numbers a head: 3 minutes need about a gigabyte.
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     # A file name may be no UTF-8; its bytes come out as in the errors, which in JSON is how they are escaped.
     sys.stdout.reconfigure(errors="backslashreplace")
     version_dir = recogniser.find_version(config.saved_model)
-    sample_rate = recogniser.read_info(version_dir)["frontend"]["sample_rate"]
+    sample_rate = export_info.load(version_dir).frontend.sample_rate
     model = recogniser.load(version_dir, "waveform")
     num_bad = 0
     for path in tqdm.tqdm(files, desc="transcribe", unit=" files", disable=sys.stdout.isatty() or None):

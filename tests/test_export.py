@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 
 from estimator_asr import export
-from estimator_asr.serving import recogniser
+from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import errors, vocabulary
 
 
@@ -67,7 +67,7 @@ def test_language_model_of_syllables_behind_initials_and_finals(tiny_export, tmp
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="initial_final")
     config = export.ExportConfig(acoustic.path, tiny_export.language_dir, str(tmp_path / "export"))
-    assert recogniser.read_info(export.export(config))["unit"] == "initial_final"
+    assert export_info.load(export.export(config)).unit == "initial_final"
     assert "lacks" not in caplog.text
 
 

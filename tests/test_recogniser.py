@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from estimator_asr.serving import recogniser
+from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import errors
 
 
@@ -48,7 +48,7 @@ def test_no_saved_model(tmp_path, is_there):
 def test_saved_model_that_is_not_ours(tmp_path):
     path = make_version(tmp_path, "1")
     with pytest.raises(errors.UserError, match=r"export\.json: cannot be read .*export again"):
-        recogniser.read_info(path)
+        export_info.load(path)
 
 
 def test_run_gives_python_values_and_ignores_other_features(tiny_export):

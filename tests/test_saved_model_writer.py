@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 
 import pytest
 import soundfile
+import tensorflow as tf
 import tiny_models
 
-from estimator_asr.serving import recogniser, saved_model_writer, trained_model
+from estimator_asr.serving import export_info, recogniser, saved_model_writer, trained_model
 
 BARE_PROCESS = """
 import json, sys
@@ -65,13 +67,12 @@ def test_saved_model_cli_shows_the_signatures(tiny_export, tmp_path):
 
 
 def test_export_tells_what_it_was_made_of(tiny_export):
-    info = recogniser.read_info(tiny_export.version_dir)
-    assert info["frontend"]["sample_rate"] == 16000
-    assert info["unit"] == "syllable"
-    assert info["acoustic"] == {"global_step": 7, "tokens_sha256": tiny_models.TOKENS.sha256}
-    assert info["language"]["tokens_sha256"] == tiny_models.OTHER_TOKENS.sha256
-    assert info["language"]["characters_sha256"] == tiny_models.CHARACTERS.sha256
-    assert info["language"]["readings_sha256"] == tiny_models.READINGS.sha256
+    info = export_info.load(tiny_export.version_dir)
+    assert (info.frontend, info.unit) == (tiny_models.FRONTEND, "syllable")
+    assert info.acoustic == export_info.ModelInfo(7, tiny_models.TOKENS.sha256)
+    assert info.language == export_info.ModelInfo(
+        7, tiny_models.OTHER_TOKENS.sha256, tiny_models.CHARACTERS.sha256, tiny_models.READINGS.sha256
+    )
 
 
 def test_vocabularies_are_assets(tiny_export):
@@ -94,7 +95,58 @@ def test_versions_rise_and_older_ones_stay(tiny_export, tmp_path):
     path = saved_model_writer.write(acoustic, None, str(export_dir))
     assert path == str(export_dir / str(future + 1))
     assert sorted(os.listdir(export_dir)) == [str(future), str(future + 1)]
-    assert recogniser.read_info(path)["language"] is None
+    assert export_info.load(path).language is None
+
+
+def test_exports_at_the_same_time_become_versions_of_their_own(tiny_export, tmp_path, monkeypatch):
+    """Two processes in one second, of which the second begins and ends while the first writes."""
+    monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    write_info, paths = saved_model_writer._write_info, []
+
+    def write_while_another_does(*arguments):
+        monkeypatch.setattr(saved_model_writer, "_write_info", write_info)
+        paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
+        write_info(*arguments)
+
+    monkeypatch.setattr(saved_model_writer, "_write_info", write_while_another_does)
+    paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
+    assert paths == [str(tmp_path / "1700000000"), str(tmp_path / "1700000001")]
+    assert sorted(os.listdir(tmp_path)) == ["1700000000", "1700000001"]
+    for path in paths:
+        recogniser.load(path, "waveform")
+
+
+def test_a_number_that_was_taken_at_the_last_moment_is_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
+    (tmp_path / "incomplete-a").mkdir()
+    rename = os.rename
+
+    def rename_late(source, target):
+        monkeypatch.setattr(os, "rename", rename)
+        (tmp_path / "1700000000").mkdir()
+        (tmp_path / "1700000000" / "theirs").write_text("")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", rename_late)
+    path = saved_model_writer._publish(str(tmp_path / "incomplete-a"), str(tmp_path))
+    assert path == str(tmp_path / "1700000001")
+    assert os.listdir(tmp_path / "1700000000") == ["theirs"]
+
+
+def test_a_full_disk_leaves_older_versions_and_nothing_else(tiny_export, tmp_path):
+    """The limit on the size of a file stands for a full disk: TensorFlow fails in the middle of writing."""
+    shutil.copytree(tiny_export.version_dir, tmp_path / "1700000000")
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        with pytest.raises((tf.errors.OpError, OSError)):
+            saved_model_writer.write(acoustic, None, str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path) == ["1700000000"]
+    assert recogniser.find_version(str(tmp_path)) == str(tmp_path / "1700000000")
 
 
 def test_failed_export_leaves_nothing(tiny_export, tmp_path, monkeypatch):

@@ -4,17 +4,19 @@ alone."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message
 
+from estimator_asr.serving import export_info
 from tfrecord_builder import errors
 
-INFO_FILE = os.path.join("assets.extra", "export.json")
 _GRAPH_FILE = "saved_model.pb"
+# What TensorFlow raises for a SavedModel that it cannot load.
+_LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +43,26 @@ def load(version_dir: str, signature: str) -> Recogniser:
     Args:
       version_dir: what `find_version` gave.
       signature: "serving_default", "waveform" or "features".
+
+    Raises:
+      errors.UserError: a file of the export is damaged.
     """
+    export_info.load(version_dir).check_files(version_dir)
     session = tf.compat.v1.Session(graph=tf.Graph())
+    try:
+        return _load(session, version_dir, signature)
+    except _LOAD_ERRORS as error:
+        session.close()
+        raise errors.UserError(
+            f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}), expected what "
+            "estimator_asr.export writes; copy the export again, or export again"
+        ) from error
+
+
+def _load(session: tf.compat.v1.Session, version_dir: str, signature: str) -> Recogniser:
     with session.graph.as_default():
         meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
-    definition = meta_graph.signature_def[signature]
+    definition = dict(meta_graph.signature_def)[signature]  # the map itself would make one up
     return Recogniser(session, _tensors(session, definition.inputs), _tensors(session, definition.outputs))
 
 
@@ -55,7 +72,7 @@ def find_version(path: str) -> str:
     Raises:
       errors.UserError: there is no SavedModel.
     """
-    if os.path.isfile(os.path.join(path, _GRAPH_FILE)):
+    if _is_version(path):
         return path
     versions = list_versions(path)
     if not versions:
@@ -67,28 +84,17 @@ def find_version(path: str) -> str:
 
 
 def list_versions(export_dir: str) -> list[int]:
-    """List the whole versions in an export directory, oldest first; none if the directory is not there."""
+    """List the versions in an export directory, oldest first; none if the directory is not there.
+
+    One that has lost its graph is among them: an older one is not what its user asked for.
+    """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
     numbers = sorted(int(name) for name in names if name.isdecimal())
-    return [
-        number for number in numbers if os.path.isfile(os.path.join(export_dir, str(number), _GRAPH_FILE))
-    ]
+    return [number for number in numbers if _is_version(os.path.join(export_dir, str(number)))]
 
 
-def read_info(version_dir: str) -> dict:
-    """Read what the export says about itself.
-
-    Raises:
-      errors.UserError: it says nothing.
-    """
-    path = os.path.join(version_dir, INFO_FILE)
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError) as error:
-        raise errors.UserError(
-            f"{path}: cannot be read ({error}), expected what estimator_asr.export writes; export again"
-        ) from error
+def _is_version(path: str) -> bool:
+    return any(os.path.isfile(os.path.join(path, name)) for name in (_GRAPH_FILE, export_info.INFO_FILE))
 
 
 def _tensors(session: tf.compat.v1.Session, infos: Mapping) -> dict[str, tf.Tensor]:

@@ -1,24 +1,26 @@
 """Model directories to one SavedModel, EXPORT/<version>/.
 
     saved_model.pb, variables/    signatures.py and cascade.py as a graph, the weights of the checkpoints
-    assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ
-    assets.extra/export.json      frontend, unit, hashes and checkpoints
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
+                                  bpe.model of a model that writes subwords
+    assets.extra/export.json      frontend, unit, hashes and checkpoints, size and sha256 of each file
 
-It is written under a temporary name and renamed, so that a server which watches EXPORT never sees half a
-version.
+It is written under a temporary name of its own and renamed, so that a server which watches EXPORT never sees
+half a version, and two exports at the same time become two versions.
 """
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 import shutil
 import time
+import uuid
 
 import tensorflow as tf
 
-from estimator_asr.serving import cascade, recogniser, signatures, trained_model
-from tfrecord_builder import config_json
+from estimator_asr.serving import cascade, export_info, signatures, trained_model
+from tfrecord_builder import dataset_info
 
 
 def write(
@@ -34,16 +36,27 @@ def write(
       Path of the version; its name is the time in seconds, or one more than the newest version there.
     """
     os.makedirs(export_dir, exist_ok=True)
-    newest = max(recogniser.list_versions(export_dir), default=0)
-    version = str(max(int(time.time()), newest + 1))
-    temporary, path = os.path.join(export_dir, f"incomplete-{version}"), os.path.join(export_dir, version)
+    temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     try:
         _write_graph(acoustic, language, temporary)
+        _copy_subwords(acoustic, temporary)
         _write_info(acoustic, language, temporary)
-        os.rename(temporary, path)
+        return _publish(temporary, export_dir)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # nothing is there unless writing failed
-    return path
+
+
+def _publish(temporary: str, export_dir: str) -> str:
+    """Renames to the next free number: a directory that holds files is never renamed over."""
+    while True:
+        newest = max((int(name) for name in os.listdir(export_dir) if name.isdecimal()), default=0)
+        path = os.path.join(export_dir, str(max(int(time.time()), newest + 1)))
+        try:
+            os.rename(temporary, path)
+            return path
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another export took the number just now
+                raise
 
 
 def _write_graph(
@@ -78,25 +91,27 @@ def _signature_defs(entrances: signatures.Entrances, outputs: cascade.Transcript
     }
 
 
+def _copy_subwords(acoustic: trained_model.TrainedModel, path: str) -> None:
+    """Puts the sentencepiece model beside its tokens, so that --vocabulary_dir finds both in assets/."""
+    if acoustic.model.config.bpe_sha256:
+        source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+        shutil.copyfile(source, os.path.join(path, "assets", dataset_info.BPE_FILE))
+
+
 def _write_info(
     acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel | None, path: str
 ) -> None:
     config = acoustic.model.config
-    info = {
-        "frontend": config_json.to_json_dict(config.frontend),
-        "unit": config.unit,
-        "acoustic": _describe(acoustic, "tokens_sha256"),
-        "language": language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),
-    }
-    file_name = os.path.join(path, recogniser.INFO_FILE)
-    os.makedirs(os.path.dirname(file_name))
-    with open(file_name, "w", encoding="utf-8") as file:
-        json.dump(info, file, indent=2)
-        file.write("\n")
+    info = export_info.ExportInfo(
+        frontend=config.frontend,
+        unit=config.unit,
+        acoustic=_describe(acoustic, "tokens_sha256"),
+        language=language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),
+    )
+    info.save(path)
 
 
-def _describe(trained: trained_model.TrainedModel, *hashes: str) -> dict:
-    return {
-        "global_step": trained.global_step,
-        **{name: getattr(trained.model.config, name) for name in hashes},
-    }
+def _describe(trained: trained_model.TrainedModel, *hashes: str) -> export_info.ModelInfo:
+    return export_info.ModelInfo(
+        trained.global_step, **{name: getattr(trained.model.config, name) for name in hashes}
+    )

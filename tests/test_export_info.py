@@ -1,0 +1,190 @@
+"""Damaged exports: each is refused in one sentence before TensorFlow reads it, and none gives wrong text."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+
+import programs
+import pytest
+
+from estimator_asr import evaluate
+from estimator_asr.serving import export_info, recogniser
+from tfrecord_builder import errors
+
+GRAPH = "saved_model.pb"
+INDEX = "variables/variables.index"
+WEIGHTS = "variables/variables.data-00000-of-00001"
+TOKENS = "assets/tokens.txt"
+CHARACTERS = "assets/characters.txt"
+INFO = "assets.extra/export.json"
+ADVICE = "copy the export again, or export again"
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip_a_bit(path):
+    contents = bytearray(path.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    path.write_bytes(contents)
+
+
+def become_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+def drop_last_line(path):
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
+
+
+def swap_lines(path):
+    path.write_text("".join(reversed(path.read_text("utf-8").splitlines(keepends=True))), "utf-8")
+
+
+DAMAGES = {
+    "missing": pathlib.Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": truncate,
+    "garbage": lambda path: path.write_bytes(bytes(range(256)) * 9),
+    "flipped": flip_a_bit,
+    "directory": become_directory,
+    "line_lost": drop_last_line,
+    "lines_swapped": swap_lines,
+}
+
+
+@pytest.fixture
+def version(tiny_export, tmp_path):
+    return pathlib.Path(shutil.copytree(tiny_export.version_dir, tmp_path / "export" / "7"))
+
+
+@pytest.fixture
+def older(version):
+    """An export of a version that listed no files."""
+    info = json.loads((version / INFO).read_text("utf-8"))
+    del info["files"], info["sha256"]
+    (version / INFO).write_text(json.dumps(info), "utf-8")
+    return version
+
+
+def load(version):
+    return recogniser.load(recogniser.find_version(str(version.parent)), "waveform")
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "truncated", "garbage", "flipped", "directory"])
+@pytest.mark.parametrize("name", [GRAPH, INDEX, WEIGHTS, TOKENS, CHARACTERS, INFO])
+def test_a_damaged_file_is_named(version, name, damage):
+    DAMAGES[damage](version / name)
+    said = r"(is damaged, (it has \d+ bytes|its sha256 is)|cannot be read \().*"
+    with pytest.raises(errors.UserError, match=f"^{version / name}: {said}; {ADVICE}$"):
+        load(version)
+
+
+@pytest.mark.parametrize("damage", ["line_lost", "lines_swapped"])
+def test_a_vocabulary_of_other_lines_is_refused(version, damage):
+    DAMAGES[damage](version / TOKENS)
+    with pytest.raises(errors.UserError, match=r"tokens\.txt: is damaged, "):
+        load(version)
+
+
+def test_weights_and_graph_of_another_export_are_refused(tiny_export, version):
+    for name in (INDEX, WEIGHTS):
+        other = f"{tiny_export.acoustic_dir}/model.ckpt-7.{name.partition('.')[2]}"
+        shutil.copy(other, version / name)
+    with pytest.raises(errors.UserError, match=r"variables\.\S+: is damaged, it has \d+ bytes, expected \d+"):
+        load(version)
+
+
+def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
+    def deny(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(export_info.files, "sha256", deny)  # root has every permission
+    with pytest.raises(
+        errors.UserError, match=r"cannot be read \(Permission denied\); copy the export again"
+    ):
+        load(version)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda info: info["frontend"].update(sample_rate=8000), "is damaged, its sha256 is not the one"),
+        (lambda info: info.pop("sha256"), "is damaged, its sha256 is not the one"),
+        (lambda info: info["files"].popitem(), "is damaged, its sha256 is not the one"),
+        (lambda info: info.update(unit=None), "ExportInfo.unit: is None, expected text"),
+        (lambda info: info.pop("frontend"), "ExportInfo: key frontend is missing"),
+        (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected named values"),
+    ],
+)
+def test_another_export_json_is_refused(version, change, said):
+    info = json.loads((version / INFO).read_text("utf-8"))
+    change(info)
+    (version / INFO).write_text(json.dumps(info), "utf-8")
+    with pytest.raises(errors.UserError, match=rf"export\.json: {said}.*; copy the export again"):
+        load(version)
+
+
+@pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
+def test_an_export_json_that_is_no_object_is_refused(version, text):
+    (version / INFO).write_text(text, "utf-8")
+    with pytest.raises(
+        errors.UserError, match=r"export\.json: ExportInfo: is .*, expected named values; copy"
+    ):
+        load(version)
+
+
+def test_every_file_but_export_json_is_listed(version):
+    names = {path.relative_to(version).as_posix() for path in version.rglob("*") if path.is_file()}
+    assert set(export_info.load(str(version)).files) == names - {INFO}
+    assert {GRAPH, INDEX, WEIGHTS, TOKENS, CHARACTERS} <= names
+
+
+def test_an_export_of_an_earlier_version_gives_the_same_text(tiny_export, older):
+    waveform = tiny_export.utterances["u1"][-1]
+    batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
+    expected = recogniser.load(tiny_export.version_dir, "waveform").run(batch)
+    assert load(older).run(batch) == expected
+
+
+@pytest.mark.parametrize("name", [TOKENS, "assets/tokens.txt_1", CHARACTERS])
+@pytest.mark.parametrize("damage", ["missing", "line_lost", "flipped", "directory"])
+def test_a_vocabulary_of_an_earlier_version_is_checked(older, name, damage):
+    DAMAGES[damage](older / name)
+    said = r"assets\S*: (a vocabulary is damaged or missing|cannot be read \(Is a directory\)).*"
+    with pytest.raises(errors.UserError, match=f"{said}; {ADVICE}$"):
+        load(older)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [(GRAPH, damage) for damage in ("missing", "empty", "truncated", "garbage", "directory")]
+    + [(INDEX, damage) for damage in ("missing", "garbage")]
+    + [(WEIGHTS, damage) for damage in ("missing", "truncated", "flipped")],
+)
+def test_what_tensorflow_says_of_an_earlier_version_becomes_a_sentence(older, name, damage):
+    DAMAGES[damage](older / name)
+    with pytest.raises(errors.UserError, match=r"/7: the SavedModel cannot be loaded \(\w+\), expected what"):
+        load(older)
+
+
+def test_a_signature_that_is_not_there(older):
+    with pytest.raises(errors.UserError, match=r"/7: the SavedModel cannot be loaded \(\w+\), expected what"):
+        recogniser.load(str(older), "text")
+
+
+def test_the_programs_print_one_sentence_and_no_text(tiny_export, version, tmp_path):
+    truncate(version / TOKENS)
+    done = programs.run("estimator_asr.transcribe", f"--saved_model={version.parent}", tmp_path / "a.wav")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (f"error: {version / TOKENS}: is damaged, it has 15 bytes, expected 30; {ADVICE}\n")
+    config = evaluate.EvaluateConfig(
+        saved_model=str(version), data_dir=(tiny_export.data_dir,), output_dir=str(tmp_path / "report")
+    )
+    with pytest.raises(errors.UserError, match=r"tokens\.txt: is damaged, it has 15 bytes, expected 30"):
+        evaluate.evaluate(config)
