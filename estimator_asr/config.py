@@ -224,12 +224,16 @@ class TrainConfig:
 
     model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
     train_steps: Optional[int] = config_flags.setting(
-        None, "stop after so many updates of the weights (not with --train_epochs)", positive=True
+        None,
+        "stop after so many updates of the weights (not with --train_epochs)",
+        positive=True,
+        alternative="train_epochs",
     )
     train_epochs: Optional[float] = config_flags.setting(
         None,
         f"stop after so many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is given",
         positive=True,
+        alternative="train_steps",
     )
     save_checkpoints_steps: int = config_flags.setting(
         500, "checkpoint, and evaluation on the dev split, every so many steps", positive=True

@@ -171,3 +171,42 @@ def test_a_flag_of_an_earlier_version_is_refused_and_names_the_one_that_replaces
 def test_a_key_of_an_earlier_version_is_read_as_the_field_that_replaces_it():
     assert config_json.from_json_dict(Renamed, {"base_rate": 0.3}) == Renamed(0.3)
     assert config_json.to_json_dict(Renamed(0.3)) == {"learning_rate": 0.3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    steps: Optional[int] = config_flags.setting(None, "steps", alternative="epochs")
+    epochs: Optional[int] = config_flags.setting(None, "epochs", alternative="steps")
+
+    def __post_init__(self):
+        if self.steps and self.epochs:
+            raise errors.UserError("both are given")
+
+
+@pytest.mark.parametrize(
+    "command_line, want",
+    [
+        (["--flagfile=FILE"], Length(epochs=7)),
+        (["--flagfile=FILE", "--steps=100"], Length(steps=100)),
+        (["--steps=100", "--flagfile=FILE"], Length(steps=100)),
+        (["--flagfile=FILE", "--steps", "100"], Length(steps=100)),
+        (["--flagfile=FILE", "--epochs=3"], Length(epochs=3)),
+        (["--flagfile=FILE", "--steps=100", "--epochs=3"], None),
+    ],
+)
+def test_the_command_line_beats_the_alternative_in_a_flag_file(tmp_path, monkeypatch, command_line, want):
+    (tmp_path / "long.flags").write_text("--epochs=7\n", encoding="utf-8")
+    words = [word.replace("FILE", str(tmp_path / "long.flags")) for word in command_line]
+    monkeypatch.setattr(sys, "argv", ["program", *words])
+    if want is None:
+        with pytest.raises(errors.UserError, match="both are given"):
+            parse(*words, config_class=Length)
+    else:
+        assert parse(*words, config_class=Length) == want
+
+
+def test_two_alternatives_in_one_flag_file_are_both_given(tmp_path, monkeypatch):
+    (tmp_path / "long.flags").write_text("--epochs=7\n--steps=5\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["program", f"--flagfile={tmp_path / 'long.flags'}"])
+    with pytest.raises(errors.UserError, match="both are given"):
+        parse(sys.argv[1], config_class=Length)

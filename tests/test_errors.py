@@ -46,6 +46,24 @@ def test_main_runs_and_its_exit_code_is_kept():
     assert run("--depth=7")[0] == 7
 
 
+@pytest.mark.parametrize("written", ["--flagfile={}", "-flagfile={}", "--flagfile {}"])
+def test_the_command_line_beats_a_flag_file_wherever_it_stands(tmp_path, written):
+    file = tmp_path / "deep.flags"
+    file.write_text("--depth=2\n", encoding="utf-8")
+    flag_file = written.format(file).split()
+    assert run(*flag_file)[0] == 1
+    assert run(*flag_file, "--depth=7")[0] == run("--depth=7", *flag_file)[0] == 7
+    assert run("--depth=1", "--", *flag_file, accepts_words=True) == (0, f"words {flag_file}\n", "")
+
+
+def test_a_flag_file_without_a_name_is_refused():
+    assert run("--flagfile", accepts_words=True) == (
+        1,
+        "",
+        "error: --flagfile with no argument; see --help\n",
+    )
+
+
 def test_user_error_is_one_sentence_and_exit_1():
     assert run("--depth=2") == (1, "", "error: corpus: depth is 2, expected 1; dig less.\n")
 

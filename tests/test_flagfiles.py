@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import program_flags
 import pytest
+from absl import flags
+
+from estimator_asr import config
+from tfrecord_builder import config_flags
 
 FLAGS = program_flags.ROOT / "flags"
 COMPLETE = {"aishell1", "demo", "manifest", "thchs30"}  # with models of their own; the others only build
@@ -89,3 +94,15 @@ def test_a_comment_stands_above_every_flag(file):
         assert line == "" or line.startswith(("#", "--")), line
         assert not line.startswith("--") or above.startswith("#"), f"{line}: no reason in a comment above"
         above = line if not line.startswith("--") else above
+
+
+def test_steps_on_the_command_line_beat_the_epochs_of_the_file(monkeypatch):
+    words = ["train", "--train_steps=100", f"--flagfile={FLAGS / 'manifest' / 'acoustic.flags'}"]
+    monkeypatch.setattr(sys, "argv", words)
+    flag_values = flags.FlagValues()
+    flags.DEFINE_string("flagfile", "", "", flag_values=flag_values)
+    for section in config.SECTIONS.values():
+        config_flags.define(section, flag_values)
+    flag_values(words)
+    given = config_flags.from_flags(config.TrainConfig, flag_values)
+    assert (given.train_steps, given.train_epochs, given.save_checkpoints_steps) == (100, None, 2500)

@@ -25,7 +25,9 @@ from absl import flags
 from tfrecord_builder import config_json, errors
 
 Config = TypeVar("Config")
-_TRAINING_ONLY = "training_only"  # key of a field's metadata
+# Keys of a field's metadata.
+_TRAINING_ONLY = "training_only"
+_ALTERNATIVE = "alternative"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,7 @@ def setting(
     positive: bool = False,
     former_name: str = "",
     training_only: bool = False,
+    alternative: str = "",
 ) -> Any:
     """Describes a field of a config: its default, what it means and which values it takes.
 
@@ -59,9 +62,12 @@ def setting(
       positive: whether zero and below are refused.
       former_name: of the field in earlier versions. JSON may hold it; a flag of that name is refused.
       training_only: whether a model that was trained with one value may continue with another one.
+      alternative: another field, of which a flag file's value does not count beside this one on the command
+        line.
     """
     rules = _Rules(help, None if choices is None else tuple(choices), minimum, maximum, positive)
-    metadata = {"rules": rules, config_json.FORMER_NAME: former_name, _TRAINING_ONLY: training_only}
+    metadata = {"rules": rules, config_json.FORMER_NAME: former_name}
+    metadata.update({_TRAINING_ONLY: training_only, _ALTERNATIVE: alternative})
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -100,13 +106,17 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config of the parsed flags.
+    """Makes a config of the parsed flags; the command line beats an alternative in a flag file.
 
     Raises:
       errors.UserError: a value is out of its range, or the config's own __post_init__ refuses a combination.
     """
-    names = [field.name for field, _, _ in _settings(config_class)]
-    config = config_class(**{name: flag_values[name].value for name in names})
+    fields = [field for field, _, _ in _settings(config_class)]
+    given = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
+    beaten = {field.metadata[_ALTERNATIVE] for field in fields if field.name in given} - given
+    config = config_class(
+        **{field.name: flag_values[field.name].value for field in fields if field.name not in beaten}
+    )
     validate(config)
     return config
 

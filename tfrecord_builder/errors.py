@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -66,10 +67,23 @@ def run_program(
 
 def _parse_flags(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(argv)
+        return flags.FLAGS(_flag_files_first(argv))
     except flags.Error as error:
         message = str(error).removeprefix("ERROR:: ")  # absl's own, before a flagfile that is not there
         sys.exit(_complain(f"error: {message}; see --help", 1))
+
+
+def _flag_files_first(argv: list[str]) -> list[str]:
+    """Of two equal flags absl takes the last, so the command line beats a flag file wherever it stands."""
+    words, files, others = iter(argv[1:]), [], []
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        is_file = name in ("--flagfile", "-flagfile")
+        path = [] if has_value or not is_file else list(itertools.islice(words, 1))
+        (files if is_file and (has_value or path) else others).extend([word, *path])
+        if word == "--":
+            others += words
+    return [argv[0], *files, *others]
 
 
 def _complain(message: str, exit_code: int) -> int:
