@@ -23,6 +23,7 @@ from tfrecord_builder import encodings, errors, files, spans
 from tfrecord_builder.corpora import layout
 
 SPLITS = ("train", "dev", "test")
+_MOST_NOTES = 10  # on encodings: some corpora have a file per utterance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _find_encoding(path: str, file: BinaryIO) -> str:
     encoding = encodings.find(file) or "utf-8"  # which then fails where it is not
     file.seek(0)
     if not encoding.startswith("utf-8"):
-        logging.info("%s: read as %s", path, encoding.upper())
+        logging.log_first_n(logging.WARNING, "%s: read as %s", _MOST_NOTES, path, encoding.upper())
     return encoding
 
 
