@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import tarfile
 
 import numpy as np
 import small_corpora
@@ -185,6 +187,24 @@ def make_table_corpus(directory) -> str:
         "dev.tsv": 'client_id\tpath\tsentence\tpinyin\tage\ns3\twav/u3.wav\t"你好\tni3 hao3\t20\n',
     }
     return tree(directory, texts, ("wav/u1.wav", "wav/u2.wav", "wav/u3.wav"))
+
+
+def make_wenet_corpus(directory) -> str:
+    """Writes train/data.list of type raw, with a segment, and dev/data.list of type shard."""
+    raw = [
+        {"key": "a", "wav": "../wav/a.wav", "txt": "今天", "speaker": "s1"},
+        {"key": "a-1", "wav": "../wav/a.wav", "txt": "你好", "start": 0.25, "end": 0.75},
+    ]
+    texts = {"train/data.list": to_lines(raw), "dev/data.list": "../shards/shards_000000000.tar\n"}
+    tree(directory, texts, ("wav/a.wav", "wav/b.wav"))
+    os.makedirs(os.path.join(directory, "shards"), exist_ok=True)
+    with tarfile.open(os.path.join(directory, "shards", "shards_000000000.tar"), "w") as shard:
+        text = tarfile.TarInfo("b.txt")
+        content = "广州市".encode()
+        text.size = len(content)
+        shard.addfile(text, io.BytesIO(content))
+        shard.add(os.path.join(directory, "wav", "b.wav"), "b.wav")
+    return str(directory)
 
 
 def to_lines(objects) -> str:

@@ -2,10 +2,12 @@ import os
 import shutil
 
 import corpus_trees
+import kaldiio
+import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors
+from tfrecord_builder import audio, errors, items
 from tfrecord_builder.corpora import kaldi
 
 
@@ -52,16 +54,56 @@ def test_byte_order_mark_line_ends_tabs_and_blanks_in_a_path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value", ["sph2pipe -f wav sw1.sph |", "touch {} |", "cat a.wav|", "raw/a.ark:17", ""], ids=range(5)
+    "value", ["sox -n -t wav - synth 1 |", "touch {} |", "cat a.wav | flac -d -c - |", ""]
 )
-def test_commands_and_archives_are_refused(tmp_path, value):
+def test_what_is_not_read_rejects_its_utterances_and_runs_nothing(tmp_path, value):
     corpus_trees.make_kaldi_corpus(tmp_path)
     value = value.format(tmp_path / "was_run")
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
-    message = "dev/wav.scp: line 2: d2 is .*, expected the path of an audio file; commands are not run"
-    with pytest.raises(errors.UserError, match=message):
-        _list(tmp_path)
+    small_corpora.write_text(tmp_path / "train" / "wav.scp", f"sw1 {value}\n")
+    problems = {u.utterance_id: u.problem for u in _list(tmp_path)}
+    reason = "wav.scp: neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+    assert problems.pop("d1") == problems.pop("d3") == ""
+    assert problems == dict.fromkeys(("d2", "s1-1", "s1-2", "s2-1"), reason)
     assert not (tmp_path / "was_run").exists()
+
+
+def test_commands_that_only_decode_stand_for_their_file(tmp_path):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    lines = ["d1 flac -c -d -s ../wav/d1.wav |", "d2 sph2pipe -f wav -p -c 2 ../wav/sw1.wav|"]
+    small_corpora.write_text(tmp_path / "dev" / "wav.scp", "\n".join(lines))
+    small_corpora.write_text(tmp_path / "train" / "wav.scp", "sw1 sph2pipe -f wav -c 2 /in/sw1.sph |\n")
+    found = {u.utterance_id: u for u in _list(tmp_path)}
+    assert os.path.samefile(found["d1"].audio, tmp_path / "wav" / "d1.wav")
+    assert [found[name].channel for name in ("d1", "d2", "s1-1", "s2-1")] == [None, 1, 1, 1]
+    assert (found["s1-2"].audio, found["s1-2"].start_seconds) == ("/in/sw1.sph", 0.5)
+
+
+@pytest.mark.parametrize("write_function", ["wav", "soundfile"])
+def test_archives_that_kaldiio_writes(tmp_path, write_function):
+    waves = {name: small_corpora.tone(0.5, hz) for name, hz in (("u1", 300.0), ("u2", 500.0), ("u3", 800.0))}
+    pairs = {name: (16000, (wave * 32767).astype(np.int16)) for name, wave in waves.items()}
+    options = {} if write_function == "wav" else {"write_function": "soundfile"}
+    kaldiio.save_ark(str(tmp_path / "wav.ark"), pairs, scp=str(tmp_path / "wav.scp"), **options)
+    small_corpora.write_text(tmp_path / "text", "u1 好\nu2 你\nu3 我\n")
+    found = _list(tmp_path)
+    assert [u.audio.partition(":")[0] for u in found] == [str(tmp_path / "wav.ark")] * 3
+    for utterance in found:
+        samples = audio.read_audio(utterance.audio, 16000)
+        np.testing.assert_allclose(samples, waves[utterance.utterance_id], atol=1e-4)
+        assert items.stamp(utterance.audio) == items.stamp(str(tmp_path / "wav.ark"))
+    assert len(audio.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
+
+
+def test_splits_of_other_names(tmp_path):
+    for name in ("Training", "valid", "eval"):
+        small_corpora.write_text(tmp_path / name / "wav.scp", f"{name} /in/a.wav\n")
+        small_corpora.write_text(tmp_path / name / "text", f"{name} 好\n")
+    assert [(u.utterance_id, u.split, u.speaker) for u in _list(tmp_path)] == [
+        ("Training", "train", ""),  # nor is there a utt2spk
+        ("valid", "dev", ""),
+        ("eval", "test", ""),
+    ]
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "segments", "text", "utt2spk"])
@@ -113,13 +155,11 @@ def test_small_numbers_as_python_writes_them(tmp_path):
 
 def test_directories_that_are_not_whole(tmp_path):
     with pytest.raises(
-        errors.UserError, match="it has no wav.scp, nor has train, dev or test in it, expected a K"
+        errors.UserError,
+        match=r"it has no wav.scp, nor has train, dev or test \(or valid, .* expected a Kaldi data",
     ):
         _list(tmp_path)
-    for name in ("utt2spk", "text"):
-        corpus_trees.make_kaldi_corpus(tmp_path)
-        os.remove(tmp_path / "train" / name)
-        with pytest.raises(
-            errors.UserError, match=f"train/{name}: there is no such file, expected one; pass a wh"
-        ):
-            _list(tmp_path)
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    os.remove(tmp_path / "train" / "text")
+    with pytest.raises(errors.UserError, match="train/text: there is no such file, expected one; pass a wh"):
+        _list(tmp_path)

@@ -65,6 +65,20 @@ def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
     assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
 
 
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("dev-clean.csv", "dev"),
+        ("ASR_train.csv", "train"),
+        ("train_dev.csv", None),
+        ("trained.csv", None),
+        ("data.list", None),
+    ],
+)
+def test_a_split_among_the_words_of_a_name(name, split):
+    assert layout.split_in(name) == split
+
+
 def test_a_split_that_is_none_is_refused_with_all_names():
     message = (
         "a.tsv: line 2: split is 'other', expected one of train, training; dev, .*; test, .*; fix the line"

@@ -91,15 +91,29 @@ def test_refuses(tmp_path, content, message):
 def test_missing_file_and_other_encoding(tmp_path):
     with pytest.raises(errors.UserError, match="none.tsv: there is no such file"):
         list(manifest.read_manifest(str(tmp_path / "none.tsv")))
-    (tmp_path / "gbk.tsv").write_bytes("id\taudio\ttext\nu1\ta\t你\n".encode("gbk"))
-    with pytest.raises(errors.UserError, match="gbk.tsv: byte 19 is not UTF-8"):
-        list(manifest.read_manifest(str(tmp_path / "gbk.tsv")))
+    (tmp_path / "latin.tsv").write_bytes("id\taudio\ttext\nu1\ta\té\n".encode("latin-1"))
+    message = (
+        r"latin.tsv: byte 19 is not UTF-8, expected UTF-8, UTF-16 .*, or GB18030 \(GBK\) .*; save the file"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        list(manifest.read_manifest(str(tmp_path / "latin.tsv")))
 
 
 def test_a_byte_far_from_the_beginning_is_counted_from_there(tmp_path):
-    (tmp_path / "gbk.tsv").write_bytes(b"id\taudio\ttext\n" + b"u\ta\tb\n" * 10000 + b"\xc4\xe3\n")
-    with pytest.raises(errors.UserError, match="gbk.tsv: byte 60014 is not UTF-8"):
-        list(manifest.read_manifest(str(tmp_path / "gbk.tsv")))
+    (tmp_path / "latin.tsv").write_bytes(b"id\taudio\ttext\n" + b"u\ta\tb\n" * 10000 + b"\xe9\n")
+    with pytest.raises(errors.UserError, match="latin.tsv: byte 60014 is not UTF-8"):
+        list(manifest.read_manifest(str(tmp_path / "latin.tsv")))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "gbk", "gb18030", "utf-8-sig"])
+def test_tables_of_spreadsheets(tmp_path, encoding, caplog, monkeypatch):
+    monkeypatch.setattr(manifest, "_MOST_NOTES", 1000)
+    content = "id\taudio\ttext\r\nu1\ta.wav\t你好\r\nu2\tb.wav\t今天天气很好\r\n"
+    (tmp_path / "manifest.tsv").write_bytes(content.encode(encoding))
+    found = list(manifest.read_manifest(str(tmp_path / "manifest.tsv")))
+    assert [u.text for u in found] == ["你好", "今天天气很好"]
+    name = {"gbk": "GB18030", "utf-8-sig": ""}.get(encoding, encoding.upper())
+    assert (f"manifest.tsv: read as {name}" in caplog.text) == bool(name)
 
 
 def test_a_directory_of_that_name_and_a_file_without_permission(tmp_path, monkeypatch):

@@ -181,5 +181,9 @@ def test_other_directories_and_encodings(tmp_path):
     with pytest.raises(errors.UserError, match="it has no table, expected train.csv or train.tsv"):
         _list(tmp_path)
     (tmp_path / "dev.csv").write_bytes("audio,text\na,好\n".encode("gbk"))
-    with pytest.raises(errors.UserError, match="dev.csv: byte 13 is not UTF-8"):
+    assert [u.text for u in _list(tmp_path)] == ["好"]
+    (tmp_path / "dev.csv").write_bytes("audio,text\na,好\n".encode("utf-16"))
+    assert [u.text for u in _list(tmp_path)] == ["好"]
+    (tmp_path / "dev.csv").write_bytes("audio,text\na,señor Müller\n".encode("latin-1"))
+    with pytest.raises(errors.UserError, match="dev.csv: byte 15 is not UTF-8, expected UTF-8, UTF-16 with"):
         _list(tmp_path)

@@ -1,6 +1,8 @@
 """Files here and in object stores, by one set of names.
 
-A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, every other to the operating system.
+A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, every other to the operating system. What
+is no file may be a part of one (speech.ark:17, see members.py): it exists, has the size and time of the whole
+file, and can be opened.
 Whatever is refused is an OSError, as from open().
 """
 
@@ -14,7 +16,7 @@ import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tfrecord_builder import remote_files
+from tfrecord_builder import members, remote_files
 
 
 def is_remote(path: str) -> bool:
@@ -24,6 +26,11 @@ def is_remote(path: str) -> bool:
 
 def exists(path: str) -> bool:
     """True for a file or a directory."""
+    member = members.parse(path)
+    return _exists(path) or (member is not None and _exists(member.path))
+
+
+def _exists(path: str) -> bool:
     return remote_files.exists(path) if is_remote(path) else os.path.exists(path)
 
 
@@ -72,6 +79,16 @@ def size_and_time(path: str) -> tuple[int, int]:
 
     An object store tells whole seconds: two versions of one size within a second look the same.
     """
+    try:
+        return _size_and_time(path)
+    except FileNotFoundError:
+        member = members.parse(path)
+        if member is None:
+            raise
+        return _size_and_time(member.path)
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
     if is_remote(path):
         return remote_files.size_and_time(path)
     status = os.stat(path)
@@ -79,8 +96,19 @@ def size_and_time(path: str) -> tuple[int, int]:
 
 
 def open_binary(path: str) -> BinaryIO:
-    """Opens a file for reading; a remote one is copied first, so that all of it can be sought in."""
-    return remote_files.open_copy(path) if is_remote(path) else open(path, "rb")
+    """Opens a file for reading; of what is remote or in an archive a copy, in which all can be sought."""
+    try:
+        return remote_files.open_copy(path) if is_remote(path) else open(path, "rb")
+    except FileNotFoundError:
+        member = members.parse(path)
+        if member is None:
+            raise
+        with _open_to_copy(member.path) as file:
+            return members.copy(file, member)
+
+
+def _open_to_copy(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    return remote_files.reading(path) if is_remote(path) else open(path, "rb")
 
 
 def sha256(path: str) -> str:

@@ -1,6 +1,6 @@
 """The manifest: what a corpus is to the builder, and the tab separated file that says it.
 
-Two lines of a file (UTF-8, one header line, no quoting; columns are found by name):
+Two lines of a file (one header line, no quoting; columns are found by name):
 
     id      audio            speaker  text      pinyin                split  seconds  note
     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
@@ -15,11 +15,15 @@ import dataclasses
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
 
-from tfrecord_builder import errors, files, spans
+from absl import logging
+
+from tfrecord_builder import encodings, errors, files, spans
 from tfrecord_builder.corpora import layout
 
 SPLITS = ("train", "dev", "test")
+_MOST_NOTES = 10  # on encodings: some corpora have a file per utterance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +59,18 @@ def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterat
     """Reads a text file of a corpus, a line at a time.
 
     Args:
-      path: the file, UTF-8; a byte order mark is ignored.
+      path: the file; its encoding is one of encodings.ACCEPTED.
       remedy: what a message tells the user to do where the file cannot be read.
 
     Yields:
       The lines without their ends, which may be those of any system.
 
     Raises:
-      UserError: there is no such file, it is none that can be read, or it is not UTF-8.
+      UserError: there is no such file, it is none that can be read, or it has another encoding.
     """
     try:
         with files.open_binary(path) as file:
-            for line in io.TextIOWrapper(file, encoding="utf-8-sig"):
+            for line in io.TextIOWrapper(file, encoding=_find_encoding(path, file)):
                 yield line.removesuffix("\n")
     except FileNotFoundError:
         raise errors.UserError(f"{path}: there is no such file, expected one; {remedy}.") from None
@@ -76,8 +80,17 @@ def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterat
         ) from error
     except UnicodeDecodeError:
         raise errors.UserError(
-            f"{path}: byte {_first_bad_byte(path)} is not UTF-8, expected only that; save the file as UTF-8."
+            f"{path}: byte {_first_bad_byte(path)} is not UTF-8, expected {encodings.ACCEPTED}; "
+            "save the file as UTF-8."
         ) from None
+
+
+def _find_encoding(path: str, file: BinaryIO) -> str:
+    encoding = encodings.find(file) or "utf-8"  # which then fails where it is not
+    file.seek(0)
+    if not encoding.startswith("utf-8"):
+        logging.log_first_n(logging.WARNING, "%s: read as %s", _MOST_NOTES, path, encoding.upper())
+    return encoding
 
 
 def read_table(path: str, required: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -78,10 +78,17 @@ def size_and_time(path: str) -> tuple[int, int]:
 def open_copy(path: str) -> BinaryIO:
     """Opens a copy for reading, which goes away when it is closed."""
     copy = tempfile.TemporaryFile()
-    with _translated(path), _gfile().GFile(_name(path), "rb") as file:
+    with reading(path) as file:
         shutil.copyfileobj(file, copy, 1 << 20)
     copy.seek(0)
     return copy
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[BinaryIO]:
+    """Opens a file for reading parts of it; it has no descriptor."""
+    with _translated(path), _gfile().GFile(_name(path), "rb") as file:
+        yield file
 
 
 def make_directory(path: str) -> None:

@@ -1,49 +1,65 @@
-"""A Kaldi data directory, or a directory with data directories train, dev and test.
+"""A Kaldi data directory, or a directory with data directories train, dev and test (or valid and the like).
 
-Layout: kaldi-asr.org/doc/data_prep.html. A line each of wav.scp, text, utt2spk and segments (optional: id,
-recording, begin and end in seconds, perhaps a channel from 0; an end of -1 is that of the recording):
+Layout: kaldi-asr.org/doc/data_prep.html. A line each of wav.scp, text, utt2spk (optional) and segments
+(optional: id, recording, begin and end in seconds, perhaps a channel from 0; an end of -1 is that of the
+recording):
 
     sw02001-A /data/sw02001.wav
     sw02001-A_000098-001156 HI UM YEAH I'D LIKE TO TALK ABOUT ...
     sw02001-A_000098-001156 2001-A
     sw02001-A_000098-001156 sw02001-A 0.98 11.56
 
-wav.scp must name audio files: a command (a value that ends in |) is never run, and a place in an archive
-(a.ark:17) is no file. A relative path counts from the directory of wav.scp; Kaldi's own count from where a
-recipe runs, so have absolute ones. A data directory by itself is train. Kaldi knows no standard for marks in
-text: whatever stands there is the transcript. A transcript without a recording is listed as a recording below
-wav.scp, where there can be none.
+A value of wav.scp is an audio file, a place in an archive (wav.ark:17), or a command that only decodes a
+file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
+A relative path counts from the directory of wav.scp, or from where the recipe runs (layout.resolve). A data
+directory by itself is train. Kaldi knows no standard for marks in text: whatever stands there is the
+transcript. A transcript without a recording is listed as a recording below wav.scp, where there can be none.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
 from typing import Optional
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import layout
+from tfrecord_builder.corpora import kaldi_commands, layout
 
-Span = tuple[str, float, Optional[float], Optional[int]]  # audio, start_seconds, seconds, channel
+# The command itself is in rejected.tsv.
+NOT_READ = "wav.scp: neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
 
-_ARCHIVE_OFFSET = re.compile(r":\d+$")
 _SECONDS = r"\d{1,9}(?:\.\d*)?(?:e-\d{1,2})?"
 _SEGMENT = re.compile(rf"(\S+)\s+({_SECONDS})\s+(-1(?:\.0*)?|{_SECONDS})(?:\s+(\d{{1,3}}))?")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A recording or a part of it, by the names of manifest.Utterance."""
+
+    audio: str
+    start_seconds: float = 0.0
+    seconds: Optional[float] = None
+    channel: Optional[int] = None
+    problem: str = ""
+
+
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of each data directory, then its transcripts without a recording."""
-    directories = {split: os.path.join(corpus_dir, split) for split in manifest.SPLITS}
-    found = {split: path for split, path in directories.items() if _is_data_directory(path)}
     if _is_data_directory(corpus_dir):
-        found = {"train": corpus_dir}
+        yield from _list_split(corpus_dir, "train")
+        return
+    splits = [
+        (layout.split_of(name), os.path.join(corpus_dir, name)) for name in files.list_names(corpus_dir)
+    ]
+    found = [(split, path) for split, path in splits if split and _is_data_directory(path)]
     if not found:
         raise errors.UserError(
-            f"{corpus_dir}: it has no wav.scp, nor has train, dev or test in it, expected a Kaldi data "
-            "directory; pass one that has wav.scp, text and utt2spk."
+            f"{corpus_dir}: it has no wav.scp, nor has train, dev or test (or valid, eval, ...) in it, "
+            "expected a Kaldi data directory; pass one that has wav.scp and text."
         )
-    for split, path in found.items():
+    for split, path in sorted(found, key=lambda each: manifest.SPLITS.index(each[0])):
         yield from _list_split(path, split)
 
 
@@ -53,46 +69,52 @@ def _is_data_directory(path: str) -> bool:
 
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     transcripts = {key: value for _, key, value in _read_columns(os.path.join(directory, "text"))}
-    speakers = {key: value for _, key, value in _read_columns(os.path.join(directory, "utt2spk"))}
-    for key, (audio, start, seconds, channel) in _read_spans(directory):
+    speakers = _read_speakers(os.path.join(directory, "utt2spk"))
+    for key, source in _read_sources(directory):
         text, speaker = transcripts.pop(key, ""), speakers.get(key, "")
-        yield manifest.Utterance(key, audio, speaker, text, "", split, start, seconds, channel)
+        audio, *part = dataclasses.astuple(source)
+        yield manifest.Utterance(key, audio, speaker, text, "", split, *part)
     for key, text in transcripts.items():
         audio = os.path.join(directory, "wav.scp", key)
         yield manifest.Utterance(key, audio, speakers.get(key, ""), text, "", split)
 
 
-def _read_spans(directory: str) -> Iterator[tuple[str, Span]]:
+def _read_speakers(path: str) -> dict[str, str]:
+    return {key: value for _, key, value in _read_columns(path)} if files.exists(path) else {}
+
+
+def _read_sources(directory: str) -> Iterator[tuple[str, _Source]]:
     segments = os.path.join(directory, "segments")
     if not files.exists(segments):
-        for key, audio in _read_recordings(directory):
-            yield key, (audio, 0.0, None, None)
+        yield from _read_recordings(directory)
         return
     recordings = dict(_read_recordings(directory))
     for where, key, value in _read_columns(segments):
         yield key, _parse_segment(where, value, recordings)
 
 
-def _read_recordings(directory: str) -> Iterator[tuple[str, str]]:
-    for where, key, value in _read_columns(os.path.join(directory, "wav.scp")):
-        if not value or value.endswith("|") or _ARCHIVE_OFFSET.search(value):
-            raise errors.UserError(
-                f"{where}: {key} is {value or 'nothing'}, expected the path of an audio file; "
-                "commands are not run and archives not read here: write the audio to a file and name that."
-            )
-        yield key, layout.resolve(directory, value)
+def _read_recordings(directory: str) -> Iterator[tuple[str, _Source]]:
+    for _, key, value in _read_columns(os.path.join(directory, "wav.scp")):
+        command = value.removesuffix("|")
+        found = (value, None) if command == value else kaldi_commands.find_file(command)
+        if found and found[0]:
+            yield key, _Source(layout.resolve(directory, found[0]), channel=found[1])
+        else:
+            yield key, _Source(os.path.join(directory, "wav.scp", value or key), problem=NOT_READ)
 
 
-def _parse_segment(where: str, value: str, recordings: dict[str, str]) -> Span:
+def _parse_segment(where: str, value: str, recordings: dict[str, _Source]) -> _Source:
     match = _SEGMENT.fullmatch(value)
     start, end = (float(match[2]), float(match[3])) if match else (0.0, 0.0)
     if not match or match[1] not in recordings or not (end == -1 or end > start):
         raise errors.UserError(
             f"{where}: it is {value!a} for a segment, expected a recording of wav.scp, its begin and its "
-            "end in seconds and perhaps a channel; mend the line."
+            "end in seconds and perhaps a channel; fix the line."
         )
-    seconds = None if end == -1 else end - start
-    return recordings[match[1]], start, seconds, int(match[4]) if match[4] else None
+    part = {"start_seconds": start, "seconds": None if end == -1 else end - start}
+    if match[4]:
+        part["channel"] = int(match[4])
+    return dataclasses.replace(recordings[match[1]], **part)
 
 
 def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
@@ -76,6 +77,12 @@ def split_of(name: str) -> Optional[str]:
     """Returns the split that a name stands for, in any case ("Valid" is dev); None if it names no split."""
     word = name.strip().lower()
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
+
+
+def split_in(name: str) -> Optional[str]:
+    """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), if any."""
+    splits = {split_of(word) for word in re.split(r"[^A-Za-z]+", name)} - {None}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def require_split(where: str, name: str) -> str:

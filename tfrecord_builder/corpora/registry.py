@@ -22,6 +22,7 @@ from tfrecord_builder.corpora import (
     st_cmds,
     table,
     thchs30,
+    wenet,
 )
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
@@ -44,9 +45,10 @@ CORPORA = {
     "table": table.list_utterances,
     "text": text_corpus.list_utterances,
     "thchs30": thchs30.list_utterances,
+    "wenet": wenet.list_utterances,
 }
 
-LISTS = ("table",)  # a list of these can be passed in place of its directory
+LISTS = ("table", "wenet")  # a list of these can be passed in place of its directory
 
 
 def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifest.Utterance]:

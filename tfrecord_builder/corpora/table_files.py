@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Optional
 
 from tfrecord_builder import errors, files, manifest
@@ -22,7 +21,7 @@ def find(path: str) -> list[tuple[Optional[str], str]]:
       UserError: there is no table, or it is unclear which.
     """
     if not files.is_directory(path):
-        return [(_split_in(os.path.basename(path)), path)]
+        return [(layout.split_in(os.path.basename(path)), path)]
     names = files.list_names(path)
     tables = [name for name in names if name.lower().endswith(_SUFFIXES) and not name.startswith(".")]
     found = _find_splits(path, tables) or _find_metadata(path, names)
@@ -42,15 +41,9 @@ def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str],
     found = []
     for split in manifest.SPLITS:
         exact = [name for name in tables if layout.split_of(os.path.splitext(name)[0]) == split]
-        others = [name for name in tables if _split_in(name) == split]
+        others = [name for name in tables if layout.split_in(name) == split]
         found += [(split, os.path.join(directory, name)) for name in exact or others]
     return found
-
-
-def _split_in(name: str) -> Optional[str]:
-    words = re.split(r"[^A-Za-z]+", os.path.splitext(name)[0])
-    splits = {layout.split_of(word) for word in words} - {None}
-    return splits.pop() if len(splits) == 1 else None
 
 
 def _find_metadata(directory: str, names: list[str]) -> list[tuple[Optional[str], str]]:

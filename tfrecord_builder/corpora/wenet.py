@@ -1,0 +1,91 @@
+"""WeNet's lists: data.list, or {train,dev,test}/data.list, of either of WeNet's two types.
+
+Layout: tools/make_raw_list.py and make_shard_list.py of WeNet. Type raw, an object per line, with segments
+also start and end in seconds:
+
+    {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
+
+Type shard, the path of a tar file per line, in which KEY.wav (or flac, mp3, ...) and KEY.txt belong together:
+
+    /data/shards/shards_000000000.tar
+
+Relative paths count from the list or from where the recipe runs (layout.resolve). A list that is passed by
+itself is the split that is in its name, or train. The recordings of a shard are read where they lie in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tarfile
+from collections.abc import Iterator
+
+from tfrecord_builder import errors, files, manifest, members, spans
+from tfrecord_builder.corpora import json_lines, layout
+
+_LIST = "data.list"
+_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
+
+
+def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of the lists of a directory, or of a single list."""
+    for path, split in _find_lists(corpus_dir):
+        first = next(filter(str.strip, manifest.read_lines(path)), "")
+        listed = _read_raw(path, split) if first.lstrip().startswith("{") else _read_shards(path, split)
+        yield from listed
+
+
+def _find_lists(path: str) -> list[tuple[str, str]]:
+    if not files.is_directory(path):
+        return [(path, layout.split_in(os.path.basename(path)) or "train")]
+    if files.exists(os.path.join(path, _LIST)):
+        return [(os.path.join(path, _LIST), "train")]
+    named = [(os.path.join(path, name, _LIST), layout.split_of(name)) for name in files.list_names(path)]
+    found = [(each, split) for each, split in named if split and files.exists(each)]
+    if not found:
+        raise errors.UserError(
+            f"{path}: it has neither {_LIST} nor train/{_LIST} (or dev, valid, test, ...), expected WeNet's "
+            "lists; pass a directory that holds them, or one list itself."
+        )
+    return sorted(found, key=lambda each: manifest.SPLITS.index(each[1]))
+
+
+def _read_raw(path: str, split: str) -> Iterator[manifest.Utterance]:
+    for where, fields in json_lines.read_objects(path):
+        row = {name: str(fields[name]) for name in ("start", "end") if fields.get(name) is not None}
+        span = spans.read(where, row)
+        audio = layout.resolve(os.path.dirname(path), json_lines.get_text(where, fields, "wav"))
+        texts = [json_lines.get_text(where, fields, name, "") for name in ("speaker", "txt")]
+        key = json_lines.get_text(where, fields, "key")
+        yield manifest.Utterance(key, audio, *texts, "", split, **dataclasses.asdict(span))
+
+
+def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
+    for line in filter(str.strip, manifest.read_lines(path)):
+        shard = layout.resolve(os.path.dirname(path), line.strip())
+        try:
+            with files.open_binary(shard) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+                yield from _read_members(shard, archive, split)
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{path}: it names {shard}, which does not exist, expected the path of a tar file or a JSON "
+                "object per line; fix the path."
+            ) from None
+        except tarfile.TarError as error:
+            raise errors.UserError(
+                f"{shard}: it is not a tar file that can be read ({error}), expected an uncompressed one; "
+                "make the shard again."
+            ) from error
+
+
+def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[manifest.Utterance]:
+    texts, recordings = {}, {}
+    for member in archive:
+        key, suffix = os.path.splitext(member.name)
+        if suffix == ".txt":
+            texts[key] = archive.extractfile(member).read().decode("utf-8", "replace").strip()
+        elif suffix.lower() in _AUDIO and member.isfile():
+            recordings[key] = str(members.Member(shard, member.offset_data, member.size))
+    for key in sorted({*texts, *recordings}):
+        audio = recordings.get(key, os.path.join(shard, key))
+        yield manifest.Utterance(key, audio, "", texts.get(key, ""), "", split)
