@@ -18,6 +18,11 @@ from tfrecord_builder import errors, files
 SPLITS = ("train", "dev", "test")
 
 
+def is_known_speaker(speaker: str) -> bool:
+    """False where the corpus names no speaker: empty, or of several corpora `<directory>/`."""
+    return bool(speaker) and not speaker.endswith("/")
+
+
 @dataclasses.dataclass(frozen=True)
 class Utterance:
     """One utterance of a corpus.
