@@ -55,7 +55,7 @@ class EvaluateConfig:
             raise errors.UserError(
                 f"evaluate: --model_dir and --saved_model: {got} given, expected one of them"
             )
-        if not self.data_dir or self.output_dir is None:
+        if not self.data_dir or not self.output_dir:
             missing = "output_dir" if self.data_dir else "data_dir"
             raise errors.UserError(f"evaluate: --{missing} is missing; give a directory")
         if os.path.exists(self.output_dir) and not os.path.isdir(self.output_dir):
@@ -91,6 +91,7 @@ class Subject(NamedTuple):
 
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognise, score and report; gives what metrics.json holds."""
+    report.check_output_dir(config.output_dir)
     infos = [dataset_info.DatasetInfo.load(path) for path in config.data_dir]
     open_subject = _open_saved_model if config.model_dir is None else _open_model
     subject = open_subject(config, infos)
@@ -192,6 +193,8 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
         for measure in (name for name in utterances.MEASURES if name in rates):
             label = " ".join(filter(None, (group, report.format_name(measure))))
             print(f"{label}: {report.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
+    if metrics.get("num_utterances_of_unknown_speakers"):
+        print(report.describe_speakers(metrics))
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
 
 

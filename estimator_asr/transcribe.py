@@ -4,7 +4,7 @@
 
 Prints file<TAB>transcript<TAB>pinyin, a line a file, or a JSON object with the scores too. Reads WAV, FLAC,
 Ogg and MP3 of any rate, up to three minutes. A file that cannot be read is named on standard error, the
-others go on, and the exit code is 1.
+others go on, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
 """
 
 from __future__ import annotations
@@ -44,14 +44,29 @@ class TranscribeConfig:
 def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
     """Give file, transcript, pinyin, acoustic_score and language_score of one recording.
 
+    Silence has an empty transcript, and a warning on standard error.
+
     Raises:
       errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or holds what is no number.
     """
     waveform = audio.read_audio(path, sample_rate, MAX_SECONDS)
     if not np.isfinite(waveform).all():
         raise errors.UserError(f"{path}: has NaN or infinite samples, expected numbers; save it anew")
-    batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([waveform.size], np.int32)}
+    is_silent = np.max(np.abs(waveform)) < audio.SILENT_PEAK
+    if is_silent:
+        _warn_of_silence(path)
+    num_samples = 0 if is_silent else waveform.size  # exports of earlier versions transcribe silence
+    batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([num_samples], np.int32)}
     return {"file": path, **{name: value for name, (value,) in model.run(batch).items()}}
+
+
+def _warn_of_silence(path: str) -> None:
+    print(
+        f"warning: {path}: audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale; "
+        "its transcript is empty",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def format_line(result: dict, format: str) -> str:

@@ -240,3 +240,23 @@ def test_one_channel(tmp_path):
     with pytest.raises(audio.AudioError, match="channel is 2, expected 0 to 1") as caught:
         audio.read_audio(path, 16000, channel=2)
     assert caught.value.reason == "no such channel"
+
+
+@pytest.mark.parametrize("damage", ["bytes in between", "bytes behind"])
+def test_notes_of_libmpg123_on_an_odd_mp3_are_not_shown(tmp_path, capfd, damage):
+    path = tmp_path / "a.mp3"
+    soundfile.write(str(path), tone(48000, 16000), 16000)
+    content, junk = path.read_bytes(), bytes(range(256)) * 3
+    path.write_bytes(content[:3000] + junk + content[3000:] if "between" in damage else content + junk)
+    assert audio.read_audio(str(path), 16000).shape == (48000,)
+    os.write(2, b"ours")
+    assert capfd.readouterr() == ("", "ours")
+
+
+def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path, capfd):
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"ID3" + bytes(100))
+    with pytest.raises(audio.AudioError, match="is no WAV, FLAC, Ogg or MP3"):
+        audio.read_audio(str(path), 16000)
+    os.write(2, b"ours")
+    assert capfd.readouterr().err == "ours"

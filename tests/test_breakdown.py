@@ -72,3 +72,35 @@ def test_corpora_of_text_are_not_resampled_as_speakers():
     assert as_text.rate == as_people.rate == 0.125
     low, high = as_text.confidence_interval
     assert high - low < 0.05 < as_people.confidence_interval[1] - as_people.confidence_interval[0]
+
+
+def unknown_speakers(count, speaker):
+    return [
+        syllables(f"u{i}", speaker(i), f"a b c {i}", f"a {'x' if i % 4 else 'b'} c {i}") for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("unknown", ["", "corpus/"])
+def test_utterances_of_unknown_speakers_count_as_speakers_of_their_own(unknown):
+    """As one speaker together they would never be resampled, which narrows the interval."""
+    found, expected, as_one = (
+        breakdown.overall(unknown_speakers(200, speaker)).confidence_interval
+        for speaker in (lambda i: unknown, lambda i: f"{i:03d}", lambda i: "s")
+    )
+    assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=0.1)
+    assert found[1] - found[0] > 1.5 * (as_one[1] - as_one[0])
+
+
+def test_unknown_speakers_among_known_ones():
+    known = [*unknown_speakers(20, lambda i: f"s{i % 5}"), *unknown_speakers(100, lambda i: f"t{i:03d}")]
+    some = [*unknown_speakers(20, lambda i: f"s{i % 5}"), *unknown_speakers(100, lambda i: "")]
+    widths = [
+        high - low for low, high in (breakdown.overall(each).confidence_interval for each in (known, some))
+    ]
+    assert widths[1] == pytest.approx(widths[0], rel=0.1)
+
+
+def test_unknown_never_matches_itself():
+    scored = syllables("u", "s", "ni3 <unk>", "ni3 <unk>")
+    assert scored.edits == (1, 0, 0, 2)
+    assert breakdown.confusions([scored], 1) == [(("<unk>", "<unk>"), 1)]

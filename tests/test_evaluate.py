@@ -210,6 +210,7 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ),
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
+        ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
         (
             {"model_dir": "AM", "output_dir": __file__},
             "--output_dir=.*test_evaluate.py is a file, expected a directory",
@@ -221,6 +222,44 @@ def test_flags_that_do_not_go_together(changes, message):
     config = {"data_dir": ("DATA",), "output_dir": "REPORT", **changes}
     with pytest.raises(errors.UserError, match=message):
         evaluate.EvaluateConfig(**config)
+
+
+@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
+def test_an_output_directory_that_cannot_be_written_is_told_before_a_model_is_opened(
+    tiny_export, tmp_path, monkeypatch, flag
+):
+    def refuse(*_):
+        raise AssertionError("a model was opened")
+
+    monkeypatch.setattr(trained_model, "open_trained_model", refuse)
+    monkeypatch.setattr(recogniser, "load", refuse)
+    (tmp_path / "file").write_text("")
+    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
+    config = make_config(tiny_export, tmp_path / "file" / "report", **{flag: path})
+    with pytest.raises(
+        errors.UserError, match=r"file/report: cannot be written \(Not a directory\), expected a"
+    ):
+        evaluate.evaluate(config)
+
+
+def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeypatch, capsys):
+    texts = {"pinyin": ["ni3", "<unk>"], "transcript": ["你", "<unk>"]}
+    batch = {
+        "utterance_id": [b"u1", b"u2"],
+        "speaker": [b"", b"S1"],
+        "pronunciation": [b"ni3", b"<unk>"],
+        "transcript": ["你".encode(), b"<unk>"],
+    }
+    monkeypatch.setattr(recogniser.Recogniser, "run", lambda *_: texts)
+    monkeypatch.setattr(evaluate, "_read_batches", lambda *_: iter([batch]))
+    config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir)
+    metrics = evaluate.evaluate(config)
+    # <unk> is an error even where the reference of the record says so.
+    assert [metrics[f"{name}_error_rate"]["errors"] for name in ("token", "character")] == [1, 1]
+    evaluate._print_summary(metrics, config)
+    assert "\nspeaker unknown: 1 of 2 utterances, each counted as a speaker of its own; if a few" in (
+        capsys.readouterr().out
+    )
 
 
 def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):

@@ -1,9 +1,13 @@
+import dataclasses
+import errno
 import html.parser
 import json
+import pathlib
 
 import pytest
 
 from estimator_asr.scoring import report, utterances
+from tfrecord_builder import errors
 
 
 def make_evaluation(**changes):
@@ -110,3 +114,74 @@ def test_report_without_any_reference_token_still_renders(tmp_path):
     evaluation = report.Evaluation({}, {utterances.TOKEN_ERROR_RATE: scored})
     assert report.write(evaluation, str(tmp_path))["token_error_rate"]["rate"] is None
     assert "no reference" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_unknown_speakers_are_told(tmp_path):
+    scored = [
+        utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", "s" * (i == 2), "a", "b") for i in range(3)
+    ]
+    metrics = report.write(report.Evaluation({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
+    assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (1, 2)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    said = "speaker unknown: 2 of 3 utterances, each counted as a speaker of its own; if a few speakers said"
+    assert f"{said} them all, the intervals are too narrow" in page
+    assert "<td>(unknown)</td>" in page
+
+
+def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
+    metrics = report.write(make_evaluation(), str(tmp_path))
+    assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
+    assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
+    assert "num_speakers" not in report.metrics(make_evaluation(are_speakers_people=False))
+
+
+def test_a_report_is_whole_or_the_older_one_stays(tmp_path, monkeypatch):
+    report.write(make_evaluation(), str(tmp_path))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_text = pathlib.Path.write_text
+
+    def fill_up(path, text, **options):
+        if "hypotheses" in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, text, **options)
+
+    monkeypatch.setattr(pathlib.Path, "write_text", fill_up)
+    other = dataclasses.replace(make_evaluation(), facts={"model": "another"})
+    with pytest.raises(OSError, match="No space left"):
+        report.write(other, str(tmp_path))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_directory_that_can_be_written_is_left_as_it_was(tmp_path):
+    report.check_output_dir(str(tmp_path / "new" / "deep"))
+    report.check_output_dir(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("file/report", r"Not a directory"), ("x" * 300, "File name too long"), ("/proc/report", ".+")],
+)
+def test_a_directory_that_cannot_be_made_is_named(tmp_path, place, reason):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / place
+    with pytest.raises(
+        errors.UserError, match=rf"^{path}: cannot be written \({reason}\), expected a directory"
+    ):
+        report.check_output_dir(str(path))
+
+
+def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
+    def fill_up(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(report.tempfile, "TemporaryFile", fill_up)
+    with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\)"):
+        report.check_output_dir(str(tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_where_a_file_of_the_report_belongs(tmp_path):
+    (tmp_path / "metrics.json").mkdir()
+    with pytest.raises(errors.UserError, match=r"metrics\.json: is a directory, expected a file; remove it"):
+        report.check_output_dir(str(tmp_path))

@@ -83,6 +83,15 @@ def test_splits_add_up_and_speakers_count_once():
     assert found["dev"].shards == (dataset_info.ShardInfo("c", 4, 7, "d1"),)
 
 
+def test_an_unknown_speaker_is_none():
+    shards = [
+        _shard([], file="a", speakers=["", "one/", "two/s1"]),
+        _shard([], file="b", split="dev", speakers=[""]),
+    ]
+    found = shard_statistics.split_infos(shards)
+    assert (found["train"].num_speakers, found["dev"].num_speakers) == (1, 0)
+
+
 def test_save_then_load_is_identity(tmp_path):
     shard = _shard([[0.1, 1 / 3]], rejected=[["u", "train", "silent audio"]])
     shard.save(str(tmp_path / "s.json"))

@@ -142,3 +142,19 @@ def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num
     result = model.run({"wav_bytes": [short, long]})
     assert (result["transcript"][0], result["pinyin"][0], result["acoustic_score"][0]) == ("", "", 0.0)
     assert result["pinyin"][1] == model.run({"wav_bytes": [long]})["pinyin"][0] != ""
+
+
+def test_silence_gives_empty_text_at_both_doors(tiny_export, waveforms):
+    """What lies behind num_samples may be loud; what lies before counts."""
+    loud = waveforms[2]
+    silence = np.float32(0.0004) * np.sign(loud)
+    expected = recogniser.load(tiny_export.version_dir, "waveform")
+    rows = np.stack([np.concatenate([row, behind]) for row, behind in ((silence, loud), (loud, silence))])
+    found = expected.run({"waveform": rows, "num_samples": [len(loud)] * 2})
+    assert (found["transcript"][0], found["pinyin"][0], found["acoustic_score"][0]) == ("", "", 0.0)
+    assert found["pinyin"][1] != "" and np.isfinite(found["language_score"]).all()
+    served = recogniser.load(tiny_export.version_dir, "serving_default")
+    wavs = [make_wav(row) for row in (silence, loud, np.float32(0.001) * np.sign(loud))]
+    result = served.run({"wav_bytes": wavs})
+    assert result["pinyin"][:2] == found["pinyin"]
+    assert result["pinyin"][2] != ""  # soft, but no silence

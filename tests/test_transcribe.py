@@ -104,3 +104,28 @@ def test_no_file_is_named(monkeypatch):
         errors.UserError, match="transcribe: no FILE is given, expected audio files behind the flags"
     ):
         transcribe.main(["transcribe"])
+
+
+@pytest.mark.parametrize("level", [0.0, 0.0004])
+def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, capsys, level):
+    path = tmp_path / "silence.wav"
+    tone = level * np.sin(np.arange(32000))
+    soundfile.write(path, tone, 16000, subtype="FLOAT")
+    model = recogniser.load(tiny_export.version_dir, "waveform")
+    result = transcribe.transcribe_file(model, str(path), 16000)
+    assert (result["transcript"], result["pinyin"], result["acoustic_score"]) == ("", "", 0.0)
+    assert np.isfinite(result["language_score"])
+    assert capsys.readouterr().err == (
+        f"warning: {path}: audio is silent, expected a peak of at least 0.0005 of full scale; "
+        "its transcript is empty\n"
+    )
+
+
+def test_a_silent_file_is_printed_and_the_exit_code_is_0(tiny_export, recordings, tmp_path):
+    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
+    names = [tmp_path / "silence.wav", recordings / "a.wav"]
+    completed = run(f"--saved_model={tiny_export.version_dir}", *names)
+    lines = completed.stdout.splitlines()
+    assert lines[0] == f"{tmp_path / 'silence.wav'}\t\t" and len(lines) == 2
+    assert completed.returncode == 0
+    assert completed.stderr.startswith(f"warning: {tmp_path / 'silence.wav'}: audio is silent")

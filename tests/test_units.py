@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 import small_corpora
@@ -12,7 +13,17 @@ from estimator_asr import config as config_lib
 from estimator_asr import evaluate, experiment, export, loop_config, model_directory, transcribe
 from estimator_asr.serving import recogniser
 from estimator_asr.training import run_loop
-from tfrecord_builder import build_config, builder, frontend, labels, shard, vocabularies, vocabulary, writer
+from tfrecord_builder import (
+    build_config,
+    builder,
+    errors,
+    frontend,
+    labels,
+    shard,
+    vocabularies,
+    vocabulary,
+    writer,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +55,21 @@ def make_model(info, data_dir, model_dir):
     return model_directory.create_or_check(str(model_dir), settings, str(data_dir))
 
 
+def evaluate_as_advised(version, corpus_dir, info, directory):
+    """Evaluates an export on data that are built as the message about data of another vocabulary says."""
+    other = directory / "other"
+    other.mkdir()
+    dataclasses.replace(info, tokens_sha256="0" * 64).save(str(other))
+    given = dict(saved_model=version, split="dev", output_dir=str(directory / "report"))
+    with pytest.raises(errors.UserError, match=r"tokens.txt is 000.*; build the data with --") as refusal:
+        evaluate.evaluate(evaluate.EvaluateConfig(data_dir=(str(other),), **given))
+    flags = dict(re.findall(r"--(\w+)=(\S+)", str(refusal.value).partition("build the data with")[2]))
+    unit, vocabulary_dir = flags.pop("unit"), flags.pop("vocabulary_dir")
+    assert flags == {name: str(value) for name, value in vars(info.frontend).items()}
+    build(corpus_dir, directory / "advised", unit, vocabulary_dir=vocabulary_dir)
+    return evaluate.evaluate(evaluate.EvaluateConfig(data_dir=(str(directory / "advised"),), **given))
+
+
 @pytest.mark.parametrize("unit", vocabulary.UNITS)
 def test_from_a_corpus_to_a_transcript(tmp_path, unit):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
@@ -63,7 +89,6 @@ def test_from_a_corpus_to_a_transcript(tmp_path, unit):
     result = transcribe.transcribe_file(loaded, str(tmp_path / "in" / "audio" / "u01.wav"), 16000)
     assert result["transcript"] == vocabulary.join_tokens(result["pinyin"].split(), unit)
 
-    given = dict(data_dir=(str(tmp_path / "again"),), split="dev", output_dir=str(tmp_path / "report"))
-    metrics = evaluate.evaluate(evaluate.EvaluateConfig(saved_model=version, **given))
+    metrics = evaluate_as_advised(version, corpus_dir, info, tmp_path)
     assert metrics["token_error_rate"]["reference_length"] == info.splits["dev"].num_tokens
     assert ("character_error_rate" in metrics) == (unit in ("character", "bpe"))

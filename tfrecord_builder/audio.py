@@ -20,6 +20,7 @@ TRUNCATED = "truncated audio"
 TOO_LONG = "longer than --max_seconds"
 NO_CHANNEL = "no such channel"
 
+SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; what stays below is silence
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders write; beyond, a header is damaged
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import sys
+import threading
+from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 import numpy as np
@@ -19,6 +24,7 @@ _BLOCK_SAMPLES = 1 << 20  # of all channels together: most recordings are one bl
 _FLAC_FRAME_SAMPLES = 4096
 # A segment may reach past the end so far: Kaldi, featbin/extract-segments.cc, --max-overshoot.
 _OVERSHOOT_SECONDS = 0.5
+_STDERR_LOCK = threading.Lock()
 
 
 def read(
@@ -30,7 +36,7 @@ def read(
       float32 [num_samples, num_channels], the rate in Hz, and how the file falls short of what its header
         says or of the part, or nothing.
     """
-    with _Stream(file.fileno(), closefd=False) as stream:
+    with _quiet_mp3(file), _Stream(file.fileno(), closefd=False) as stream:
         rate, limit = stream.samplerate, max_seconds * stream.samplerate
         try:
             block_samples = max(_FLAC_FRAME_SAMPLES, _BLOCK_SAMPLES // stream.channels)
@@ -43,6 +49,28 @@ def read(
     with _Stream(file.fileno(), closefd=False) as stream:
         samples, problem = _read_flac_frames(stream, limit)
     return samples, rate, problem
+
+
+@contextlib.contextmanager
+def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
+    """Sends standard error nowhere while an MP3 is read.
+
+    libmpg123 writes notes on odd files to the descriptor itself, and libsndfile has no setting against it.
+    The descriptor belongs to the whole process, hence the lock.
+    """
+    start = os.pread(file.fileno(), 3, 0)
+    is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # a tag, or a frame
+    if not is_mp3 or sys.stderr is None:  # without one, its number may be that of any file
+        yield
+        return
+    with _STDERR_LOCK, open(os.devnull, "wb") as nowhere:
+        stderr = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 class _Stream(soundfile.SoundFile):

@@ -57,7 +57,8 @@ def _describe(info: dataset_info.DatasetInfo) -> list[str]:
     """Gives a line for each split; text has neither hours nor speakers."""
     lines = []
     for name, split in sorted(info.splits.items()):
-        sound = f"{split.hours:.2f} hours, {split.num_speakers} speakers, " if info.frontend else ""
+        speakers = f"{split.num_speakers} speakers" if split.num_speakers else "speakers unknown"
+        sound = f"{split.hours:.2f} hours, {speakers}, " if info.frontend else ""
         shared = split.shared_sentences.get("train")
         also = f" ({shared} also in train)" if shared else ""
         lines.append(

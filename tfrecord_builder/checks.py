@@ -17,8 +17,6 @@ SILENT = "silent audio"
 TOO_SHORT = "too short for its labels"
 TOO_LOUD = "too loud for finite features"
 
-SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio
-
 
 class Rejected(Exception):
     """An utterance cannot be used; str() is the reason in the words above, or in those of audio."""
@@ -84,5 +82,5 @@ def _check_samples(waveform: np.ndarray) -> None:
     peak = np.max(np.abs(waveform), initial=0.0)
     if not np.isfinite(peak):
         raise Rejected(NOT_FINITE)
-    if peak < SILENT_PEAK:
+    if peak < audio.SILENT_PEAK:
         raise Rejected(SILENT)

@@ -9,7 +9,17 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, files, half_floats, items, levels, plan, schema, tallies
+from tfrecord_builder import (
+    dataset_info,
+    files,
+    half_floats,
+    items,
+    levels,
+    manifest,
+    plan,
+    schema,
+    tallies,
+)
 
 DURATION_BIN_MS = 100
 # The sums of an utterance are rounded to this, so that float64 adds them exactly, whatever the order, up to
@@ -100,13 +110,13 @@ class ShardStatistics:
         self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
-        """Adds what another shard holds; the file, its hash and the rejected are left out."""
+        """Adds what another shard holds; its file, hash, rejected and unknown speakers are left out."""
         for name, value in vars(other).items():
             if isinstance(value, dict):
                 tallies.add(getattr(self, name), value)
             elif isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
-        self.speakers = sorted({*self.speakers, *other.speakers})
+        self.speakers = sorted(filter(manifest.is_known_speaker, {*self.speakers, *other.speakers}))
         self.feature_sum = _add(self.feature_sum, other.feature_sum)
         self.feature_square_sum = _add(self.feature_square_sum, other.feature_square_sum)
         for name in ("longest", "loudest", "quietest"):

@@ -23,9 +23,15 @@ def overall(
 
     Args:
       are_speakers_people: False for text, whose `speaker` is the corpus it stands in: no sample of anything.
+
+    An utterance whose speaker is unknown counts as a speaker of its own: as one speaker together they would
+    not be resampled at all, which narrows the interval.
     """
     sentences = [utterance.reference for utterance in scored]
-    speakers = [utterance.speaker for utterance in scored]
+    speakers = [
+        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # no speaker has a line end
+        for index, utterance in enumerate(scored)
+    ]
     clusterings = (speakers, sentences) if are_speakers_people else (sentences,)
     return error_rate.measure([utterance.edits for utterance in scored], clusterings)
 

@@ -1,7 +1,8 @@
 """Fewest edits that turn what was said into what was recognised, on lists of tokens.
 
 In: two sequences of token strings. Out: how many tokens were substituted, inserted and deleted, or the pairs
-behind these counts. The alignment is rapidfuzz's Levenshtein; all edits cost one.
+behind these counts. The alignment is rapidfuzz's Levenshtein; all edits cost one. <unk> in a hypothesis is
+always an error, also where the reference holds the same text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
+
+from tfrecord_builder import vocabulary
+
+_NEVER_SAID = f"{vocabulary.UNKNOWN} "  # no token of a reference has white space
 
 
 class Edits(NamedTuple):
@@ -34,13 +39,13 @@ class Pair(NamedTuple):
 
 def count_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> Edits:
     """Count the edits of one shortest alignment; an empty side is allowed."""
-    tags = [edit.tag for edit in Levenshtein.editops(reference, hypothesis)]
+    tags = [edit.tag for edit in _edit_operations(reference, hypothesis)]
     return Edits(tags.count("replace"), tags.count("insert"), tags.count("delete"), len(reference))
 
 
 def misrecognised(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     """List the pairs of one shortest alignment that differ, from left to right."""
-    edits = Levenshtein.editops(reference, hypothesis)
+    edits = _edit_operations(reference, hypothesis)
     return [
         Pair(
             None if edit.tag == "insert" else reference[edit.src_pos],
@@ -48,3 +53,8 @@ def misrecognised(reference: Sequence[str], hypothesis: Sequence[str]) -> list[P
         )
         for edit in edits
     ]
+
+
+def _edit_operations(reference: Sequence[str], hypothesis: Sequence[str]) -> Levenshtein.Editops:
+    known = [_NEVER_SAID if token == vocabulary.UNKNOWN else token for token in hypothesis]
+    return Levenshtein.editops(reference, known)

@@ -1,22 +1,25 @@
 """The three files an evaluation leaves: metrics.json, hypotheses.tsv and report.html.
 
-Each is written under a temporary name and renamed, so that an older report in the output directory is
-replaced file by file and never torn; metrics.json comes last. The page is self-contained: style and picture
+All three are written under temporary names and then renamed, so that an older report in the output directory
+stays whole until the new one is there; metrics.json comes last. The page is self-contained: style and picture
 are inline.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 
 import jinja2
 
 from estimator_asr.scoring import breakdown, error_rate, utterances
+from tfrecord_builder import errors, files
 
 METRICS_FILE = "metrics.json"
 HYPOTHESES_FILE = "hypotheses.tsv"
@@ -44,7 +47,10 @@ class Evaluation:
 
 def metrics(evaluation: Evaluation) -> dict:
     """Compute what metrics.json holds: facts, the rate of each measure, the same by speaker and by group."""
-    values = {**evaluation.facts, "num_utterances": len(next(iter(evaluation.measures.values())))}
+    some = next(iter(evaluation.measures.values()))
+    values = {**evaluation.facts, "num_utterances": len(some)}
+    if evaluation.are_speakers_people:
+        values.update(_count_speakers(some))
     for name, scored in evaluation.measures.items():
         values[name] = dataclasses.asdict(breakdown.overall(scored, evaluation.are_speakers_people))
     values["by_speaker"] = _table(evaluation, breakdown.by_speaker)
@@ -56,6 +62,14 @@ def metrics(evaluation: Evaluation) -> dict:
         )
         values["by_group"] = _table(evaluation, by_group)
     return values
+
+
+def _count_speakers(scored: Sequence[utterances.ScoredUtterance]) -> dict[str, int]:
+    known = [utterance.speaker for utterance in scored if utterance.is_speaker_known]
+    return {
+        "num_speakers": len(set(known)),
+        "num_utterances_of_unknown_speakers": len(scored) - len(known),
+    }
 
 
 def _table(evaluation: Evaluation, divide: Callable[[Sequence], Mapping]) -> dict[str, dict[str, dict]]:
@@ -70,12 +84,45 @@ def _table(evaluation: Evaluation, divide: Callable[[Sequence], Mapping]) -> dic
 def write(evaluation: Evaluation, output_dir: str) -> dict:
     """Write the three files into `output_dir`, made if need be, and return what metrics.json holds."""
     values = metrics(evaluation)
-    directory = pathlib.Path(output_dir)
-    directory.mkdir(parents=True, exist_ok=True)
-    _replace(directory / HYPOTHESES_FILE, hypotheses(evaluation))
-    _replace(directory / REPORT_FILE, render(evaluation, values))
-    _replace(directory / METRICS_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+    contents = {
+        METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
+        REPORT_FILE: render(evaluation, values),
+        HYPOTHESES_FILE: hypotheses(evaluation),
+    }
+    os.makedirs(output_dir, exist_ok=True)
+    with contextlib.ExitStack() as stack:  # which renames the last first, when all are written
+        for name, text in contents.items():
+            temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
+            pathlib.Path(temporary).write_text(text, encoding="utf-8")
     return values
+
+
+def check_output_dir(output_dir: str) -> None:
+    """Tries to write into `output_dir` and leaves nothing there: before the work, not after it.
+
+    Raises:
+      errors.UserError: the three files cannot be written.
+    """
+    path = pathlib.Path(output_dir)
+    made = [place for place in (path, *path.parents) if not os.path.lexists(place)]  # the deepest first
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"0")
+    except OSError as error:
+        raise errors.UserError(
+            f"{output_dir}: cannot be written ({error.strerror}), expected a directory for the report; "
+            "give another --output_dir"
+        ) from error
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+    for name in (METRICS_FILE, REPORT_FILE, HYPOTHESES_FILE):
+        if (path / name).is_dir():
+            raise errors.UserError(
+                f"{path / name}: is a directory, expected a file; remove it, or give another --output_dir"
+            )
 
 
 def hypotheses(evaluation: Evaluation) -> str:
@@ -96,7 +143,7 @@ def render(evaluation: Evaluation, values: Mapping) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(percent=format_percent, rate=format_rate)
+    environment.filters.update(percent=format_percent, rate=format_rate, speakers=describe_speakers)
     template = environment.from_string(pathlib.Path(__file__).with_name(_TEMPLATE_FILE).read_text("utf-8"))
     sections = [_section(name, evaluation) for name in evaluation.measures]
     return template.render(facts=evaluation.facts, metrics=values, sections=sections)
@@ -117,6 +164,17 @@ def format_name(measure: str) -> str:
     return measure.replace("_", " ")
 
 
+def describe_speakers(values: Mapping) -> str:
+    """Writes a sentence about the speakers of metrics.json."""
+    unknown = values["num_utterances_of_unknown_speakers"]
+    if not unknown:
+        return str(values["num_speakers"])
+    return (
+        f"speaker unknown: {unknown} of {values['num_utterances']} utterances, each counted as a speaker of "
+        "its own; if a few speakers said them all, the intervals are too narrow"
+    )
+
+
 def format_percent(share: float | None) -> str:
     return "no reference" if share is None else f"{100 * share:.2f} %"
 
@@ -128,9 +186,3 @@ def format_rate(rate: Mapping) -> str:
         low, high = rate["confidence_interval"]
         text += f" ({100 * error_rate.CONFIDENCE:.0f} % interval {100 * low:.2f} to {100 * high:.2f} %)"
     return text
-
-
-def _replace(path: pathlib.Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".incomplete")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)

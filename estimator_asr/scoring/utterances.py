@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 from estimator_asr.scoring import edit_distance
+from tfrecord_builder import manifest
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"
@@ -26,6 +27,10 @@ class ScoredUtterance:
     reference_tokens: tuple[str, ...]
     hypothesis_tokens: tuple[str, ...]
     edits: edit_distance.Edits
+
+    @property
+    def is_speaker_known(self) -> bool:
+        return manifest.is_known_speaker(self.speaker)
 
 
 def split_tokens(text: str) -> tuple[str, ...]:

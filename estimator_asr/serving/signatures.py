@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfrecord_builder import frontend
+from tfrecord_builder import audio, frontend
 
 SIGNATURE_INPUTS = {
     "serving_default": ("wav_bytes",),
@@ -57,9 +57,19 @@ def extract_features(
       num_samples: int32 [batch].
 
     Returns:
-      fbank float32 [batch, max_frames, num_bins] and num_frames int32 [batch], 0 where no window fits.
+      fbank float32 [batch, max_frames, num_bins] and num_frames int32 [batch], 0 where no window fits and
+      for silence, which the builder rejects: a model writes something for whatever it never heard.
     """
-    return frontend.extract(waveform, config), frontend.num_frames(num_samples, config)
+    num_frames = frontend.num_frames(num_samples, config)
+    audible_frames = tf.where(_is_silent(waveform, num_samples), tf.zeros_like(num_frames), num_frames)
+    return frontend.extract(waveform, config), audible_frames
+
+
+def _is_silent(waveform: tf.Tensor, num_samples: tf.Tensor) -> tf.Tensor:
+    """Returns bool [batch]: all samples before num_samples stay below the threshold of the builder."""
+    is_loud = tf.abs(waveform) >= audio.SILENT_PEAK  # [batch, max_samples]
+    is_sample = tf.sequence_mask(num_samples, tf.shape(waveform)[1])
+    return tf.logical_not(tf.reduce_any(is_loud & is_sample, axis=1))
 
 
 def decode_wavs(wav_bytes: tf.Tensor, sample_rate: int) -> tuple[tf.Tensor, tf.Tensor]:

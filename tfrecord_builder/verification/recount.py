@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, record_checks, schema, shard_statistics, tallies
+from tfrecord_builder import dataset_info, manifest, record_checks, schema, shard_statistics, tallies
 
 _MOMENT_TOLERANCE = 1e-5  # of mean and deviation, both of a few units
 
@@ -39,7 +39,7 @@ class Recount:
         counted = self._counted
         found = {
             "num_utterances": counted.num_records,
-            "num_speakers": len(self._speakers),
+            "num_speakers": self._num_speakers(info.num_speakers),
             "seconds": counted.duration_ms / 1000,
             "num_tokens": counted.num_tokens,
             "num_characters": counted.num_characters,
@@ -51,6 +51,11 @@ class Recount:
                 yield f"{name} is {getattr(info, name)}, expected {value} by its records"
         for name in ("frame_lengths", "token_lengths"):
             yield from _histogram_problems(name, getattr(info, name), getattr(counted, name))
+
+    def _num_speakers(self, expected: int) -> int:
+        """Counts the known speakers; data of earlier versions count the unknown ones too."""
+        known = sum(map(manifest.is_known_speaker, self._speakers))
+        return expected if expected == len(self._speakers) else known
 
     def moment_problems(self, info: dataset_info.DatasetInfo) -> Iterator[str]:
         """Yields where mean and deviation of the features are not those of this split."""
