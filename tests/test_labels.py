@@ -99,6 +99,66 @@ def test_tone_sandhi_ends_at_punctuation():
     assert _label("我想，A楼", tone_sandhi=True).characters == tuple("我想a楼")
 
 
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        # Words that pypinyin's dictionary lacks.
+        ("老展览", "lao3 zhan2 lan3"),
+        ("所以", "suo2 yi3"),
+        ("管理", "guan2 li3"),
+        ("领导", "ling2 dao3"),
+        ("水果", "shui2 guo3"),
+        ("老鼠", "lao2 shu3"),
+        ("好水果", "hao3 shui2 guo3"),
+        ("我管理水果", "wo3 guan2 li3 shui2 guo3"),
+        ("老鼠想管理领导", "lao2 shu2 xiang3 guan2 li3 ling2 dao3"),
+        # Inside words, and between them.
+        ("你好", "ni2 hao3"),
+        ("我很好", "wo2 hen2 hao3"),
+        ("展览馆", "zhan2 lan2 guan3"),
+        ("管理者", "guan2 li2 zhe3"),
+        ("小老虎", "xiao3 lao2 hu3"),
+        ("李小姐", "li3 xiao2 jie3"),
+        ("美好理想", "mei2 hao3 li2 xiang3"),
+        ("请给我水果", "qing2 gei2 wo3 shui2 guo3"),
+        ("他买雨伞", "ta1 mai3 yu2 san3"),
+        ("海里有水", "hai2 li3 you2 shui3"),
+        ("上海有小雨", "shang4 hai2 you3 xiao2 yu3"),
+        ("我想，领导", "wo2 xiang3 ling2 dao3"),
+        ("老师很忙", "lao3 shi1 hen3 mang2"),
+        # Neutral tones, and reduplication.
+        ("我们的", "wo3 men5 de5"),
+        ("好的", "hao3 de5"),
+        ("妈妈给姐姐水果", "ma1 ma5 gei2 jie3 jie5 shui2 guo3"),
+        ("想想", "xiang2 xiang3"),
+        ("看一看", "kan4 yi5 kan4"),
+        ("好不好", "hao3 bu5 hao3"),
+        ("差不多", "cha4 bu5 duo1"),
+        # 一 and 不.
+        ("一下", "yi2 xia4"),
+        ("一起", "yi4 qi3"),
+        ("不是", "bu2 shi4"),
+        ("不好", "bu4 hao3"),
+        ("第一", "di4 yi1"),
+        ("一九九八", "yi1 jiu2 jiu3 ba1"),
+        ("一千一百", "yi4 qian1 yi4 bai3"),
+        ("第一百", "di4 yi1 bai3"),
+        ("逐一", "zhu2 yi1"),
+        ("一审", "yi1 shen3"),
+    ],
+)
+def test_tones_as_a_speaker_says_them(text, spoken):
+    assert _tokens(text, tone_sandhi=True) == spoken
+
+
+def test_phrases_of_the_users_dictionary_keep_their_tones(tmp_path):
+    path = tmp_path / "names.tsv"
+    path.write_text("马老五\tma3 lao2 wu3\n", "utf-8")
+    assert _tokens("马老五有水果", tone_sandhi=True) == "ma3 lao2 wu2 you3 shui2 guo3"
+    options = dict(tone_sandhi=True, user_dictionary=str(path))
+    assert _tokens("马老五有水果", **options) == "ma3 lao2 wu3 you3 shui2 guo3"
+
+
 def test_words_end_at_punctuation():
     assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # a word is 了解
     assert _tokens("看了，解释") == "kan4 le5 jie3 shi4"
@@ -187,7 +247,8 @@ def test_libraries_load_only_where_they_are_needed():
     code = (
         "import sys; from tfrecord_builder import labels, manifest;"
         "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
-        "labels.Labeller(labels.LabelConfig())(u); print({'cn2an', 'sentencepiece'} & set(sys.modules))"
+        "labels.Labeller(labels.LabelConfig())(u);"
+        "print({'cn2an', 'rjieba', 'sentencepiece'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

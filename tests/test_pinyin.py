@@ -77,6 +77,12 @@ def test_sandhi_reads_the_words_and_leaves_the_users_phrases():
     assert _join(reader.read("我李小一号")) == "wo2 li3 xiao3 yi4 hao4"
 
 
+def test_the_users_phrases_are_words_of_the_sandhi():
+    assert _join(pinyin.Reader(has_sandhi=True).read("我领导你")) == "wo3 ling2 dao2 ni3"
+    reader = pinyin.Reader({"导你": ("dao3", "ni3")}, has_sandhi=True)
+    assert _join(reader.read("我领导你")) == "wo2 ling2 dao3 ni3"  # 我 and 领 form a pair
+
+
 def test_dictionary_readings():
     assert set(pinyin.dictionary_readings("行")) >= {"xing2", "hang2"}
     assert pinyin.dictionary_readings("女")[0] == "nv3"

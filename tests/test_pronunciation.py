@@ -120,6 +120,8 @@ def test_pypinyin_has_the_sandhi_of_some_phrases():
         ("很 好", "hen2 hao3"),
         ("我 想 买", "wo2 xiang2 mai3"),
         ("小姐", "xiao2jie3"),
+        ("李 小姐 想 买 水", "li3 xiao2jie3 xiang2 mai2 shui3"),
+        ("香港 有 小雨", "xiang1gang2 you3 xiao2yu3"),
     ],
 )
 def test_spoken_words_have_sandhi(words, said):

@@ -8,6 +8,7 @@ one's dictionary.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +16,7 @@ import pypinyin
 from pypinyin import constants
 from pypinyin.seg import mmseg
 
-from tfrecord_builder import tone_sandhi
+from tfrecord_builder import segmentation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
 
@@ -42,7 +43,18 @@ class Reader:
         if not self._has_sandhi:
             return syllables
         is_fixed = [word in self._user_phrases for word in words for _ in word]
-        return tone_sandhi.change_tones(words, syllables, is_fixed)
+        return tone_sandhi.change_tones(self._segment(words), syllables, is_fixed)
+
+    def _segment(self, words: Sequence[str]) -> list[str]:
+        """Returns the words for the sandhi: the user's phrases, and jieba's between them."""
+        found: list[str] = []
+        for is_users, group in itertools.groupby(words, self._is_users_phrase):
+            phrases = list(group)
+            found += phrases if is_users else segmentation.cut("".join(phrases))
+        return found
+
+    def _is_users_phrase(self, word: str) -> bool:
+        return len(word) > 1 and word in self._user_phrases
 
     def _cut(self, hanzi: str) -> list[str]:
         words, begin, phrases = [], 0, constants.PHRASES_DICT

@@ -12,9 +12,10 @@ it must from real speech.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
-from tfrecord_builder import text
+from tfrecord_builder import text, tone_sandhi
 
 # Where pypinyin's reading is not the one of Xiandai Hanyu Cidian, or has the sandhi in it, or a lone hanzi
 # is polyphonic.
@@ -44,11 +45,6 @@ READINGS: dict[str, str] = {
     "还书": "huan2 shu1",
 }
 
-# After 百千 and measure words 一 is counted, and changes; in dates, ordinals and digits it is only named, and
-# stays yi1.
-_COUNTED = frozenset("百千个杯碗份张瓶本件年度")
-_NUMERALS = frozenset("零一二三四五六七八九十百千第")
-
 
 def read(word: str) -> list[str]:
     """Returns the dictionary syllables of a word of hanzi, one a hanzi."""
@@ -57,27 +53,6 @@ def read(word: str) -> list[str]:
 
 def spoken(words: Sequence[str]) -> list[str]:
     """Returns the words in the pinyin that a speaker says, the syllables of a word written together."""
-    hanzi = "".join(words)
     syllables = [syllable for word in words for syllable in read(word)]
-    starts = [sum(map(len, words[:i])) for i in range(len(words) + 1)]
-    said = [_said(i, hanzi, syllables, starts) for i in range(len(hanzi))]
-    return ["".join(said[start:end]) for start, end in zip(starts, starts[1:])]
-
-
-def _said(i: int, hanzi: str, syllables: Sequence[str], starts: Sequence[int]) -> str:
-    syllable = syllables[i]
-    following = syllables[i + 1] if i + 1 < len(syllables) else ""
-    if hanzi[i] == "不" and following.endswith("4"):
-        return "bu2"
-    if hanzi[i] == "一" and _is_counted(i, hanzi, starts):
-        return "yi2" if following.endswith("4") else "yi4"
-    if syllable.endswith("3") and following.endswith("3"):
-        return syllable[:-1] + "2"
-    return syllable
-
-
-def _is_counted(i: int, hanzi: str, starts: Sequence[int]) -> bool:
-    if i in starts and i + 1 < len(hanzi) and i + 1 not in starts:  # first in a longer word: 一起
-        return True
-    follows_numeral = i > 0 and hanzi[i - 1] in _NUMERALS
-    return hanzi[i + 1 : i + 2] in _COUNTED and (not follows_numeral or hanzi[i + 1] in "百千")
+    said = iter(tone_sandhi.change_tones(words, syllables, [False] * len(syllables)))
+    return ["".join(itertools.islice(said, len(word))) for word in words]
