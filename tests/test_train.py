@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import re
@@ -213,3 +214,37 @@ def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
     (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
     line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
     assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of another directory")
+
+
+def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(directory, first):
+    path = directory / "am"
+    half_written = path / "model.ckpt-9_temp"
+    half_written.mkdir()
+    config = (path / "config.json").read_bytes()
+    with open(path / "training.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        line = refuse(
+            f"--data_dir={directory / 'data'}", f"--model_dir={path}", "--train_steps=4", "--seed=2"
+        )
+    assert line.startswith(f"error: --model_dir: another training is running in {path}, expected none")
+    assert half_written.exists() and (path / "config.json").read_bytes() == config
+    half_written.rmdir()
+
+
+def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
+    data = f"--data_dir={directory / 'data'}"
+    line = refuse(data, f"--model_dir={tmp_path / 'new'}", f"--warm_start_from={tmp_path / 'nowhere'}")
+    assert f"{tmp_path / 'nowhere'}: there is no such" in line and not (tmp_path / "new").exists()
+    config = (directory / "am" / "config.json").read_bytes()
+    line = refuse(data, f"--model_dir={directory / 'am'}", "--optimizer=momentum", "--train_steps=9")
+    assert "holds the state of another optimizer" in line
+    assert (directory / "am" / "config.json").read_bytes() == config
+
+
+def test_a_data_directory_is_not_trained_in(directory):
+    names = sorted(os.listdir(directory / "data"))
+    line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'data'}", "--train_steps=1")
+    assert line.startswith(
+        f"error: --model_dir: {directory / 'data'} holds data (dataset_info.json), expected"
+    )
+    assert sorted(os.listdir(directory / "data")) == names
