@@ -250,7 +250,9 @@ class TrainConfig:
     progress_seconds: float = config_flags.setting(
         10.0, "a progress line every so many seconds", positive=True
     )
-    seed: int = config_flags.setting(1, "seed of weights, order and dropout")
+    seed: int = config_flags.setting(  # an epoch's is seed + epoch, in int64
+        1, "seed of weights, order and dropout", minimum=-(10**18), maximum=10**18
+    )
     warm_start_from: Optional[str] = config_flags.setting(
         None, "model directory, checkpoint or Keras .h5 file whose weights a new model starts with"
     )

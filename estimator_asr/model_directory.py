@@ -59,30 +59,47 @@ def open_model_directory(path: str) -> ModelDirectory:
 def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Makes the model directory, or checks that one with a checkpoint can go on with `config`.
 
-    config.json is written at the end.
+    Args, Raises: as check. config.json is written at the end.
+    """
+    model = check(path, config, data_dir)
+    write(model, data_dir)
+    return model
+
+
+def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Returns the model that a run would train in a directory, new or with checkpoints; writes nothing.
 
     Args:
         path: the model directory.
         config: of this run. Optimizer, input, loop and what is training_only may differ from the last run's,
             which is logged; the model may not.
-        data_dir: where a new directory's vocabularies are copied from.
+        data_dir: whose vocabularies a new directory gets.
 
     Raises:
         errors.UserError: the existing one has another vocabulary, frontend or architecture (both sides are
             named), or a vocabulary of the data is damaged.
     """
-    if glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")):
-        saved = open_model_directory(path).config
-        _check_same_model(path, saved, config)
-        changes = experiment.list_changes(saved, config)
-        if changes:
-            logging.info("%s: settings changed since the last run: %s", path, ", ".join(changes))
-    else:
-        _open(data_dir, config, dataset_info.INFO_FILE)  # what is damaged does not become the model's
-        os.makedirs(path, exist_ok=True)
-        _copy_vocabularies(config, data_dir, path)
-    config.save(path)
-    return open_model_directory(path)
+    if not _has_checkpoint(path):
+        return open_for_worker(path, config, data_dir)  # what is damaged does not become the model's
+    saved = open_model_directory(path)
+    _check_same_model(path, saved.config, config)
+    changes = experiment.list_changes(saved.config, config)
+    if changes:
+        logging.info("%s: settings changed since the last run: %s", path, ", ".join(changes))
+    return dataclasses.replace(saved, config=config)
+
+
+def write(model: ModelDirectory, data_dir: str) -> None:
+    """Writes the vocabularies, unless the directory has a checkpoint already, and then config.json.
+
+    Args:
+        model: what `check` returned.
+        data_dir: where a new directory's vocabularies are copied from.
+    """
+    if not _has_checkpoint(model.path):
+        os.makedirs(model.path, exist_ok=True)
+        _copy_vocabularies(model.config, data_dir, model.path)
+    model.config.save(model.path)
 
 
 def open_for_worker(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
@@ -131,6 +148,10 @@ def copy_description(model: ModelDirectory, path: str) -> None:
     os.makedirs(path, exist_ok=True)
     _copy_vocabularies(model.config, model.path, path)
     model.config.save(path)
+
+
+def _has_checkpoint(path):
+    return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
 
 
 def _copy_vocabularies(config, source_dir, target_dir):

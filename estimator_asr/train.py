@@ -9,6 +9,12 @@ checkpoint and ends with exit code 143; the same command continues. Watch with `
 
 from __future__ import annotations
 
+from tfrecord_builder import interrupts
+
+if __name__ == "__main__":
+    interrupts.end_quietly()  # while the modules below are imported
+
+import contextlib
 import logging as standard_logging
 import os
 import shlex
@@ -28,7 +34,7 @@ from estimator_asr import experiment, model_directory
 from estimator_asr.training import course, hooks, run_loop
 from estimator_asr.training.devices import cluster as cluster_lib
 from estimator_asr.training.devices import local_workers, strategies, xla_log
-from estimator_asr.training.keeping import best_checkpoints
+from estimator_asr.training.keeping import training_directory
 from estimator_asr.training.watching import overfit
 from tfrecord_builder import config_flags, dataset_info, errors
 
@@ -53,7 +59,7 @@ def main(argv: list[str]) -> int:
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
     strategies.check(config.train, cluster)
-    best_checkpoints.refuse_training(model_dir)
+    training_directory.check_usable(model_dir)
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)
@@ -63,13 +69,13 @@ def main(argv: list[str]) -> int:
     if config.watch.overfit_batches:
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, _command()))
         return 0
-    is_writer = cluster is None or cluster.is_chief
-    open_model = model_directory.create_or_check if is_writer else model_directory.open_for_worker
-    model = open_model(model_dir, config, data_dirs[0])
     if config.train.num_local_workers > 1:
-        return _launch(config.train.num_local_workers, model_dir)
-    logging.info("config: %s", model.config.to_json())
-    return _train(model, infos, data_dirs, cluster)
+        return _launch(config, model_dir, data_dirs[0])
+    is_writer = cluster is None or cluster.is_chief
+    open_model = model_directory.check if is_writer else model_directory.open_for_worker
+    wait_seconds = training_directory.CLUSTER_WAIT_SECONDS if cluster else 0.0
+    with training_directory.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
+        return _train(open_model(model_dir, config, data_dirs[0]), infos, data_dirs, cluster)
 
 
 def _train(model, infos, data_dirs, cluster):
@@ -80,18 +86,22 @@ def _train(model, infos, data_dirs, cluster):
         return _EXIT_TERMINATED
     except errors.UserError:
         raise
-    except Exception:
-        if cluster is None:
+    except Exception as error:
+        if cluster is None or errors.describe_refusal(error):  # a restart does not make room
             raise
         logging.exception("%s failed", cluster.name)  # most often because another worker did
         return _EXIT_FAILED
     return 0
 
 
-def _launch(num_workers, model_dir):
+def _launch(config, model_dir, data_dir):
+    """The chief, which is started here, holds the directory; what it would refuse is refused at once."""
+    with training_directory.reserve(model_dir):
+        model_directory.check(model_dir, config, data_dir)
+    os.makedirs(model_dir, exist_ok=True)
     command = [sys.executable, "-m", "estimator_asr.train", *sys.argv[1:], "--num_local_workers=1"]
     num_gpus = len(tf.config.list_physical_devices("GPU"))
-    return local_workers.run(command, num_workers, model_dir, num_gpus)
+    return local_workers.run(command, config.train.num_local_workers, model_dir, num_gpus)
 
 
 def _command():

@@ -26,6 +26,12 @@ from tfrecord_builder import errors
             "flag --warmup_epochs=-1.0: expected at least 0",
         ),
         (lambda: config.InputConfig(batch_frames=0), "flag --batch_frames=0: expected more than 0"),
+        (
+            lambda: config.TrainConfig(seed=99999999999999999999),
+            "flag --seed=99999999999999999999: expected at least -1000000000000000000 and at most "
+            "1000000000000000000",
+        ),
+        (lambda: config.TrainConfig(seed=10**400), "flag --seed=1000.*: expected at least"),
         (lambda: config.TrainConfig(model="both"), "flag --model=both: expected one of acoustic, language"),
     ],
 )

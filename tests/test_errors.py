@@ -8,8 +8,11 @@ import pytest
 
 PROGRAM = """
     import sys
-    from absl import flags
+    from absl import flags, logging
     from tfrecord_builder import errors
+
+    class OpError(Exception):
+        pass
 
     def define_flags():
         flags.DEFINE_integer("depth", 1, "how deep")
@@ -26,9 +29,18 @@ PROGRAM = """
         if flags.FLAGS.depth == 6:
             with open("/dev/full", "w") as file:
                 file.write("x")
+        if flags.FLAGS.depth >= 9:
+            OpError.__module__ = "tensorflow.python.framework.errors_impl" if flags.FLAGS.depth == 9 else "my"
+            raise OpError(FULL_DISK)
+        if flags.FLAGS.depth == -1:
+            logging.warning("depth is %d", -1)
         print("words", argv[1:], flush=flags.FLAGS.depth == 8)
         return 7 if flags.FLAGS.depth == 7 else None
 
+    FULL_DISK = (
+        "Graph execution error:\\n\\nNode: 'save/SaveV2'\\n"
+        "/am/model.ckpt-2_temp/part-00000-of-00001; No space left on device\\n\\t [[node save/SaveV2]]"
+    )
     errors.run_program(main, define_flags, accepts_words="{accepts_words}" == "True")
 """
 
@@ -87,6 +99,23 @@ def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
     assert run("--depth=5") == (1, "", no_place)
     code, _, stderr = run("--depth=6")
     assert code == 1 and "No space left on device; make room; what was finished is kept" in stderr
+
+
+def test_what_tensorflow_cannot_write_is_one_sentence_too():
+    full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
+    assert run("--depth=9") == (1, "", f"error: {full}; make room; what was finished is kept\n")
+    code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
+    assert code == 1 and "Traceback" in stderr
+
+
+def test_a_warning_is_its_words_alone():
+    assert run("--depth=-1") == (0, "words []\n", "depth is -1\n")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull", "-?"])
+def test_help_is_no_failure_and_printed_on_standard_output(flag):
+    code, stdout, stderr = run(flag)
+    assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
 
 
 def test_bug_keeps_its_traceback():

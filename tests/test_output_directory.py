@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tfrecord_builder import dataset_info, errors, output_directory, staging
+from tfrecord_builder import dataset_info, errors, files, output_directory, staging
 
 KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
@@ -97,14 +97,14 @@ def test_a_build_that_is_refused_leaves_the_directory_of_another_that_is_still_e
 
 
 def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path, monkeypatch):
-    flock, output_dir = output_directory.fcntl.flock, tmp_path / "data"
+    flock, output_dir = files.fcntl.flock, tmp_path / "data"
 
     def make_again(*arguments):
         flock(*arguments)
         output_dir.rename(tmp_path / "other")
         output_dir.mkdir()
 
-    monkeypatch.setattr(output_directory.fcntl, "flock", make_again)
+    monkeypatch.setattr(files.fcntl, "flock", make_again)
     with pytest.raises(errors.UserError, match="another build is writing"):
         _build(output_dir, "one", "a")
     assert os.listdir(output_dir) == []

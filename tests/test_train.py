@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import re
@@ -16,6 +17,8 @@ import pytest
 import small_records
 import tensorflow as tf
 
+from estimator_asr import checkpoints
+from estimator_asr.training.keeping import fallback
 from tfrecord_builder import frontend, vocabulary
 
 TINY = [
@@ -56,6 +59,8 @@ def first(directory):
 def test_a_run_says_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
+    assert f"settings: {directory / 'am' / 'config.json'}" in first.stderr
+    assert "encoder_units" not in first.stderr  # they are in that file
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
     assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr
     assert "dev at step 4: " in first.stderr and "token-error-rate" in first.stderr
@@ -213,3 +218,70 @@ def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
     (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
     line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
     assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of another directory")
+
+
+def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(directory, first):
+    path = directory / "am"
+    half_written = path / "model.ckpt-9_temp"
+    half_written.mkdir()
+    config = (path / "config.json").read_bytes()
+    with open(path / "training.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        line = refuse(
+            f"--data_dir={directory / 'data'}", f"--model_dir={path}", "--train_steps=4", "--seed=2"
+        )
+    assert line.startswith(f"error: --model_dir: another training is running in {path}, expected none")
+    assert half_written.exists() and (path / "config.json").read_bytes() == config
+    half_written.rmdir()
+
+
+def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
+    data = f"--data_dir={directory / 'data'}"
+    line = refuse(data, f"--model_dir={tmp_path / 'new'}", f"--warm_start_from={tmp_path / 'nowhere'}")
+    assert f"{tmp_path / 'nowhere'}: there is no such" in line and not (tmp_path / "new").exists()
+    config = (directory / "am" / "config.json").read_bytes()
+    line = refuse(data, f"--model_dir={directory / 'am'}", "--optimizer=momentum", "--train_steps=9")
+    assert "holds the state of another optimizer" in line
+    assert (directory / "am" / "config.json").read_bytes() == config
+
+
+def test_a_data_directory_is_not_trained_in(directory):
+    names = sorted(os.listdir(directory / "data"))
+    line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'data'}", "--train_steps=1")
+    assert line.startswith(
+        f"error: --model_dir: {directory / 'data'} holds data (dataset_info.json), expected"
+    )
+    assert sorted(os.listdir(directory / "data")) == names
+
+
+# A file system of 5 MB that only these processes see; what is in it at the end is copied out of it.
+IN_A_SMALL_PLACE = """
+mount -t tmpfs -o size=5m none "$0" || exit 77
+"$@"
+code=$?
+cp -r "$0" "$0.kept"
+exit $code
+"""
+
+
+def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    flags = [f"--data_dir={directory / 'text'}", f"--model_dir={place / 'lm'}", "--model=language"]
+    flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--keep_checkpoint_max=100", "--nowatchdog"]
+    program = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
+    full = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_A_SMALL_PLACE, str(place), *program],
+        cwd=programs.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    if full.returncode == 77 or "unshare" in full.stderr:
+        pytest.skip("this machine lets nobody mount a file system of his own")
+    assert full.returncode == 1 and "Traceback" not in full.stderr, full.stderr
+    last = full.stderr.splitlines()[-1]
+    assert last.startswith(f"error: {place / 'lm'}/")
+    assert last.endswith(": No space left on device; make room; what was finished is kept")
+    found, faults = fallback.find(str(tmp_path / "place.kept" / "lm"))
+    assert checkpoints.step_of(found) >= 1 and faults == {}

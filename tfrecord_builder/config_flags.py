@@ -147,7 +147,7 @@ def _problem(value: Any, rules: _Rules) -> Optional[str]:
 
 def _is_in_range(number: float, rules: _Rules) -> bool:
     return (
-        math.isfinite(number)
+        (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
         and (rules.minimum is None or number >= rules.minimum)
         and (rules.maximum is None or number <= rules.maximum)
         and (not rules.positive or number > 0)
@@ -156,9 +156,13 @@ def _is_in_range(number: float, rules: _Rules) -> bool:
 
 def _range_text(rules: _Rules) -> str:
     limits = ["more than 0"] if rules.positive else []
-    limits += [] if rules.minimum is None else [f"at least {rules.minimum:g}"]
-    limits += [] if rules.maximum is None else [f"at most {rules.maximum:g}"]
+    limits += [] if rules.minimum is None else [f"at least {_number_text(rules.minimum)}"]
+    limits += [] if rules.maximum is None else [f"at most {_number_text(rules.maximum)}"]
     return " and ".join(limits) or "a finite number"
+
+
+def _number_text(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _make_flag(field: dataclasses.Field, rules: _Rules, field_type: Any) -> flags.Flag:

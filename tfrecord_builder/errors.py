@@ -1,24 +1,32 @@
-"""What a user can mend (UserError), and how every program turns it into one sentence and an exit code."""
+"""What a user can fix (UserError), and how every program turns it into one sentence and an exit code."""
 
 from __future__ import annotations
 
 import errno
 import itertools
+import logging as standard_logging
 import os
+import re
 import sys
 from collections.abc import Callable
+from typing import Optional
 
-from absl import app, flags
+from absl import app, flags, logging
+
+from tfrecord_builder import interrupts
 
 _LOOK = "give a path that can be read and written"
 _ADVICE = {
     errno.ENOSPC: "make room; what was finished is kept",
     errno.EDQUOT: "make room; what was finished is kept",
 }
+# What TensorFlow says of a file that it cannot write: "PATH; No space left on device" on a line.
+_REFUSALS = {os.strerror(code): code for code in (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)}
+_TENSORFLOW_REFUSAL = re.compile(rf"(?m)^(.+); ({'|'.join(map(re.escape, _REFUSALS))})$")
 
 
 class UserError(ValueError):
-    """What a user can mend; programs print it as one sentence and exit 1.
+    """What a user can fix; programs print it as one sentence and exit 1.
 
     The form is `<where>: <what> is <got>, expected <want>; <what to do>`.
     """
@@ -30,8 +38,8 @@ def run_program(
     """Defines the flags, parses the command line, runs main(argv) and exits.
 
     A UserError, what the file system refuses (full, read-only, not permitted), a wrong flag or a leftover
-    word is one line on standard error and exit code 1; Ctrl-C is one line and 130. Everything else is a bug
-    and keeps its traceback.
+    word is one line on standard error and exit code 1; Ctrl-C is one line and 130; --help is 0. Everything
+    else is a bug and keeps its traceback. Log lines are the message alone.
 
     Args:
       main: takes argv (program name first); an int that it returns is the exit code.
@@ -39,6 +47,7 @@ def run_program(
       accepts_words: whether words that are no flags (FILE...) may follow; else they are refused, because
         `--use_x False` would leave `False` behind unnoticed.
     """
+    logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
     define_flags()
 
     def guarded(argv: list[str]) -> object:
@@ -48,6 +57,7 @@ def run_program(
                 raise UserError(
                     f"command line: {words!r} is no flag; write --flag=value, --switch or --noswitch"
                 )
+            interrupts.raise_again()
             return main(argv)
         except UserError as error:
             return _complain(f"error: {error}", 1)
@@ -56,18 +66,36 @@ def run_program(
         except BrokenPipeError:  # as of `show | head`: nobody reads on, and nobody need be told
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try again
             return 1
-        except OSError as error:
-            if error.errno is None:
+        except Exception as error:
+            refusal = describe_refusal(error)
+            if refusal is None:
                 raise
-            where = error.filename or os.path.basename(sys.argv[0])
-            return _complain(f"error: {where}: {error.strerror}; {_ADVICE.get(error.errno, _LOOK)}", 1)
+            return _complain(f"error: {refusal}", 1)
 
     app.run(guarded, flags_parser=_parse_flags)
+
+
+def describe_refusal(error: Exception) -> Optional[str]:
+    """Returns in a sentence what the file system refused; None if the error is of another kind.
+
+    Args:
+      error: an OSError, or an OpError of TensorFlow, which is not imported for that.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        where = error.filename or os.path.basename(sys.argv[0])
+        return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _LOOK)}"
+    names = {(base.__module__.split(".")[0], base.__name__) for base in type(error).__mro__}
+    found = _TENSORFLOW_REFUSAL.search(str(error)) if ("tensorflow", "OpError") in names else None
+    if found is None:
+        return None
+    return f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _LOOK)}"
 
 
 def _parse_flags(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(_flag_files_first(argv))
+    except SystemExit:  # --help and its like have printed what was asked for
+        sys.exit(0)
     except flags.Error as error:
         message = str(error).removeprefix("ERROR:: ")  # absl's own, before a flagfile that is not there
         sys.exit(_complain(f"error: {message}; see --help", 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -106,7 +105,7 @@ def _lock(output_dir: str) -> Iterator[None]:
         yield
         return
     try:
-        is_ours = _take_lock(descriptor, output_dir)
+        is_ours = files.take_lock(descriptor, output_dir)
         if not is_ours:
             raise errors.UserError(
                 f"--output_dir: another build is writing to {output_dir}, expected none; wait for it to end."
@@ -117,15 +116,6 @@ def _lock(output_dir: str) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 os.rmdir(output_dir)
         os.close(descriptor)  # gives the lock back; so does any death of the process
-
-
-def _take_lock(descriptor: int, output_dir: str) -> bool:
-    """False if another build holds the directory, or removed it when it ended: then it may be made again."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(descriptor), os.stat(output_dir))
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 @contextlib.contextmanager

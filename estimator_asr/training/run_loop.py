@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api, model_directory
+from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.inputs import damage, input_fn, stretches
 from estimator_asr.training import beginning, dev_evaluation, hooks, model_fn, planning, rounds
 from estimator_asr.training import course as course_lib
@@ -32,7 +32,7 @@ def train(
     """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
 
     Args:
-        model: created or continued.
+        model: of model_directory.check; its config.json is written when nothing can refuse the run any more.
         infos, data_dirs: the data; checked against the model by model_directory.check_data.
         command: as it was given, for what alarms say to run next.
 
@@ -53,14 +53,17 @@ def train(
         logging.info("%s: %s, nothing to do", model.path, reason)
         return
     hardware.log_devices(model.config.train.num_cpu_replicas, cluster)
-    if is_writer:
-        stretches.save(model.path, course.history)
     with _explained(model, infos, data_dirs), hooks.Termination() as termination:
         label_checks.check(infos, data_dirs, model)
         plan = planning.plan(model, course, infos, data_dirs, command, cluster)
         train_input_fn = _build_train_input_fn(model, infos, data_dirs, course, num_replicas)
         if cluster is None or not cluster.is_evaluator:
-            warm_start.prepare(model, plan, train_input_fn, is_writer)
+            describe = functools.partial(model_directory.write, model, data_dirs[0])
+            warm_start.prepare(model, plan, train_input_fn, is_writer, describe)
+        if is_writer:  # nothing refuses the run from here on
+            model_directory.write(model, data_dirs[0])
+            logging.info("settings: %s", os.path.join(model.path, experiment.CONFIG_FILE))
+            stretches.save(model.path, course.history)
         run = rounds.Run(
             model,
             plan,

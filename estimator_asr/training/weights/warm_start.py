@@ -28,6 +28,7 @@ def prepare(
     plan: step_hooks.TrainingPlan,
     train_input_fn: Callable[[], tf.data.Dataset],
     is_chief: bool = True,
+    describe: Callable[[], object] = lambda: None,
 ) -> None:
     """Writes model.ckpt-0 into a model directory without a checkpoint, if --warm_start_from is given.
 
@@ -36,6 +37,7 @@ def prepare(
         plan: as for training.
         train_input_fn: gives the dataset of training; nothing is read from it.
         is_chief: of several workers the chief writes, the others wait until it has.
+        describe: called before the checkpoint is written, when the source is known to fit.
 
     Raises:
         errors.UserError: the source is missing, damaged, or does not fit; or the chief wrote nothing.
@@ -47,7 +49,7 @@ def prepare(
     if weight_files.newest_checkpoint(model.path):
         logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
-        write(model, open_source(model), lambda: _build_training(model, plan, train_input_fn))
+        write(model, open_source(model), lambda: _build_training(model, plan, train_input_fn), describe)
     else:
         wait_for_checkpoint(model.path, _WAIT_SECONDS)
 
@@ -91,6 +93,7 @@ def write(
     model: model_directory.ModelDirectory,
     source: weight_sources.WeightSource,
     build_graph: Callable[[], object],
+    describe: Callable[[], object] = lambda: None,
 ) -> None:
     """Writes model.ckpt-0: initial values, and the source's where it has them; logs what came from where.
 
@@ -98,6 +101,7 @@ def write(
         model: the one to train.
         source: the weights to start with.
         build_graph: builds the training step in the default graph.
+        describe: called before the checkpoint is written.
 
     Raises:
         errors.UserError: most of what both models have does not fit.
@@ -113,6 +117,7 @@ def write(
         initial = session.run({name: variables[name] for name in names})
         values, report = transfer.combine(model, initial, source)
         transfer.check(report, source.path, model.path)
+        describe()
         for name, value in values.items():
             variables[name].load(value.astype(np.float32), session)
         saver = tf.compat.v1.train.Saver(save_relative_paths=True)
