@@ -7,6 +7,7 @@ Whatever is refused is an OSError, as from open().
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -76,6 +77,12 @@ def size_and_time(path: str) -> tuple[int, int]:
         return remote_files.size_and_time(path)
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns
+
+
+def concerns_one_file(error: OSError) -> bool:
+    """True if the file is missing or may not be read; False if its disk or store fails."""
+    kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+    return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def open_binary(path: str) -> BinaryIO:
