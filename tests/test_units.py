@@ -17,7 +17,7 @@ from tfrecord_builder import build_config, builder, frontend, labels, shard, voc
 
 @pytest.fixture(autouse=True)
 def work_in_this_process(monkeypatch):
-    def work_here(waiting, settings, directory, num_workers):
+    def work_here(waiting, settings, directory, num_workers, note):
         return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
 
     monkeypatch.setattr(writer, "_run_workers", work_here)

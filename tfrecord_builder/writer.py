@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import multiprocessing.connection
 import signal
@@ -37,8 +36,7 @@ def write_shards(
         for statistics in filter(None, finished.values()):
             progress.note_finished(statistics)
         num_workers = min(num_workers, len(waiting))
-        write = functools.partial(_run_workers, num_workers) if num_workers > 1 else _write_here
-        for statistics in write(waiting, settings, directory, progress.note):
+        for statistics in _run_workers(waiting, settings, directory, num_workers, progress.note):
             finished[statistics.file] = statistics
             progress.note_finished(statistics)
     return [finished[each.file] for each in shards]
@@ -78,13 +76,16 @@ def _write_here(
 
 
 def _run_workers(
-    num_workers: int,
     waiting: Sequence[plan.Shard],
     settings: plan.Settings,
     directory: str,
+    num_workers: int,
     note: worker.Note,
 ) -> Iterator[shard_statistics.ShardStatistics]:
     """Yields what the workers counted; hands out the next shard to whoever finished one."""
+    if num_workers == 1:
+        yield from _write_here(waiting, settings, directory, note)
+        return
     queue = list(reversed(waiting))
     processes = {}
     try:
