@@ -6,12 +6,11 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 
-import kaldi_native_fbank
 import numpy as np
 import soundfile
 import tensorflow as tf
 
-from benchmarks import builder_input
+from benchmarks import builder_input, builder_peer
 from tfrecord_builder import frontend
 
 _CONFIG = frontend.FrontendConfig()
@@ -32,7 +31,7 @@ def build_with_kaldi_native_fbank(recordings: Sequence[builder_input.Recording],
     with tf.io.TFRecordWriter(path) as writer:
         for recording in recordings:
             samples, sample_rate = soundfile.read(recording.path, dtype="float32")
-            fbank = _kaldi_fbank(samples, sample_rate).astype(np.float16)
+            fbank = builder_peer.make_fbank(samples, sample_rate).astype(np.float16)
             ids = [token_ids.setdefault(token, len(token_ids)) for token in recording.tokens]
             writer.write(_make_example(recording, fbank, ids).SerializeToString())
     return path
@@ -58,17 +57,6 @@ def decode_transform_write(recordings: Sequence[builder_input.Recording], direct
     return path
 
 
-def _kaldi_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    options = kaldi_native_fbank.FbankOptions()
-    options.frame_opts.samp_freq = sample_rate
-    options.frame_opts.dither = 0
-    options.mel_opts.num_bins = 80
-    extractor = kaldi_native_fbank.OnlineFbank(options)
-    extractor.accept_waveform(sample_rate, memoryview(samples * 32768))
-    extractor.input_finished()
-    return np.stack([extractor.get_frame(index) for index in range(extractor.num_frames_ready)])
-
-
 def _make_example(
     recording: builder_input.Recording, fbank: np.ndarray, ids: Sequence[int]
 ) -> tf.train.Example:
@@ -78,21 +66,7 @@ def _make_example(
         "transcript": "".join(recording.tokens),
         "pronunciation": " ".join(recording.tokens),
     }
-    numbers = {
-        "token_ids": ids,
-        "character_ids": ids,
-        "num_frames": [len(fbank)],
-        "duration_ms": [round(1000 * recording.seconds)],
-    }
-    features = {key: _bytes_feature(text.encode()) for key, text in texts.items()}
-    for key, values in numbers.items():
-        features[key] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-    features["fbank"] = _bytes_feature(fbank.tobytes())
-    return tf.train.Example(features=tf.train.Features(feature=features))
-
-
-def _bytes_feature(value: bytes) -> tf.train.Feature:
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    return builder_peer.make_example(texts, ids, fbank, round(1000 * recording.seconds))
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 import glob
+import multiprocessing
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -18,6 +20,7 @@ from tfrecord_builder import (
     plan,
     schema,
     shard,
+    shard_statistics,
     spool,
     vocabularies,
     writer,
@@ -55,9 +58,19 @@ def build_with_workers(
     found = (_make_item(index, recordings[index % len(recordings)]) for index in range(num_utterances))
     shards = _write_plan(found, _NUM_SHARDS, directory)
     with _PeakOfChildren() as peak:
-        written = writer.write_shards(shards, _make_settings(recordings), directory, num_workers)
+        written = _write(shards, _make_settings(recordings), directory, num_workers)
     assert sum(each.num_records for each in written) == num_utterances
     return peak.num_bytes
+
+
+def _write(
+    shards: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
+) -> list[shard_statistics.ShardStatistics]:
+    """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
+    if num_workers > 1:
+        return writer.write_shards(shards, settings, directory, num_workers)
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(writer.write_shards, shards, settings, directory, num_workers).result()
 
 
 def read_features(path: str) -> list:

@@ -52,12 +52,10 @@ def _kill(pid: int) -> None:
 
 
 def _serve(corpus_dir: str) -> None:
-    from tfrecord_builder import build_config, builder, errors, frontend, shard, writer
+    import tensorflow  # noqa: F401  (each build would load it)
 
-    def work_here(waiting, settings, directory, num_workers):
-        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
+    from tfrecord_builder import build_config, builder, errors, frontend
 
-    writer._run_workers = work_here
     for line in sys.stdin:
         pid = os.fork()
         if pid:
@@ -67,7 +65,11 @@ def _serve(corpus_dir: str) -> None:
             continue
         try:
             config = build_config.BuildConfig(
-                corpus_dir=(corpus_dir,), output_dir=line.rstrip("\n"), num_shards=6, max_rejected=0.5
+                corpus_dir=(corpus_dir,),
+                output_dir=line.rstrip("\n"),
+                num_shards=6,
+                num_workers=1,
+                max_rejected=0.5,
             )
             builder.build(config, frontend.FrontendConfig())
             os._exit(0)

@@ -260,3 +260,24 @@ def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path
         audio.read_audio(str(path), 16000)
     os.write(2, b"ours")
     assert capfd.readouterr().err == "ours"
+
+
+def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, tone(1000, 16000), 16000)
+    # A descriptor that cannot be read: every read of libsndfile fails in the operating system.
+    monkeypatch.setattr(files, "open_binary", lambda path: open(path, "ab"))
+    with pytest.raises(audio.AudioError) as caught:
+        audio.read_audio(path, 16000)
+    assert caught.value.reason == audio.DISK_FAILED
+    assert str(caught.value) == (
+        f"{path}: it cannot be read (Bad file descriptor), expected its disk or store to answer; "
+        "check them and call the program again: finished shards are kept."
+    )
+
+    def go_stale(*_):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(files, "size_and_time", go_stale)
+    with pytest.raises(audio.AudioError, match=r"a.wav: it cannot be read \(Stale file handle\)"):
+        audio.read_audio(path, 16000)

@@ -119,5 +119,5 @@ def test_ctrl_c_is_one_line(tmp_path):
     assert os.listdir(tmp_path / "out") == [".build"]
 
 
-def _work_here(waiting, settings, directory, num_workers):
+def _work_here(waiting, settings, directory, num_workers, note):
     return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)

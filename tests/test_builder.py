@@ -35,7 +35,7 @@ FRONTEND = frontend.FrontendConfig()
 def work_in_this_process(monkeypatch):
     """The worker processes have tests of their own; starting them takes seconds."""
 
-    def work_here(waiting, settings, directory, num_workers):
+    def work_here(waiting, settings, directory, num_workers, note):
         return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
 
     monkeypatch.setattr(writer, "_run_workers", work_here)

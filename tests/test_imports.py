@@ -16,7 +16,7 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
-        *("recordings", "fonts", "interrupts", "manifest"),
+        *("recordings", "fonts", "interrupts", "lazy_tensorflow", "manifest"),
     )
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground
@@ -40,7 +40,7 @@ FOLDERS = {
     },
 }
 # The tensor functions of the contract: models/ knows no files and no flags.
-CONTRACT_OF_MODELS = {"tfrecord_builder.frontend", "tfrecord_builder.syllables"}
+CONTRACT_OF_MODELS = {f"tfrecord_builder.{name}" for name in ("frontend", "syllables", "lazy_tensorflow")}
 FORBIDDEN_IN_MODELS = {"os", "pathlib", "io", "shutil", "tempfile", "absl", "tensorflow_estimator"}
 FORBIDDEN_IN_SCORING = {"tensorflow", "tensorflow_io", "keras", "absl"}
 TF_FORBIDDEN_IN_MODELS = (

@@ -1,6 +1,9 @@
+import errno
 import os
 
-from tfrecord_builder import items, labels, manifest
+import pytest
+
+from tfrecord_builder import errors, files, items, labels, listing, manifest
 
 LABELS = labels.Labels("你", ("ni3",), ("你",))
 
@@ -26,3 +29,19 @@ def test_stamp(tmp_path):
     path.write_bytes(b"123")
     os.utime(path, ns=(5, 7))
     assert items.stamp(str(path)) == (3, 7)
+
+
+def test_a_disk_that_fails_is_no_missing_recording(monkeypatch):
+    def fail(error):
+        def size_and_time(path):
+            raise error
+
+        monkeypatch.setattr(files, "size_and_time", size_and_time)
+
+    for error in (FileNotFoundError(), PermissionError(), NotADirectoryError(), ValueError()):
+        fail(error)
+        assert items.stamp("/c/a.wav") is None
+    utterance = manifest.Utterance("u", "/c/a.wav", "s", "", "", "train")
+    fail(OSError(errno.ESTALE, "Stale file handle"))
+    with pytest.raises(errors.UserError, match=r"/c/a.wav: it cannot be read \(Stale file handle\), expec"):
+        list(listing._stamped(iter([utterance])))

@@ -53,7 +53,7 @@ def test_every_published_file_has_the_bytes_of_the_ordinary_build(tmp_path, monk
     small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", 0 * small_corpora.tone(0.5))
     os.remove(tmp_path / "in" / "audio" / "u05.wav")
 
-    def work_here(waiting, settings, directory, num_workers):
+    def work_here(waiting, settings, directory, num_workers, note):
         return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
 
     monkeypatch.setattr(writer, "_run_workers", work_here)

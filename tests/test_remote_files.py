@@ -280,7 +280,7 @@ def written(monkeypatch):
     """Builds without other processes; gives the names of the shards that are written."""
     names = []
 
-    def work_here(waiting, settings, directory, num_workers):
+    def work_here(waiting, settings, directory, num_workers, note):
         for each in waiting:
             names.append(each.file)
             yield shard.write_shard(each, settings, directory, lambda done, rejected: None)

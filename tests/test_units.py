@@ -28,7 +28,7 @@ from tfrecord_builder import (
 
 @pytest.fixture(autouse=True)
 def work_in_this_process(monkeypatch):
-    def work_here(waiting, settings, directory, num_workers):
+    def work_here(waiting, settings, directory, num_workers, note):
         return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
 
     monkeypatch.setattr(writer, "_run_workers", work_here)

@@ -9,11 +9,13 @@ import small_shards
 
 from tfrecord_builder import (
     errors,
+    files,
     frontend,
     items,
     labels,
     manifest,
     plan,
+    shard,
     shard_statistics,
     worker,
 )
@@ -94,3 +96,60 @@ def test_a_recording_that_changed_is_told_as_it_is(tmp_path):
     (planned,) = small_shards.write([gone], 1, tmp_path)
     (error,) = _talk(tmp_path, planned, frontend.FrontendConfig())
     assert "a.wav: the recording is not what it was when the corpus was listed" in str(error)
+
+
+def _write_with(monkeypatch, directory, error):
+    """Gives what is told when the recording of an utterance, which was there, fails with an error."""
+    path = small_corpora.write_audio(directory / "a.wav", small_corpora.tone(0.5))
+    there = items.Item(manifest.Utterance("u", path, "s", "", "", "train"), LABELS, items.stamp(path))
+    (planned,) = small_shards.write([there], 1, directory)
+    real = files.open_binary
+
+    def open_binary(name):
+        if name == path:
+            raise error
+        return real(name)
+
+    monkeypatch.setattr(files, "open_binary", open_binary)
+    settings = plan.Settings(
+        small_corpora.make_vocabularies(LABELS), frontend.FrontendConfig(), "float16", 30.0
+    )
+    return path, worker.write(planned, settings, str(directory), lambda done, rejected: None)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_recording_whose_disk_fails_is_not_told_as_a_full_disk(tmp_path, monkeypatch, number):
+    path, error = _write_with(monkeypatch, tmp_path, OSError(number, "the reason"))
+    assert isinstance(error, errors.UserError)
+    assert str(error) == (
+        f"{path}: it cannot be read (the reason), expected its disk or store to answer; "
+        "check them and call the program again: finished shards are kept."
+    )
+
+
+def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch):
+    path, statistics = _write_with(monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied"))
+    assert statistics.rejected == [["u", "train", "unreadable audio", path]]
+
+
+def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path):
+    planned = _shard(tmp_path)
+    (tmp_path / items.path_of(planned.file)).unlink()
+    (error,) = _talk(tmp_path, planned)
+    assert str(error).startswith(
+        f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected its"
+    )
+
+
+def test_an_object_store_that_fails_is_told_with_the_recording(monkeypatch, tmp_path):
+    def fail(path, *_):
+        raise OSError(errno.EIO, "there is no such bucket", path)
+
+    monkeypatch.setattr(files, "open_binary", fail)
+    monkeypatch.setattr(items, "stamp", lambda audio: None)
+    item = items.Item(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
+    settings = plan.Settings(
+        small_corpora.make_vocabularies(LABELS), frontend.FrontendConfig(), "float16", 30.0
+    )
+    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: it cannot be read \(there is no such b"):
+        shard.make_record(item, settings)

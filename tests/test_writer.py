@@ -55,11 +55,11 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
 
 def test_a_worker_that_dies_is_noticed(tmp_path, capfd, monkeypatch):
     settings, out = _settings(frontend="broken"), _make_directory(tmp_path / "out")
-    shards = small_shards.write(_items(tmp_path, 1), 1, out)
+    shards = small_shards.write(_items(tmp_path, 2), 2, out)
     with pytest.raises(
         errors.UserError, match="a worker process ended with code 1 before its shard was whole"
     ):
-        writer.write_shards(shards, settings, out, num_workers=1)
+        writer.write_shards(shards, settings, out, num_workers=2)
     assert "has no attribute" in capfd.readouterr().err
 
 
@@ -67,9 +67,40 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(writer.worker, "run", os.getpid)  # a TypeError in the other process: it takes nothing
     many = labels.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
-    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
-        writer.write_shards(shards, settings, str(tmp_path), num_workers=1)
+        writer.write_shards(shards, settings, str(tmp_path), num_workers=2)
+
+
+def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatch):
+    out, told = _make_directory(tmp_path / "out"), []
+
+    def start(directory):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(writer, "_start_worker", start)
+    monkeypatch.setattr(writer.worker, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(writer._Progress, "note", lambda self, *message: told.append(message))
+    found = _items(tmp_path)
+    shards = small_shards.write(found, 3, out)
+    written = writer.write_shards(shards, _settings(), out, num_workers=1)
+    assert sum(each.num_records for each in written) == 6
+    first = shards[0].file
+    # After each of its two utterances, and when it is whole.
+    assert [message for message in told if message[0] == first] == [
+        (first, 1, 0),
+        (first, 2, 0),
+        (first, 2, 0),
+    ]
+    (last,) = small_shards.write(found, 1, out)
+    assert writer.write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
+
+
+def test_one_worker_raises_what_the_user_must_know(tmp_path):
+    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    (tmp_path / "0.wav").write_bytes(b"")
+    with pytest.raises(errors.UserError, match="0.wav: the recording is not what it was"):
+        writer.write_shards(shards, _settings(), str(tmp_path), num_workers=1)
 
 
 def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from typing import Optional
+from collections.abc import Iterator
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soundfile
@@ -19,8 +21,10 @@ EMPTY = "empty audio"
 TRUNCATED = "truncated audio"
 TOO_LONG = "longer than --max_seconds"
 NO_CHANNEL = "no such channel"
+DISK_FAILED = "its disk fails"  # which is no fault of the recording
 
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; what stays below is silence
+_BLOCK_BYTES = 1 << 20
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # what recorders write; beyond, a header is damaged
 
 
@@ -57,6 +61,7 @@ def read_audio(
     Raises:
       AudioError: the file is missing, empty, truncated, too long or no audio, or holds no samples, not the
         part or not the channel.
+      OSError: the object store fails.
     """
     _check_file(path)
     samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
@@ -89,10 +94,32 @@ def _check_file(path: str) -> None:
         return  # each question takes a round trip or two, and opening it answers them
     if files.is_directory(path):
         raise AudioError(f"{path}: is a directory, expected an audio file", MISSING)
-    if not files.exists(path):
-        raise AudioError(f"{path}: there is no such file", MISSING)
-    if not files.size_and_time(path)[0]:
+    try:
+        num_bytes, _ = files.size_and_time(path)
+    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+        if isinstance(error, OSError):
+            _check_cause(path, error)
+        raise AudioError(f"{path}: there is no such file", MISSING) from None
+    if not num_bytes:
         raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
+
+
+def _check_cause(path: str, error: OSError) -> None:
+    """Raises AudioError if the disk fails, and not the recording."""
+    if not files.concerns_one_file(error):
+        raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
+
+
+@contextlib.contextmanager
+def _telling_failed_reads(file: BinaryIO) -> Iterator[None]:
+    """Raises the OSError behind a refusal of libsndfile, which takes a read that fails for the end."""
+    try:
+        yield
+    except soundfile.LibsndfileError:
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        while os.read(file.fileno(), _BLOCK_BYTES):
+            pass
+        raise
 
 
 def _decode(
@@ -105,12 +132,14 @@ def _decode(
                 raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
             is_whole = not start_seconds and seconds is None
             part = None if is_whole else (start_seconds, seconds)
-            samples, rate, problem = audio_stream.read(file, max_seconds, part)
+            with _telling_failed_reads(file):
+                samples, rate, problem = audio_stream.read(file, max_seconds, part)
     except FileNotFoundError:
         raise AudioError(f"{path}: there is no such file", MISSING) from None
     except OSError as error:
         if files.is_remote(path) and not isinstance(error, PermissionError):
             raise  # the store fails, not the recording
+        _check_cause(path, error)
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")

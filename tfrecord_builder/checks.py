@@ -49,11 +49,14 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
 
     Raises:
       Rejected: the recording is unusable.
+      UserError: its disk fails.
     """
     part = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
         waveform = audio.read_audio(utterance.audio, sample_rate, max_seconds, *part)
     except audio.AudioError as error:
+        if error.reason == audio.DISK_FAILED:
+            raise
         raise Rejected(error.reason) from None
     _check_samples(waveform)
     return waveform

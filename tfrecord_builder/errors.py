@@ -32,6 +32,14 @@ class UserError(ValueError):
     """
 
 
+def store_failed(path: str, error: OSError) -> UserError:
+    """Says that not the file is at fault but the disk or the store that holds it."""
+    return UserError(
+        f"{path}: it cannot be read ({error.strerror or error}), expected its disk or store to answer; "
+        "check them and call the program again: finished shards are kept."
+    )
+
+
 def run_program(
     main: Callable[[list[str]], object], define_flags: Callable[[], object], accepts_words: bool = False
 ) -> None:

@@ -100,6 +100,12 @@ def _size_and_time(path: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
+def concerns_one_file(error: OSError) -> bool:
+    """True if the file is missing or may not be read; False if its disk or store fails."""
+    kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+    return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+
+
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; of what is remote or in an archive a copy, in which all can be sought."""
     try:

@@ -11,9 +11,9 @@ import dataclasses
 from typing import Union
 
 import numpy as np
-import tensorflow as tf
 
 from tfrecord_builder import config_flags, errors
+from tfrecord_builder import lazy_tensorflow as tf
 
 INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram count amplitude in 16-bit steps
 PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
@@ -21,7 +21,7 @@ LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist fre
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
-IntOrTensor = Union[int, np.ndarray, tf.Tensor]
+IntOrTensor = Union[int, np.ndarray, "tf.Tensor"]
 
 
 @dataclasses.dataclass(frozen=True)

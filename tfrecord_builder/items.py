@@ -83,7 +83,9 @@ def stamp(audio: str | None) -> tuple[int, int] | None:
     """Gives bytes and time of a recording; None where there is none."""
     try:
         return audio and files.size_and_time(audio)
-    except (OSError, ValueError) as error:  # the latter for a name that no file can have
-        if files.is_remote(audio) and not isinstance(error, FileNotFoundError):
-            raise  # the store fails, not the recording
+    except (FileNotFoundError, ValueError):  # the latter for a name that no file can have
+        return None
+    except OSError as error:
+        if files.is_remote(audio) or not files.concerns_one_file(error):
+            raise  # the disk or the store fails, not the recording
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Optional
 
 from tfrecord_builder import (
@@ -12,7 +13,6 @@ from tfrecord_builder import (
     initials_finals,
     manifest,
     numerals,
-    pinyin,
     syllables,
     text,
     user_dictionary,
@@ -106,8 +106,7 @@ class Labeller:
         """
         self._config = config
         self._bpe_model = bpe_model
-        phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
-        self._reader = pinyin.Reader(phrases, config.tone_sandhi)
+        self._phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
 
     def __call__(self, utterance: manifest.Utterance) -> Labels:
         written = _write_numbers(utterance, self._config)
@@ -120,6 +119,12 @@ class Labeller:
         tokens = [token for each in spoken for token in _SPOKEN_UNITS[self._config.unit](each)]
         characters = text.one_to_one(transcript, spoken) if self._config.unit in PAIRED_UNITS else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
+
+    @functools.cached_property
+    def _reader(self):
+        from tfrecord_builder import pinyin  # pypinyin's tables take time, which a corpus with pinyin saves
+
+        return pinyin.Reader(self._phrases, self._config.tone_sandhi)
 
     def _read(self, written: str) -> list[str]:
         """Reads a transcript with its punctuation: no word and no change of tone reaches over a pause."""
@@ -137,6 +142,8 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
 
     The user's dictionary adds none: what it reads stands in the labels.
     """
+    from tfrecord_builder import pinyin
+
     found = set(pinyin.dictionary_readings(character)) if text.is_hanzi(character) else set()
     if config.tone_sandhi:
         found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}

@@ -76,10 +76,17 @@ def _stamped(
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_QUESTIONS) as pool:
         for first in utterances:
             if not first.audio or not files.is_remote(first.audio):
-                yield first, items.stamp(first.audio)
+                yield first, _stamp(first.audio)
                 continue
             group = [first, *itertools.islice(utterances, 4 * _CONCURRENT_QUESTIONS - 1)]
-            yield from zip(group, pool.map(items.stamp, [each.audio for each in group]))
+            yield from zip(group, pool.map(_stamp, [each.audio for each in group]))
+
+
+def _stamp(audio: str | None) -> tuple[int, int] | None:
+    try:
+        return items.stamp(audio)
+    except OSError as error:
+        raise errors.store_failed(audio, error) from error
 
 
 def copies(

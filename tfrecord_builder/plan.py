@@ -8,9 +8,8 @@ import json
 import os
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tfrecord_builder import frontend, items, schema, spool, vocabularies
+from tfrecord_builder import lazy_tensorflow as tf
 
 _OPEN_FILES = 200  # an operating system allows a few hundred
 

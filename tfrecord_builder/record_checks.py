@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Optional
 
 import numpy as np
-import tensorflow as tf
 from google.protobuf import message
 
 from tfrecord_builder import checks, frontend, half_floats, schema, vocabulary
+from tfrecord_builder import lazy_tensorflow as tf
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),

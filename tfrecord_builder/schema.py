@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
-import tensorflow as tf
+
+from tfrecord_builder import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
 DAMAGED = "fbank has"  # what the error of reading a record begins with whose features have another size
-_RAW_DTYPES = {"float16": tf.uint16, "float32": tf.float32}  # decode_raw with a length knows no float16
+_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a length knows no float16
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 

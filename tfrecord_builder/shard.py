@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
-import tensorflow as tf
-from tensorflow.core.protobuf import config_pb2
 
 from tfrecord_builder import (
     augmentation,
@@ -24,6 +23,7 @@ from tfrecord_builder import (
     schema,
     shard_statistics,
 )
+from tfrecord_builder import lazy_tensorflow as tf
 
 
 def write_shard(
@@ -80,7 +80,7 @@ def make_record(item: items.Item, settings: plan.Settings) -> tuple[schema.Recor
 
     Raises:
       checks.Rejected: its recording cannot be used.
-      UserError: its recording is not what it was when the corpus was listed.
+      UserError: its recording is not what it was when the corpus was listed, or its disk or store fails.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -97,8 +97,8 @@ def make_record(item: items.Item, settings: plan.Settings) -> tuple[schema.Recor
         return record, None
     try:
         return _add_features(record, item, settings)
-    finally:
-        _check_unchanged(item)
+    except OSError as error:  # nothing is written here
+        raise errors.store_failed(error.filename or utterance.audio, error) from error
 
 
 def _write_records(
@@ -111,7 +111,7 @@ def _write_records(
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
     with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
-        for done, item in enumerate(items.read(os.path.join(directory, shard.file)), 1):
+        for done, item in enumerate(_read_items(os.path.join(directory, shard.file)), 1):
             try:
                 record, level = make_record(item, settings)
             except checks.Rejected as reason:
@@ -128,7 +128,23 @@ def _write_records(
     return statistics
 
 
+def _read_items(path: str) -> Iterator[items.Item]:
+    try:
+        yield from items.read(path)
+    except OSError as error:
+        raise errors.store_failed(items.path_of(path), error) from error
+
+
 def _add_features(
+    record: schema.Record, item: items.Item, settings: plan.Settings
+) -> tuple[schema.Record, levels.Level]:
+    try:
+        return _extract(record, item, settings)
+    finally:
+        _check_unchanged(item)
+
+
+def _extract(
     record: schema.Record, item: items.Item, settings: plan.Settings
 ) -> tuple[schema.Record, levels.Level]:
     sample_rate = settings.frontend.sample_rate
@@ -157,6 +173,8 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Calla
     One thread and no GPU, so that neither the number of workers nor that of cores changes a bit of the
     result.
     """
+    from tensorflow.core.protobuf import config_pb2
+
     with tf.Graph().as_default() as graph:
         waveform = tf.compat.v1.placeholder(tf.float32, [None])
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
@@ -172,3 +190,6 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Calla
         config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name])
     )
     return lambda samples: run(samples)[0]
+
+
+atexit.register(_build_extractor.cache_clear)  # a session cannot be closed when TensorFlow is gone

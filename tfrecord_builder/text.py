@@ -18,8 +18,8 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from typing import Optional, Protocol
 
-from tfrecord_builder import pinyin as pinyin_lib
 from tfrecord_builder import syllables, vocabulary
 
 # 〇, the unified ideographs with extension A, the compatibility ideographs, and extensions B and later.
@@ -27,7 +27,12 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _BLANK_BESIDE_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-_READER = pinyin_lib.Reader()
+
+
+class Reader(Protocol):
+    """Reads hanzi, as pinyin.Reader does."""
+
+    def read(self, hanzi: str) -> list[str]: ...
 
 
 def is_hanzi(character: str) -> bool:
@@ -58,8 +63,14 @@ def to_phrases(transcript: str) -> list[str]:
     return [phrase for phrase in map(normalise, parted.split("\n")) if phrase]
 
 
-def to_syllables(transcript: str, reader: pinyin_lib.Reader = _READER) -> list[str]:
-    """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character."""
+def to_syllables(transcript: str, reader: Optional[Reader] = None) -> list[str]:
+    """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character.
+
+    Args:
+      transcript: as normalise gives it.
+      reader: a pinyin.Reader; one without a user's dictionary if not given.
+    """
+    reader = reader or _default_reader()
     tokens: list[str] = []
     for run in _HANZI_RUN.split(transcript):
         tokens.extend(reader.read(run) if is_hanzi(run[:1]) else run.replace(" ", ""))
@@ -124,3 +135,10 @@ def _normalise_token(token: str, character: str) -> str:
         is_pinyin = is_hanzi(character) or (token == token.lower() and len(token) > 1)
         spelled = spelled.removesuffix("0") + "5" if is_pinyin else ""
     return spelled if syllables.split_syllable(spelled) else token
+
+
+@functools.cache
+def _default_reader() -> Reader:
+    from tfrecord_builder import pinyin as pinyin_lib  # pypinyin's tables take time, which --help saves
+
+    return pinyin_lib.Reader()

@@ -1,4 +1,4 @@
-"""A worker process of the builder: takes shards through a pipe, tells how far it is and what it counted."""
+"""A worker of the builder writes shards; as a process of its own it takes them through a pipe."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-import tensorflow as tf
-
 from tfrecord_builder import errors, plan, shard, shard_statistics
+from tfrecord_builder import lazy_tensorflow as tf
 
 REPORT_SECONDS = 0.2
+Note = Callable[[str, int, int], None]  # takes file, utterances done, utterances rejected
 
 
 def run(connection: Connection, directory: str) -> None:
@@ -28,7 +28,7 @@ def run(connection: Connection, directory: str) -> None:
         settings = connection.recv()
         while True:
             waiting = connection.recv()
-            report = _Reporter(waiting.file, connection)
+            report = Reporter(waiting.file, lambda *message: connection.send(message))
             connection.send(write(waiting, settings, directory, report))
     except (EOFError, ConnectionError):
         return
@@ -50,15 +50,15 @@ def write(
         )
 
 
-class _Reporter:
-    """Sends how far a shard is, a few times a second."""
+class Reporter:
+    """Tells how far a shard is, a few times a second."""
 
-    def __init__(self, file: str, connection: Connection):
+    def __init__(self, file: str, note: Note):
         self._file = file
-        self._connection = connection
+        self._note = note
         self._last = 0.0
 
     def __call__(self, done: int, rejected: int) -> None:
         if time.monotonic() - self._last >= REPORT_SECONDS:
-            self._connection.send((self._file, done, rejected))
+            self._note(self._file, done, rejected)
             self._last = time.monotonic()

@@ -1,4 +1,4 @@
-"""A plan to shards: several processes, a progress bar, and what an earlier run finished is kept."""
+"""A plan to shards: one process or several, a progress bar, and what an earlier run finished is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_shards(
       shards: the whole plan.
       settings: what every shard is made with.
       directory: where to.
-      num_workers: number of processes; it changes no byte.
+      num_workers: number of processes; it changes no byte. One is this process itself.
 
     Returns:
       The statistics of all shards, in the order of the plan.
@@ -35,12 +35,10 @@ def write_shards(
     with _Progress(sum(each.num_items for each in shards)) as progress:
         for statistics in filter(None, finished.values()):
             progress.note_finished(statistics)
-        for message in _run_workers(waiting, settings, directory, min(num_workers, len(waiting))):
-            if isinstance(message, shard_statistics.ShardStatistics):
-                finished[message.file] = message
-                progress.note_finished(message)
-            else:
-                progress.note(*message)
+        num_workers = min(num_workers, len(waiting))
+        for statistics in _run_workers(waiting, settings, directory, num_workers, progress.note):
+            finished[statistics.file] = statistics
+            progress.note_finished(statistics)
     return [finished[each.file] for each in shards]
 
 
@@ -69,10 +67,25 @@ class _Progress:
         self.note(statistics.file, statistics.num_records + rejected, rejected)
 
 
+def _write_here(
+    waiting: Sequence[plan.Shard], settings: plan.Settings, directory: str, note: worker.Note
+) -> Iterator[shard_statistics.ShardStatistics]:
+    """Writes the shards in this process: another one would load TensorFlow for nothing."""
+    for each in waiting:
+        yield _check(worker.write(each, settings, directory, worker.Reporter(each.file, note)))
+
+
 def _run_workers(
-    waiting: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
-) -> Iterator[tuple | shard_statistics.ShardStatistics]:
-    """Yields what the workers send; hands out the next shard to whoever finished one."""
+    waiting: Sequence[plan.Shard],
+    settings: plan.Settings,
+    directory: str,
+    num_workers: int,
+    note: worker.Note,
+) -> Iterator[shard_statistics.ShardStatistics]:
+    """Yields what the workers counted; hands out the next shard to whoever finished one."""
+    if num_workers == 1:
+        yield from _write_here(waiting, settings, directory, note)
+        return
     queue = list(reversed(waiting))
     processes = {}
     try:
@@ -85,9 +98,11 @@ def _run_workers(
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
                 message = _receive(connection, processes[connection])
-                yield message
                 if isinstance(message, shard_statistics.ShardStatistics):
+                    yield message
                     _hand_out(connection, queue, processes)
+                else:
+                    note(*message)
     finally:
         for process in processes.values():
             process.terminate()
@@ -126,6 +141,10 @@ def _receive(connection, process) -> tuple | shard_statistics.ShardStatistics:
         message = connection.recv()
     except (EOFError, OSError):  # a pipe that was not read to its end breaks, another ends
         raise _death(process) from None
+    return _check(message)
+
+
+def _check(message: tuple | shard_statistics.ShardStatistics | errors.UserError):
     if isinstance(message, errors.UserError):
         raise message
     return message

@@ -1,0 +1,76 @@
+"""The peer's whole program: a manifest to a TFRecord file, as one would write it by hand.
+
+python benchmarks/builder_peer.py MANIFEST OUTPUT
+
+soundfile, kaldi-native-fbank (80 bins of log-mel, dither 0, float16), tf.train.Example and
+tf.io.TFRecordWriter; no checks, no statistics. It imports nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import kaldi_native_fbank
+import numpy as np
+import soundfile
+import tensorflow as tf
+
+
+def main(manifest: str, output: str) -> None:
+    """Writes a record for each line of the manifest."""
+    token_ids = {}
+    with open(manifest, encoding="utf-8") as file, tf.io.TFRecordWriter(output) as writer:
+        next(file)
+        for line in file:
+            name, audio, speaker, transcript, pronunciation, _ = line.rstrip("\n").split("\t")
+            path = os.path.join(os.path.dirname(manifest), audio)
+            samples, sample_rate = soundfile.read(path, dtype="float32")
+            fbank = make_fbank(samples, sample_rate).astype(np.float16)
+            ids = [token_ids.setdefault(token, len(token_ids)) for token in pronunciation.split()]
+            texts = {
+                "utterance_id": name,
+                "speaker": speaker,
+                "transcript": transcript,
+                "pronunciation": pronunciation,
+            }
+            duration_ms = round(1000 * len(samples) / sample_rate)
+            writer.write(make_example(texts, ids, fbank, duration_ms).SerializeToString())
+
+
+def make_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
+    """Gives log-mel features, float32 [num_frames, 80]."""
+    options = kaldi_native_fbank.FbankOptions()
+    options.frame_opts.samp_freq = sample_rate
+    options.frame_opts.dither = 0
+    options.mel_opts.num_bins = 80
+    extractor = kaldi_native_fbank.OnlineFbank(options)
+    extractor.accept_waveform(sample_rate, memoryview(samples * 32768))
+    extractor.input_finished()
+    return np.stack([extractor.get_frame(index) for index in range(extractor.num_frames_ready)])
+
+
+def make_example(
+    texts: dict[str, str], ids: Sequence[int], fbank: np.ndarray, duration_ms: int
+) -> tf.train.Example:
+    """Gives a record with the keys of ours."""
+    numbers = {
+        "token_ids": ids,
+        "character_ids": ids,
+        "num_frames": [len(fbank)],
+        "duration_ms": [duration_ms],
+    }
+    features = {key: _bytes_feature(text.encode()) for key, text in texts.items()}
+    for key, values in numbers.items():
+        features[key] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    features["fbank"] = _bytes_feature(fbank.tobytes())
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def _bytes_feature(value: bytes) -> tf.train.Feature:
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

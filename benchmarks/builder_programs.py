@@ -1,0 +1,58 @@
+"""Whole programs with their starts: our build of a corpus, and the same by hand with kaldi-native-fbank."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks import builder_input
+
+_MANIFEST = "manifest.tsv"
+_HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\n"
+
+
+def make_corpus(recordings: Sequence[builder_input.Recording], hours: float, directory: str) -> float:
+    """Makes directory/manifest.tsv with files of its own, the recordings over and over.
+
+    Returns:
+      How many seconds of sound it lists.
+    """
+    os.makedirs(directory)
+    seconds, number = 0.0, 0
+    with open(os.path.join(directory, _MANIFEST), "w", encoding="utf-8") as file:
+        file.write(_HEADER)
+        while seconds < 3600 * hours:
+            recording = recordings[number % len(recordings)]
+            name = f"{number:06d}.wav"
+            shutil.copyfile(recording.path, os.path.join(directory, name))
+            file.write(f"u{number:06d}\t{name}\ts\t\t{' '.join(recording.tokens)}\ttrain\n")
+            seconds, number = seconds + recording.seconds, number + 1
+    return seconds
+
+
+def build(corpus_dir: str, output_dir: str) -> tuple[float, int]:
+    """Runs our program with one worker; gives its seconds and the peak of its memory in bytes."""
+    shutil.rmtree(output_dir, ignore_errors=True)
+    where = (f"--corpus_dir={corpus_dir}", f"--output_dir={output_dir}")
+    return _time(sys.executable, "-m", "tfrecord_builder.build", *where, "--num_workers=1")
+
+
+def build_by_hand(corpus_dir: str, output: str) -> tuple[float, int]:
+    """Runs the peer's program; gives its seconds and the peak of its memory in bytes."""
+    script = os.path.join(os.path.dirname(__file__), "builder_peer.py")
+    return _time(sys.executable, script, os.path.join(corpus_dir, _MANIFEST), output)
+
+
+def _time(*command: str) -> tuple[float, int]:
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return seconds, 1024 * used.ru_maxrss
