@@ -50,3 +50,28 @@ def test_recording_id():
 )
 def test_resolve(path, resolved):
     assert layout.resolve("/in", path) == resolved
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train", "train"),
+        ("Train", "train"),
+        ("training", "train"),
+        ("dev", "dev"),
+        ("valid", "dev"),
+        ("validation", "dev"),
+        ("VAL", "dev"),
+        ("devel", "dev"),
+        (" Development ", "dev"),
+        ("test", "test"),
+        ("eval", "test"),
+        ("Evaluation", "test"),
+        ("testing", "test"),
+        ("validated", None),
+        ("train-clean-100", None),
+        ("", None),
+    ],
+)
+def test_a_split_has_the_names_that_corpora_give_it_in_any_case(name, split):
+    assert layout.split_of(name) == split

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import Optional
 
 from tfrecord_builder import errors, files
 
 _ARCHIVE = ".tar.gz"
+# What corpora call their splits, in lower case.
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "devel", "development", "val", "valid", "validation"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
 
 
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
@@ -51,6 +58,12 @@ def recording_id(path: str) -> str:
 def resolve(directory: str, path: str) -> str:
     """Gives a path that a file in a directory names: from there, unless it is absolute or a URL."""
     return path if files.is_remote(path) else os.path.join(directory, path)
+
+
+def split_of(name: str) -> Optional[str]:
+    """Returns the split that a name stands for, in any case ("Valid" is dev); None if it names no split."""
+    word = name.strip().lower()
+    return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
 def _is_visible(name: str) -> bool:
