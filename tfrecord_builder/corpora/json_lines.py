@@ -50,7 +50,7 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
 
 
 def get_seconds(where: str, fields: dict[str, Any], name: str, is_signed: bool = False) -> Optional[float]:
-    """Gives a field that counts seconds; None where it is missing or null.
+    """Returns a field that counts seconds; None where it is missing or null.
 
     Raises:
       UserError: the field is not a finite number, or is below 0 and not signed.
