@@ -18,6 +18,10 @@ from tfrecord_builder import (
     augmentation_sources,
     config_flags,
     errors,
+    items,
+    labels,
+    listing,
+    manifest,
 )
 
 RATE = 16000
@@ -100,6 +104,27 @@ def test_a_copy_for_each_speed_the_plain_one_first():
 )
 def test_names(variant, name):
     assert variant.name("u1") == name
+
+
+@pytest.mark.parametrize(
+    ("split", "changes", "variants"),
+    [
+        ("train", {}, [("u1", None), ("u1~speed0.8", Variant(0.8))]),
+        ("dev", {}, [("u1", None)]),
+        (
+            "train",
+            {"speed": 1.25, "volume_db": -3.0},
+            [("u1", Variant(1.25, volume_db=-3.0)), ("u1~speed0.8", Variant(1.0, volume_db=-3.0))],
+        ),
+        ("dev", {"speed": 1.25}, [("u1", Variant(1.25))]),
+        ("train", {"speed": 1.25}, [("u1", Variant(1.25)), ("u1~speed0.8", None)]),
+    ],
+)
+def test_the_corpus_own_speed_and_volume_come_on_top(split, changes, variants):
+    utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
+    item = items.Item(utterance, labels.Labels("好", ("hao3",), ("好",)))
+    found = listing.copies(item, Config(speeds=(1.0, 0.8)), augmentation_sources.Sources())
+    assert [(each.utterance.utterance_id, each.variant) for each in found] == variants
 
 
 def test_draws_are_these(folders):

@@ -20,17 +20,40 @@ def test_objects_with_their_lines(tmp_path):
     assert _read(packed) == [(f"{packed}: line 1", {"text": "你好"}), (f"{packed}: line 3", {"text": 1})]
 
 
+def test_a_list_of_objects(tmp_path):
+    content = '\n[\n  {"text": "你好"},\n  {\n    "text": 1}\n]\n'
+    plain = small_corpora.write_text(tmp_path / "a.json", content)
+    packed = corpus_trees.write_gzip(tmp_path / "a.json.gz", content)
+    for path in (plain, packed):
+        assert _read(path) == [(f"{path}: object 1", {"text": "你好"}), (f"{path}: object 2", {"text": 1})]
+    assert _read(small_corpora.write_text(tmp_path / "empty.json", "[]\n")) == []
+    assert _read(small_corpora.write_text(tmp_path / "nothing.json", "\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"a": 1}, 2]', "object 2 is 2, expected a JSON object; write the file again"),
+        ('[{"a": 1}\n', r"it begins with \[ and is not a valid JSON list \(Expecting ',' delim"),
+        ("[" * 100000, r"it begins with \[ and is not a valid JSON list \(maximum recursion"),
+        ('[]\n{"a": 1}\n', r"it begins with \[ .*, expected a list of objects or one object per line"),
+    ],
+)
+def test_lists_that_are_none(tmp_path, content, message):
+    with pytest.raises(errors.UserError, match=f"a.json: {message}"):
+        _read(small_corpora.write_text(tmp_path / "a.json", content))
+
+
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        ('[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is no JSON object"),
+        ('{}\n[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is no JSON object"),
         ("{\n", "is no JSON object, expected one a line"),
-        ("[" * 100000, r"'\[+\.\.\. is no JSON object"),
         ('{"a": ' + "9" * 5000 + "}", "is no JSON object"),
     ],
 )
 def test_lines_that_are_no_objects(tmp_path, content, shown):
-    with pytest.raises(errors.UserError, match=f"a.json: line 1: .*{shown}"):
+    with pytest.raises(errors.UserError, match=f"a.json: line [12]: .*{shown}"):
         _read(small_corpora.write_text(tmp_path / "a.json", content))
 
 
@@ -74,7 +97,14 @@ def test_seconds():
     assert found == [1.0, 0.25, 0.0, None, None]
 
 
+@pytest.mark.parametrize("value", ["-1", float("-inf"), float("nan")])
+def test_signed_seconds(value):
+    assert json_lines.get_seconds("w", {"a": -0.5}, "a", is_signed=True) == -0.5
+    with pytest.raises(errors.UserError, match="^w: a is .*, expected seconds; fix the line.$"):
+        json_lines.get_seconds("w", {"a": value}, "a", is_signed=True)
+
+
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 10**400, "1.0", True, []])
 def test_what_is_no_seconds(value):
-    with pytest.raises(errors.UserError, match="^w: a is .*, expected seconds of 0 or more; mend the line.$"):
+    with pytest.raises(errors.UserError, match="^w: a is .*, expected seconds of 0 or more; fix the line.$"):
         json_lines.get_seconds("w", {"a": value}, "a")

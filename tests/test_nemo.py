@@ -17,7 +17,7 @@ def test_manifests(tmp_path):
         ("train_manifest-1-a", "", "train", "今天天气很好", ""),
         ("train_manifest-2-b", "s1", "train", "你好", ""),
     ]
-    assert [(u.start_seconds, u.seconds) for u in found] == [(0.0, None), (0.0, None), (0.25, 0.5)]
+    assert [(u.start_seconds, u.seconds) for u in found] == [(0.0, 1.0), (0.0, 1.0), (0.25, 0.5)]
     assert found[1].audio == str(tmp_path / "wav" / "a.wav")
 
 
@@ -37,10 +37,49 @@ def test_names_of_manifests(tmp_path):
     ]
 
 
+def test_a_duration_without_an_offset_begins_at_0(tmp_path):
+    lines = [{"duration": 0.4}, {"duration": 0.4, "offset": 0}, {"offset": 0.3}, {}]
+    content = corpus_trees.to_lines({"audio_filepath": "a.wav", **each} for each in lines)
+    small_corpora.write_text(tmp_path / "train.json", content)
+    assert [(u.start_seconds, u.seconds) for u in _list(tmp_path)] == [
+        (0.0, 0.4),
+        (0.0, 0.4),
+        (0.3, None),
+        (0.0, None),
+    ]
+
+
+def test_channels(tmp_path):
+    selectors = [None, 0, 1, [1], "average", ["average"], [0, 1], [], -1, "1", True, 0.5]
+    lines = ({"audio_filepath": "a.wav", "channel_selector": selector} for selector in selectors)
+    small_corpora.write_text(tmp_path / "train.json", corpus_trees.to_lines(lines))
+    found = _list(tmp_path)
+    assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
+    assert [u.problem for u in found[:6]] == [""] * 6
+    wanted = 'NeMo channel_selector that is none of a channel from 0, a list of one and "average"'
+    assert [u.problem for u in found[6:]] == [wanted] * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("valid", "dev"),
+        ("validation_manifest", "dev"),
+        ("val.clean", "dev"),
+        ("Train", "train"),
+        ("eval", "test"),
+    ],
+)
+def test_other_names_of_splits(tmp_path, name, split):
+    small_corpora.write_text(tmp_path / f"{name}.json", '{"audio_filepath": "a.wav"}\n')
+    assert [u.split for u in _list(tmp_path)] == [split]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[]", r"train.json: line 1: '\[\]' is no JSON object"),
+        ("1", "train.json: line 1: '1' is no JSON object"),
+        ("[1]", "train.json: object 1 is 1, expected a JSON object"),
         ('{"text": "好"}', "line 1: audio_filepath is missing, expected text"),
         ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),
         (

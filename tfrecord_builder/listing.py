@@ -96,13 +96,17 @@ def copies(
 ) -> Iterator[items.Item]:
     """Yields an item for each augmented copy of an utterance, itself among them as the config says.
 
-    Only the train split has copies.
+    Only the train split has copies. Speed and volume that the corpus itself asks for come on top.
     """
-    if config.is_plain or item.utterance.split != "train":
-        yield item
-        return
-    name = item.utterance.utterance_id
-    for variant in augmentation_plan.list_variants(name, config, sources):
+    name, variants = item.utterance.utterance_id, [augmentation_plan.Variant()]
+    if not config.is_plain and item.utterance.split == "train":
+        variants = augmentation_plan.list_variants(name, config, sources)
+    for variant in variants:
         utterance = dataclasses.replace(item.utterance, utterance_id=variant.name(name))
-        is_changed = variant != augmentation_plan.Variant()
-        yield dataclasses.replace(item, utterance=utterance, variant=variant if is_changed else None)
+        changed = dataclasses.replace(
+            variant,
+            speed=variant.speed * utterance.speed,
+            volume_db=variant.volume_db + utterance.volume_db,
+        )
+        is_changed = changed != augmentation_plan.Variant()
+        yield dataclasses.replace(item, utterance=utterance, variant=changed if is_changed else None)

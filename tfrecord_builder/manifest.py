@@ -46,6 +46,8 @@ class Utterance:
       seconds: how long it is; None to the end of the recording.
       channel: the channel to take, from 0; None for the mean of all.
       problem: why the utterance must be rejected, as known from the corpus alone; empty: nothing is known.
+      speed: how much faster than in the recording it is to be, pitch and all.
+      volume_db: how much louder than in the recording it is to be.
     """
 
     utterance_id: str
@@ -58,6 +60,8 @@ class Utterance:
     seconds: float | None = None
     channel: int | None = None
     problem: str = ""
+    speed: float = 1.0
+    volume_db: float = 0.0
 
 
 def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterator[str]:

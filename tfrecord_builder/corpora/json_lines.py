@@ -1,12 +1,13 @@
-"""JSON lines, one object a line, also compressed (.gz); their fields, checked.
+"""JSON lines or one JSON list of objects, also compressed (.gz); their fields, checked.
 
-A `where` is "<file>: line <number>"; it begins every message.
+A `where` is "<file>: line <number>", or "<file>: object <number>" in a list; it begins every message.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import sys
 import zlib
@@ -17,15 +18,19 @@ from tfrecord_builder import errors, files, manifest
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every line of a file that is not empty.
+    """Yields (where, object) for every object of a file, which is a list if it begins with a bracket.
 
     Raises:
-      UserError: the file cannot be read, or a line is no JSON object.
+      UserError: the file cannot be read, or holds something else than JSON objects.
     """
     lines = _read_compressed(path) if path.endswith(".gz") else manifest.read_lines(path)
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield f"{path}: line {number}", _parse(f"{path}: line {number}", line)
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    first = next(numbered, (1, ""))
+    if first[1].lstrip().startswith("["):
+        yield from _parse_list(path, [first[1], *(line for _, line in numbered)])
+        return
+    for number, line in itertools.chain([first] if first[1] else [], numbered):
+        yield f"{path}: line {number}", _parse(f"{path}: line {number}", line)
 
 
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
@@ -44,20 +49,20 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
     return value
 
 
-def get_seconds(where: str, fields: dict[str, Any], name: str) -> Optional[float]:
-    """Gives a field that counts seconds; None where it is missing or null.
+def get_seconds(where: str, fields: dict[str, Any], name: str, is_signed: bool = False) -> Optional[float]:
+    """Returns a field that counts seconds; None where it is missing or null.
 
     Raises:
-      UserError: the field is no finite number of 0 or more.
+      UserError: the field is not a finite number, or is below 0 and not signed.
     """
     value = fields.get(name)
     if value is None:
         return None
+    lowest = -sys.float_info.max if is_signed else 0.0
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= sys.float_info.max:
-        raise errors.UserError(
-            f"{where}: {name} is {_show(value)}, expected seconds of 0 or more; mend the line."
-        )
+    if not is_number or not lowest <= value <= sys.float_info.max:
+        wanted = "seconds" if is_signed else "seconds of 0 or more"
+        raise errors.UserError(f"{where}: {name} is {_show(value)}, expected {wanted}; fix the line.")
     return float(value)
 
 
@@ -71,6 +76,22 @@ def _parse(where: str, line: str) -> dict[str, Any]:
             f"{where}: {_show(line)} is no JSON object, expected one a line; write the file as JSON lines."
         )
     return found
+
+
+def _parse_list(path: str, lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        found = json.loads("\n".join(lines))
+    except (ValueError, RecursionError) as error:
+        raise errors.UserError(
+            f"{path}: it begins with [ and is not a valid JSON list ({error}), expected a list of objects or "
+            "one object per line; write the file again."
+        ) from None
+    for number, each in enumerate(found, 1):
+        if not isinstance(each, dict):
+            raise errors.UserError(
+                f"{path}: object {number} is {_show(each)}, expected a JSON object; write the file again."
+            )
+        yield f"{path}: object {number}", each
 
 
 def _read_compressed(path: str) -> Iterator[str]:

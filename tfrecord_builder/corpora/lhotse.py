@@ -1,15 +1,13 @@
-"""Lhotse cuts: *cuts*_{train,dev,test}.jsonl.gz or {train,dev,test}.jsonl.gz, also without .gz.
+"""Lhotse manifests: cuts, or else recordings with their supervisions; .jsonl or .json, also with .gz.
 
-Layout: Lhotse's documentation, "Cuts", and the names that icefall's recipes write; train-clean-100 counts as
-train. The fields of a line that are read:
+Layout: Lhotse's documentation, and the names that `lhotse prepare` and icefall's recipes write:
 
-    {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
-     {"text": "你好", "speaker": "s1"}], "recording": {"sources": [
-     {"type": "file", "channels": [0], "source": "/data/a.wav"}]}}
+    aishell_cuts_train.jsonl.gz, cuts_train-clean-100.jsonl.gz, dev.jsonl.gz, cuts.jsonl.gz
+    aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
-A relative source counts from the file of cuts (Lhotse's own counts from where a recipe runs). Refused are
-cuts of other types, several supervisions in a cut (trim to them first), sources other than files, and
-recordings that Lhotse would change as it reads them (speed, volume): take the cuts from before that.
+The split is the last word of the name, up to a hyphen; in train_cuts.jsonl.gz it is the word before. A name
+without one, such as cuts.jsonl.gz, is train, and is read where no other file of its kind names a split. What
+is made of a cut is in lhotse_cuts.
 """
 
 from __future__ import annotations
@@ -17,73 +15,79 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Optional
+
+from absl import logging
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import json_lines, layout
+from tfrecord_builder.corpora import json_lines, layout, lhotse_cuts
 
-_NAME = re.compile(r"(?:.*cuts.*_)?(train|dev|test)(?:-[^_]*)?\.jsonl(?:\.gz)?")
+_FILE = re.compile(r"(.+)\.jsonl?(?:\.gz)?")
+_SHAR = re.compile(r"cuts\.\d+\.jsonl(?:\.gz)?")
+_ACCEPTED = (
+    "expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
+    "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
+)
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of every file of cuts in the directory."""
-    matches = [match for match in map(_NAME.fullmatch, files.list_names(corpus_dir)) if match]
-    if not matches:
-        raise errors.UserError(
-            f"{corpus_dir}: it has no Lhotse cuts, expected cuts_train.jsonl.gz or train.jsonl.gz (and dev, "
-            "test); pass the directory that holds them."
+    """Yields the utterances of every file of cuts in the directory, or of recordings if there are no cuts."""
+    names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
+    cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
+    unread = [name for name in names if "cuts" in name and name not in cuts]
+    if not cuts and not recordings:
+        raise errors.UserError(_describe_missing(corpus_dir, unread))
+    if unread:
+        logging.warning("%s: not read: %s, %s.", corpus_dir, ", ".join(unread), _ACCEPTED)
+    for name, split in cuts.items():
+        path = os.path.join(corpus_dir, name)
+        for where, cut in json_lines.read_objects(path):
+            yield from lhotse_cuts.list_cut(where, path, cut, split)
+    for name, split in {} if cuts else recordings.items():
+        yield from _list_pair(corpus_dir, name, split)
+
+
+def _choose(names: list[str], kind: str) -> dict[str, str]:
+    """Returns the files of a kind, each with its split: those that name a split, or else those without."""
+    splits = {name: _split_of(_FILE.fullmatch(name)[1], kind) for name in names}
+    named = {name: split for name, split in splits.items() if split}
+    return named or {name: "train" for name in names if _FILE.fullmatch(name)[1].endswith(kind)}
+
+
+def _split_of(stem: str, kind: str) -> Optional[str]:
+    """Returns the split that the name of a file of this kind has; None if none, or for another kind."""
+    *before, last = stem.split("_")
+    if before and kind in last:  # train_cuts
+        return layout.split_of(before[-1].partition("-")[0])
+    is_kind = kind in "_".join(before) if before else kind == "cuts"
+    return layout.split_of(last.partition("-")[0]) if is_kind else None
+
+
+def _describe_missing(corpus_dir: str, unread: list[str]) -> str:
+    if not unread:
+        return f"{corpus_dir}: it has no Lhotse manifests, {_ACCEPTED}; pass the directory that holds them."
+    if any(map(_SHAR.fullmatch, unread)):
+        return (
+            f"{corpus_dir}: {unread[0]} is of Lhotse Shar, {_ACCEPTED}; write audio files and cuts that name "
+            "them with Lhotse's CutSet.save_audios."
         )
-    for match in matches:
-        for where, cut in json_lines.read_objects(os.path.join(corpus_dir, match[0])):
-            yield _make_utterance(where, corpus_dir, cut, match[1])
+    return f"{corpus_dir}: {', '.join(unread)} name no split, {_ACCEPTED}; rename them."
 
 
-def _make_utterance(where: str, directory: str, cut: dict[str, Any], split: str) -> manifest.Utterance:
-    _check(where, cut.get("type", "MonoCut") == "MonoCut", "the cut is no MonoCut", "one of a single channel")
-    supervisions = _objects(where, cut, "supervisions")
-    message = f"the cut has {len(supervisions)} supervisions"
-    _check(where, len(supervisions) <= 1, message, "one; run cuts.trim_to_supervisions()")
-    supervision = supervisions[0] if supervisions else {}
-    audio, channel = _find_source(where, cut)
-    return manifest.Utterance(
-        utterance_id=json_lines.get_text(where, cut, "id"),
-        audio=layout.resolve(directory, audio),
-        speaker=json_lines.get_text(where, supervision, "speaker", ""),
-        text=json_lines.get_text(where, supervision, "text", ""),
-        pinyin="",
-        split=split,
-        start_seconds=json_lines.get_seconds(where, cut, "start") or 0.0,
-        seconds=json_lines.get_seconds(where, cut, "duration"),
-        channel=channel,
-    )
+def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of a file of recordings and the file of supervisions beside it."""
+    path = os.path.join(corpus_dir, name)
+    partner = os.path.join(corpus_dir, name.replace("recordings", "supervisions"))
+    if not files.exists(partner):
+        raise errors.UserError(f"{path}: {partner} is missing, {_ACCEPTED}; copy or rename the supervisions.")
+    recordings = dict(map(_keep_sound, json_lines.read_objects(path)))
+    for where, supervision in json_lines.read_objects(partner):
+        recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))
+        yield lhotse_cuts.make_utterance(where, partner, recording, supervision, split)
 
 
-def _find_source(where: str, cut: dict[str, Any]) -> tuple[str, int]:
-    """Gives the file that has the cut's channel, and which of the file's channels that is."""
-    recording = cut.get("recording")
-    _check(where, isinstance(recording, dict), "the cut has no recording", "one with its sources")
-    _check(
-        where, not recording.get("transforms"), "the recording has transforms", "audio as it lies in files"
-    )
-    for source in _objects(where, recording, "sources"):
-        _check(where, source.get("type") == "file", "a source is no file", "sources of type file alone")
-        channels = source.get("channels")
-        _check(where, isinstance(channels, list), "a source has no channels", "a list of them")
-        if cut.get("channel", 0) in channels:
-            return json_lines.get_text(where, source, "source"), channels.index(cut.get("channel", 0))
-    raise errors.UserError(
-        f"{where}: channel {cut.get('channel', 0)!a} is in no source of the recording, expected it in one; "
-        "write the cuts again."
-    )
-
-
-def _objects(where: str, fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = fields.get(name) or []
-    is_list = isinstance(found, list) and all(isinstance(each, dict) for each in found)
-    _check(where, is_list, f"{name} is no list of objects", "one")
-    return found
-
-
-def _check(where: str, is_right: bool, problem: str, wanted: str) -> None:
-    if not is_right:
-        raise errors.UserError(f"{where}: {problem}, expected {wanted}; write the cuts again so.")
+def _keep_sound(found: tuple[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Returns the id of a recording and what is read of it: all of them are kept in memory."""
+    where, recording = found
+    sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
+    return json_lines.get_text(where, recording, "id"), sound

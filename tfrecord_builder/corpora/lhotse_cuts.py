@@ -1,0 +1,205 @@
+"""What Lhotse's cuts and supervisions say, as utterances: one for each supervision. The fields that are read:
+
+    {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
+     {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
+     "recording": {"sources": [{"type": "file", "channels": [0], "source": "/data/a.wav"}],
+     "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
+
+A supervision's start counts from its cut's, and both count in the sound after the transforms. A cut without
+supervisions is an utterance without a transcript. Speed and volume are applied as Lhotse would; Resample
+needs nothing. A padded cut is read without its padding. What else Lhotse can describe (mixtures, other
+transforms, sources other than files, some but not all channels of a file) is rejected, cut by cut.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from tfrecord_builder import errors, files, manifest
+from tfrecord_builder.corpora import json_lines, layout
+
+_TOLERANCE_SECONDS = 0.1  # a supervision may reach so far beyond its cut, by rounding
+_SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # as far as --speeds and --volume_db go
+
+Fields = dict[str, Any]
+
+
+class _Unsupported(Exception):
+    """An utterance cannot be had as described; str() is the reason by which it is rejected."""
+
+
+def list_cut(where: str, path: str, cut: Fields, split: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of a cut; several are named <cut>-<supervision>.
+
+    Args:
+      where: of the cut, for messages.
+      path: the file of cuts.
+      cut: as JSON has it.
+      split: "train", "dev" or "test".
+
+    Raises:
+      UserError: a field is not of the type that Lhotse writes.
+    """
+    name = json_lines.get_text(where, cut, "id")
+    try:
+        cut = _unpad(where, cut)
+    except _Unsupported as reason:
+        yield manifest.Utterance(name, path, "", "", "", split, problem=str(reason))
+        return
+    supervisions = _get_objects(where, cut, "supervisions") or [{}]
+    for number, supervision in enumerate(supervisions, 1):
+        part = json_lines.get_text(where, supervision, "id", str(number))
+        full_name = name if len(supervisions) == 1 else f"{name}-{part}"
+        yield _make_utterance(where, path, full_name, cut, supervision, split)
+
+
+def make_utterance(
+    where: str, path: str, recording: Optional[Fields], supervision: Fields, split: str
+) -> manifest.Utterance:
+    """Returns the utterance of a supervision of a whole recording, which is None if it is missing."""
+    name = json_lines.get_text(where, supervision, "id")
+    cut = {"recording": recording, "channel": supervision.get("channel", 0)}
+    return _make_utterance(where, path, name, cut, supervision, split)
+
+
+def _make_utterance(
+    where: str, path: str, name: str, cut: Fields, supervision: Fields, split: str
+) -> manifest.Utterance:
+    speaker, text = (json_lines.get_text(where, supervision, each, "") for each in ("speaker", "text"))
+    try:
+        sound = _find_sound(where, os.path.dirname(path), cut, supervision)
+    except _Unsupported as reason:
+        return manifest.Utterance(name, path, speaker, text, "", split, problem=str(reason))
+    return manifest.Utterance(utterance_id=name, speaker=speaker, text=text, pinyin="", split=split, **sound)
+
+
+def _unpad(where: str, cut: Fields) -> Fields:
+    """Returns the cut itself, or the only one of a MixedCut that is not padding."""
+    if cut.get("type", "MonoCut") != "MixedCut":
+        return cut
+    tracks = _get_objects(where, cut, "tracks")
+    found = [track for track in tracks if _type_of_track(track) != "PaddingCut"]
+    if len(found) != 1 or cut.get("transforms") or not isinstance(found[0].get("cut"), dict):
+        raise _Unsupported("Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one")
+    return found[0]["cut"]
+
+
+def _type_of_track(track: Fields) -> Any:
+    cut = track.get("cut")
+    return cut.get("type", track.get("type")) if isinstance(cut, dict) else None
+
+
+def _find_sound(where: str, directory: str, cut: Fields, supervision: Fields) -> dict[str, Any]:
+    """Returns what an Utterance says of its sound."""
+    recording = cut.get("recording")
+    if not isinstance(recording, dict):
+        raise _Unsupported("Lhotse cut or supervision without a recording, expected one with its sources")
+    speed, gain = _read_transforms(where, recording)
+    start, seconds = _find_part(where, cut, supervision)
+    source, channel = _find_source(where, recording, _find_channels(cut, supervision))
+    return {
+        "audio": _locate(directory, source),
+        "start_seconds": start * speed,
+        "seconds": seconds and seconds * speed,
+        "channel": channel,
+        "speed": speed,
+        "volume_db": 20 * math.log10(gain),
+    }
+
+
+def _find_part(where: str, cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
+    """Returns start and length of what the supervision covers, from the beginning of the recording."""
+    cut_start = json_lines.get_seconds(where, cut, "start") or 0.0
+    cut_seconds = json_lines.get_seconds(where, cut, "duration")
+    start = json_lines.get_seconds(where, supervision, "start", is_signed=True) or 0.0
+    seconds = json_lines.get_seconds(where, supervision, "duration")
+    limit = math.inf if cut_seconds is None else cut_seconds
+    end = limit if seconds is None else start + seconds
+    if start < -_TOLERANCE_SECONDS or end > limit + _TOLERANCE_SECONDS:
+        raise _Unsupported("Lhotse supervision that reaches beyond its cut, expected one within")
+    start, end = max(start, 0.0), min(end, limit)
+    return cut_start + start, None if math.isinf(end) else max(end - start, 0.0)
+
+
+def _find_channels(cut: Fields, supervision: Fields) -> list[Any]:
+    """Returns the cut's channels, or those of them that the supervision names."""
+    channels = _as_list(cut.get("channel", 0))
+    named = _as_list(supervision.get("channel", channels))
+    if not all(channel in channels for channel in named):
+        raise _Unsupported("Lhotse supervision of a channel that its cut lacks, expected one of the cut's")
+    return named
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _find_source(where: str, recording: Fields, channels: list[Any]) -> tuple[str, Optional[int]]:
+    """Returns the file that has the channels, and which of the file's channels to take; None for all."""
+    for source in _get_objects(where, recording, "sources"):
+        there = source.get("channels")
+        if not isinstance(there, list):
+            raise errors.UserError(
+                f"{where}: a source has no channels, expected a list; write the cuts again."
+            )
+        if not channels or not all(channel in there for channel in channels):
+            continue
+        if source.get("type") != "file":
+            raise _Unsupported(f"Lhotse audio source of type {source.get('type')!a}, expected file")
+        path = json_lines.get_text(where, source, "source")
+        if len(channels) == 1:
+            return path, there.index(channels[0])
+        if len(channels) == len(there):
+            return path, None
+    raise _Unsupported("Lhotse channels that are neither one nor all of a file, expected one or all")
+
+
+def _read_transforms(where: str, recording: Fields) -> tuple[float, float]:
+    """Returns the speed and the factor of the volume that the recording's transforms come to."""
+    speed = gain = 1.0
+    for transform in _get_objects(where, recording, "transforms"):
+        name = transform.get("name")
+        if name == "Speed":
+            speed *= _get_factor(transform, *_SPEEDS)
+        elif name == "Volume":
+            gain *= _get_factor(transform, *_VOLUMES)
+        elif name != "Resample":
+            raise _Unsupported(f"Lhotse transform {name!a}, expected Speed, Volume or Resample")
+    return speed, gain
+
+
+def _get_factor(transform: Fields, lowest: float, highest: float) -> float:
+    kwargs = transform.get("kwargs")
+    factor = kwargs.get("factor") if isinstance(kwargs, dict) else None
+    if not isinstance(factor, (int, float)) or not lowest <= factor <= highest:
+        name = transform["name"]
+        raise _Unsupported(f"Lhotse transform {name} of another factor than {lowest:g} to {highest:g}")
+    return float(factor)
+
+
+def _locate(directory: str, source: str) -> str:
+    """Returns the path of a source: a relative one counts from the manifest, or a directory above it.
+
+    Lhotse's own count from where a recipe ran.
+    """
+    path = layout.resolve(directory, source)
+    if os.path.isabs(source) or files.is_remote(path) or files.exists(path):
+        return path
+    folder = os.path.abspath(directory)
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        if files.exists(os.path.join(folder, source)):
+            return os.path.join(folder, source)
+    return path
+
+
+def _get_objects(where: str, fields: Fields, name: str) -> list[Fields]:
+    found = fields.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise errors.UserError(
+            f"{where}: {name} is not a list of objects, expected one; write the cuts again."
+        )
+    return found
