@@ -4,7 +4,7 @@
 
 Prints file<TAB>transcript<TAB>pinyin, a line a file, or a JSON object with the scores too. Reads WAV, FLAC,
 Ogg and MP3 of any rate, up to three minutes. A file that cannot be read is named on standard error, the
-others go on, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
+others continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
 """
 
 from __future__ import annotations

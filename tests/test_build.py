@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import programs
 import pytest
 import small_corpora
 
-from tfrecord_builder import build_config, builder, dataset_info, frontend, shard, writer
+from tfrecord_builder import build, build_config, builder, dataset_info, frontend, shard, writer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -121,3 +122,16 @@ def test_ctrl_c_is_one_line(tmp_path):
 
 def _work_here(waiting, settings, directory, num_workers, note):
     return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
+
+
+def test_a_split_without_speakers_says_so():
+    counts = ("num_utterances", "num_speakers", "num_tokens", "num_characters")
+    split = dataset_info.SplitInfo(
+        **dict.fromkeys(counts, 0),
+        **{"seconds": 0.0, "unknown_tokens": 0, "unknown_characters": 0},
+        **{"frame_lengths": {}, "token_lengths": {}, "shards": ()},
+    )
+    info = mock.Mock(splits={"test": split}, frontend="log_mel")
+    assert build._describe(info)[0].startswith(
+        "test: 0 utterances, 0.00 hours, speakers unknown, 0 sentences"
+    )

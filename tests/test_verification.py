@@ -22,7 +22,7 @@ from tfrecord_builder import (
     record_checks,
     record_file,
 )
-from tfrecord_builder.verification import data_directory, problems
+from tfrecord_builder.verification import data_directory, problems, recount
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -44,6 +44,19 @@ def _verify(data_dir):
 
 def _texts(data_dir):
     return [str(each).removeprefix(f"{data_dir}/") for each in _verify(data_dir)]
+
+
+@pytest.mark.parametrize(("counted", "is_right"), [(1, True), (2, True), (3, False)])
+def test_unknown_speakers_count_only_in_data_of_earlier_versions(counted, is_right):
+    counts = recount.Recount(None)
+    counts._speakers = {"", "s1"}
+    empty = dict.fromkeys(
+        ("num_utterances", "num_tokens", "num_characters", "unknown_tokens", "unknown_characters"), 0
+    )
+    lengths = {"frame_lengths": {}, "token_lengths": {}, "shards": ()}
+    info = dataset_info.SplitInfo(**empty, **lengths, seconds=0.0, num_speakers=counted)
+    said = [] if is_right else ["num_speakers is 3, expected 1 by its records"]
+    assert list(counts.problems(info)) == said
 
 
 def _change_info(data_dir, **changes):

@@ -84,7 +84,7 @@ def find_version(path: str) -> str:
 
 
 def list_versions(export_dir: str) -> list[int]:
-    """List the versions in an export directory, oldest first; none if the directory is not there.
+    """List the versions in an export directory, oldest first; none if it does not exist.
 
     One that has lost its graph is among them: an older one is not what its user asked for.
     """
