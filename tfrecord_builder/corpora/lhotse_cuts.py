@@ -121,7 +121,7 @@ def _find_part(where: str, cut: Fields, supervision: Fields) -> tuple[float, Opt
     if start < -_TOLERANCE_SECONDS or end > limit + _TOLERANCE_SECONDS:
         raise _Unsupported("Lhotse supervision that reaches beyond its cut, expected one within")
     start, end = max(start, 0.0), min(end, limit)
-    return cut_start + start, None if math.isinf(end) else max(end - start, 0.0)
+    return cut_start + start, None if math.isinf(end) else round(max(end - start, 0.0), 6)
 
 
 def _find_channels(cut: Fields, supervision: Fields) -> list[Any]:
