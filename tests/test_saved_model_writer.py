@@ -68,6 +68,7 @@ def test_export_tells_what_it_was_made_of(tiny_export):
     info = recogniser.read_info(tiny_export.version_dir)
     assert info["frontend"]["sample_rate"] == 16000
     assert info["unit"] == "syllable"
+    assert info["input"] == {"batch_frames": 16000, "num_buckets": 12}
     assert info["acoustic"] == {"global_step": 7, "tokens_sha256": tiny_models.TOKENS.sha256}
     assert info["language"]["tokens_sha256"] == tiny_models.OTHER_TOKENS.sha256
     assert info["language"]["characters_sha256"] == tiny_models.CHARACTERS.sha256

@@ -2,7 +2,7 @@
 
     saved_model.pb, variables/    signatures.py and cascade.py as a graph, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ
-    assets.extra/export.json      frontend, unit, hashes and checkpoints
+    assets.extra/export.json      frontend, unit, batches for evaluate, hashes and checkpoints
 
 It is written under a temporary name and renamed, so that a server which watches EXPORT never sees half a
 version.
@@ -85,6 +85,7 @@ def _write_info(
     info = {
         "frontend": config_json.to_json_dict(config.frontend),
         "unit": config.unit,
+        "input": {"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         "acoustic": _describe(acoustic, "tokens_sha256"),
         "language": language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),
     }
