@@ -84,12 +84,14 @@ class Subject(NamedTuple):
 
     Attributes:
       reads: "acoustic" or "language", the kind of input it takes.
+      input: how records become batches.
       measures: measure to what is compared.
       facts: name to text or number, for the report.
     """
 
     recogniser: recogniser.Recogniser
     reads: str
+    input: config_lib.InputConfig
     measures: Mapping[str, tuple[str, str]]
     facts: Mapping[str, object]
 
@@ -102,7 +104,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     subject = open_subject(config, infos)
     num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.reads).num_utterances
     with contextlib.closing(subject.recogniser.session):
-        batches = _read_batches(config, infos, subject.reads)
+        batches = _read_batches(config, infos, subject)
         scored = _score(subject, batches, num_utterances)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
@@ -116,7 +118,8 @@ def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo
         model_directory.check_data(config.model_dir, trained.model.config, info, path)
     measures = _measures(trained.kind == "acoustic", trained.kind == "language", trained.model.config.unit)
     facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
-    return Subject(trained_model.build_recogniser(trained), trained.kind, measures, facts)
+    recognise = trained_model.build_recogniser(trained)
+    return Subject(recognise, trained.kind, trained.model.config.input, measures, facts)
 
 
 def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
@@ -125,7 +128,9 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
     for info, path in zip(infos, config.data_dir):
         _check_exported(exported, version_dir, info, path)
     measures = _measures(True, exported.language is not None, exported.unit)
-    return Subject(recogniser.load(version_dir, "features"), "acoustic", measures, {"model": version_dir})
+    batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
+    recognise = recogniser.load(version_dir, "features")
+    return Subject(recognise, "acoustic", batching, measures, {"model": version_dir})
 
 
 def _measures(has_acoustic: bool, has_language: bool, unit: str) -> dict[str, tuple[str, str]]:
@@ -176,12 +181,12 @@ def _score(
 
 
 def _read_batches(
-    config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo], model: str
+    config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo], subject: Subject
 ) -> Iterator[dict]:
     """Yield the features of one epoch as numpy arrays."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         read = input_fn.build_input_fn(
-            infos, config.data_dir, config.split, config_lib.InputConfig(), model=model, training=False
+            infos, config.data_dir, config.split, subject.input, model=subject.reads, training=False
         )
         features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
         while True:

@@ -91,6 +91,28 @@ def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
     )
 
 
+@pytest.mark.parametrize("exported", [False, True])
+def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_path, monkeypatch, exported):
+    """By the defaults, each of the eight lengths has a bucket and a batch of its own."""
+    model_dir = shutil.copytree(tiny_export.acoustic_dir, tmp_path / "am")
+    saved = json.loads((model_dir / "config.json").read_text("utf-8"))
+    saved["input"].update(batch_frames=320, num_buckets=1)  # two of the longest, of 1.6 s
+    (model_dir / "config.json").write_text(json.dumps(saved), encoding="utf-8")
+    if exported:
+        trained = trained_model.open_trained_model(str(model_dir))
+        subject = {"saved_model": saved_model_writer.write(trained, None, str(tmp_path / "export"))}
+    else:
+        subject = {"model_dir": str(model_dir)}
+    sizes, run = [], recogniser.Recogniser.run
+    monkeypatch.setattr(
+        recogniser.Recogniser,
+        "run",
+        lambda self, batch: sizes.append(len(batch["fbank"])) or run(self, batch),
+    )
+    evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **subject))
+    assert sizes == [2, 2, 2, 2]
+
+
 def test_language_model_is_scored_in_characters_on_text(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")

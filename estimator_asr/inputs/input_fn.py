@@ -77,7 +77,7 @@ def build_input_fn(
             epochs = read_epoch(source, plan, config, None)
         parts = tf.data.Dataset.from_tensor_slices(_own_parts(num_replicas, input_context))
         dealt = epochs.flat_map(lambda position, records: parts.map(lambda part: (position, part, records)))
-        finished = dealt.map(finish, num_parallel_calls=order.NUM_THREADS, deterministic=True)
+        finished = dealt.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
         return finished.prefetch(4).with_options(_options())
 
     def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
@@ -155,6 +155,6 @@ def _read_epochs(source, plan, config, seed, start):
 def _options():
     options = tf.data.Options()
     options.deterministic = True
-    options.threading.private_threadpool_size = order.NUM_THREADS
+    options.threading.private_threadpool_size = order.count_threads()
     options.threading.max_intra_op_parallelism = 1
     return options

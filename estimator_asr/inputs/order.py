@@ -4,6 +4,7 @@ shuffled within a window. Each record comes once an epoch; the same seed gives t
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Optional
 
 import numpy as np
@@ -13,9 +14,15 @@ from estimator_asr.inputs import splits
 from tfrecord_builder import schema
 
 LENGTH_KEYS = {"acoustic": "num_frames", "language": "num_tokens"}
-NUM_THREADS = 2  # the training step owns the cores; reading takes a small part of one
+# On one core the second thread waits for the disk; each thread holds a batch.
+_FEWEST_THREADS, _MOST_THREADS = 2, 16
 _SHARDS_READ_AT_ONCE = 16
 _RECORDS_A_CHUNK = 64
+
+
+def count_threads() -> int:
+    """Returns how many threads read and parse: one per core that the process may use, from 2 to 16."""
+    return min(max(len(os.sched_getaffinity(0)), _FEWEST_THREADS), _MOST_THREADS)
 
 
 def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int]) -> tf.data.Dataset:
@@ -36,7 +43,7 @@ def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int])
     def measure(places, records):
         return places, schema.parse_lengths(records, key), records
 
-    return chunks.map(measure, num_parallel_calls=NUM_THREADS, deterministic=True)
+    return chunks.map(measure, num_parallel_calls=count_threads(), deterministic=True)
 
 
 def read_lengths(source: splits.Split, shuffle_records: int, seed: int) -> np.ndarray:
@@ -59,7 +66,13 @@ def _shuffled(source, shuffle_records, seed):
     cycle_length = min(len(source.paths), _SHARDS_READ_AT_ONCE)
     with _without_graph_seed():
         files = files.shuffle(len(source.paths), seed, reshuffle_each_iteration=False)
-        records = files.interleave(tf.data.TFRecordDataset, cycle_length, block_length=1)
+        records = files.interleave(
+            tf.data.TFRecordDataset,
+            cycle_length,
+            block_length=1,
+            num_parallel_calls=min(cycle_length, count_threads()),
+            deterministic=True,
+        )
         return records.shuffle(shuffle_records, seed, reshuffle_each_iteration=False)
 
 

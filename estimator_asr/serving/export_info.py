@@ -43,6 +43,7 @@ class ExportInfo:
 
     Attributes:
       language: None for an export that writes tokens.
+      input: fields of config.InputConfig for the batches of evaluate; empty in exports of earlier versions.
       files: path in the version, with slashes, to what the file is; empty in exports of earlier versions.
       sha256: hex digest of all that precedes.
     """
@@ -51,6 +52,7 @@ class ExportInfo:
     unit: str
     acoustic: ModelInfo
     language: Optional[ModelInfo]
+    input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""
 

@@ -3,7 +3,8 @@
     saved_model.pb, variables/    signatures.py and cascade.py as a graph, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
                                   bpe.model of a model that writes subwords
-    assets.extra/export.json      frontend, unit, hashes and checkpoints, size and sha256 of each file
+    assets.extra/export.json      frontend, unit, batches for evaluate, hashes and checkpoints, size and
+                                  sha256 of each file
 
 It is written under a temporary name of its own and renamed, so that a server which watches EXPORT never sees
 half a version, and two exports at the same time become two versions.
@@ -105,6 +106,7 @@ def _write_info(
     info = export_info.ExportInfo(
         frontend=config.frontend,
         unit=config.unit,
+        input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe(acoustic, "tokens_sha256"),
         language=language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),
     )
