@@ -178,8 +178,10 @@ def test_every_sentence_ends_with_a_command_that_there_is():
     ]
     forced = [row._replace(dev={**row.dev, "teacher-forced-error-rate": 0.1}) for row in gap]
     sentences += [dev_alarms.dev_gap(gap, CONTEXT), dev_alarms.decoding_gap(forced, CONTEXT)]
+    broken = [readings.Evaluation(8000, {}, {"length-ratio": 0.0, "avg-loss": math.nan})]
+    sentences += [dev_alarms.nan_loss(broken, CONTEXT), dev_alarms.nothing_written(broken, CONTEXT)]
     said = [sentence for sentence in sentences if sentence]
-    assert len(said) == 14
+    assert len(said) == 16
     commands = {sentence: shlex.split(sentence[sentence.index("python -m ") :])[2:] for sentence in said}
     asked = {}
     for sentence, (module, *flags) in commands.items():

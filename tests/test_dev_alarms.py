@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import alarm_cases
 import pytest
 
@@ -76,3 +78,32 @@ def test_another_weight_of_ctc_is_another_model_which_needs_another_directory():
     rows = [readings.Evaluation(step, {}, figures) for step in (8000, 9000)]
     said = dev_alarms.decoding_gap(rows, CONTEXT)
     assert said.endswith(f"{CONTEXT.train_command} --model_dir=AM-ctc0.9 --ctc_weight=0.9")
+
+
+def evaluate(step, **figures):
+    dev = {tag.replace("_", "-"): value for tag, value in figures.items()}
+    return [readings.Evaluation(step, {}, {"global-step": step, **dev})]
+
+
+@pytest.mark.parametrize("step", [1, 8000])
+def test_a_loss_on_dev_that_is_nan_is_an_alarm_at_once(step):
+    said = dev_alarms.nan_loss(evaluate(step, avg_loss=math.nan, loss=math.nan, ctc_loss=2.0), CONTEXT)
+    assert said == (
+        "avg-loss, loss on dev: NaN, so this checkpoint is never one of the best; likely features of dev are "
+        "NaN or Inf, or the weights are; check the data: python -m tfrecord_builder.verify "
+        "--data_dir=DATA,MORE"
+    )
+    assert dev_alarms.nan_loss(evaluate(step, avg_loss=2.0, ctc_loss=math.inf), CONTEXT) is None
+
+
+def test_a_model_that_writes_nothing_on_dev_is_an_alarm_once_it_should():
+    late = CONTEXT.settled_step + 1
+    assert dev_alarms.nothing_written(evaluate(late, length_ratio=0.0), CONTEXT) == (
+        "on dev the model writes 0 % as many tokens as the references have, so hypotheses are empty; likely "
+        "the learning rate is far off, or labels do not belong to the audio; see whether one batch can be "
+        f"learned: {CONTEXT.train_command} --overfit_batches=1"
+    )
+    assert dev_alarms.nothing_written(evaluate(late, length_ratio=0.01), CONTEXT)
+    assert dev_alarms.nothing_written(evaluate(late, length_ratio=0.011), CONTEXT) is None
+    assert dev_alarms.nothing_written(evaluate(late - 1, length_ratio=0.0), CONTEXT) is None
+    assert dev_alarms.nothing_written(evaluate(late, character_error_rate=1.0), CONTEXT) is None  # of text

@@ -10,7 +10,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import checkpoints, config, experiment, loop_config, model_directory
-from estimator_asr.training import run_loop
+from estimator_asr.training import course, planning, run_loop
+from estimator_asr.training.devices import cluster
 from tfrecord_builder import errors
 
 LANGUAGE = config.LanguageConfig(
@@ -132,3 +133,27 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
     with pytest.raises(errors.UserError, match="output has 9 classes, expected 6"):
         run_loop.train(dataclasses.replace(model), infos, dirs)
+
+
+def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_path):
+    model, infos, dirs = make_model(tmp_path, train_steps=3)
+    found = course.plan(model, infos, dirs, 0)
+    watched = {}
+    for rank, name in ((0, "chief"), (1, "worker-1"), (None, "evaluator")):
+        of_three = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
+        watched[name] = planning.plan(model, found, infos, dirs, "train", of_three).watchdog is not None
+    assert watched == {"chief": True, "worker-1": False, "evaluator": True}
+
+
+def test_a_run_that_its_labels_refuse_changes_nothing(tmp_path, monkeypatch):
+    model, infos, dirs = make_model(tmp_path, train_steps=3)
+
+    def refuse(*arguments):
+        raise errors.UserError("data: labels look one-hot, expected token ids; build the data again.")
+
+    monkeypatch.setattr(run_loop.label_checks, "check", refuse)
+    other = dataclasses.replace(model, config=dataclasses.replace(model.config, unit="other"))
+    before = {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()}
+    with pytest.raises(errors.UserError, match="labels look one-hot"):
+        run_loop.train(other, infos, dirs)
+    assert {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()} == before

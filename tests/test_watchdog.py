@@ -87,6 +87,13 @@ def test_evaluations_are_held_against_the_readings_before(tmp_path, lines):
     assert line.startswith("watchdog: step 6500: 12 % errors in training, 75 % on dev; likely")
 
 
+def test_an_evaluation_without_any_reading_is_looked_at_too(tmp_path, lines):
+    figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
+    make_watchdog(tmp_path).after_evaluation(figures)
+    assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
+    assert "loss on dev: NaN" in lines[0] and "on dev the model writes 0 %" in lines[1]
+
+
 def test_what_is_known_of_the_training_comes_from_its_settings():
     settings = experiment.ExperimentConfig(
         model="language",

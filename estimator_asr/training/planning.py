@@ -37,7 +37,8 @@ def plan(
         course: of this run.
         cluster: that this process is part of; None: it trains alone.
     """
-    is_watched = model.config.watch.watchdog and (cluster is None or cluster.is_chief)
+    looks = cluster is None or cluster.is_chief or cluster.is_evaluator  # at its steps, or at dev
+    is_watched = model.config.watch.watchdog and looks
     return step_hooks.TrainingPlan(
         course,
         progress.Clock(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Optional
 
@@ -12,6 +13,8 @@ TRAIN_ERROR_RATE = 0.2
 # Between speakers of one corpus less than this is lost.
 ERROR_RATE_GAP = 0.3
 IN_A_ROW = 2
+# Tokens of all hypotheses over those of all references.
+WRITES_NOTHING = 0.01
 
 
 def decoding_gap(evaluations: Sequence[readings.Evaluation], context: readings.Context) -> Optional[str]:
@@ -43,7 +46,36 @@ def dev_gap(evaluations: Sequence[readings.Evaluation], context: readings.Contex
     )
 
 
-RULES: dict[str, Callable] = {"decoding-gap": decoding_gap, "dev-gap": dev_gap}
+def nan_loss(evaluations: Sequence[readings.Evaluation], context: readings.Context) -> Optional[str]:
+    """A loss on dev that is NaN, even once."""
+    dev = evaluations[-1].dev
+    tags = [tag for tag, value in sorted(dev.items()) if tag.endswith("loss") and math.isnan(value)]
+    if not tags:
+        return None
+    return (
+        f"{', '.join(tags)} on dev: NaN, so this checkpoint is never one of the best; likely features of dev "
+        f"are NaN or Inf, or the weights are; check the data: {context.verify_command}"
+    )
+
+
+def nothing_written(evaluations: Sequence[readings.Evaluation], context: readings.Context) -> Optional[str]:
+    """Empty hypotheses for all of dev, when a healthy model has long begun to write."""
+    last = evaluations[-1]
+    if last.step <= context.settled_step or last.dev.get("length-ratio", 1.0) > WRITES_NOTHING:
+        return None
+    return (
+        f"on dev the model writes {100 * last.dev['length-ratio']:.0f} % as many tokens as the references "
+        "have, so hypotheses are empty; likely the learning rate is far off, or labels do not belong to the "
+        f"audio; see whether one batch can be learned: {context.overfit_command}"
+    )
+
+
+RULES: dict[str, Callable] = {
+    "dev-nan": nan_loss,
+    "dev-nothing-written": nothing_written,
+    "decoding-gap": decoding_gap,
+    "dev-gap": dev_gap,
+}
 
 
 def _all(pairs, is_bad):
