@@ -94,11 +94,5 @@ def require_split(where: str, name: str) -> str:
     return split
 
 
-def split_of(name: str) -> Optional[str]:
-    """Returns the split that a name stands for, in any case ("Valid" is dev); None if it names no split."""
-    word = name.strip().lower()
-    return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
-
-
 def _is_visible(name: str) -> bool:
     return not name.startswith(".")
