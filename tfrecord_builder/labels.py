@@ -121,6 +121,11 @@ class Labeller:
         characters = text.one_to_one(transcript, spoken) if self._config.unit in PAIRED_UNITS else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
 
+    def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
+        """Returns what should be a syllable and is not in the corpus's pinyin, where that becomes tokens."""
+        is_spoken = self._config.unit in _SPOKEN_UNITS
+        return text.unknown_syllables(utterance.pinyin, transcript) if is_spoken else []
+
     def _read(self, written: str) -> list[str]:
         """Reads a transcript with its punctuation: no word and no change of tone reaches over a pause."""
         phrases = text.to_phrases(written)
