@@ -157,6 +157,21 @@ def test_text_with_latin_letters_pairs(tmp_path):
     assert tokens == ("<unk>", "a", "hao3", "k", "lou2", "ni3", "o")
 
 
+def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
+    rows = "hanzi\tpinyin\n你好\tni3 hao9\n你\tnh1\n花儿\thua1 r\n绿\tLǛ\n你好\tni3 hao3\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    with pytest.raises(errors.UserError, match=r"2 of 5 .* 5.0%: pinyin has an unknown syllable \(2\); "):
+        _build(tmp_path / "in", tmp_path / "out", corpus="text")
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
+    assert "2 of 5 utterances rejected: pinyin has an unknown syllable (2)" in caplog.text
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+    assert tokens == ("<unk>", "hao3", "hua1", "lv4", "ni3", "r5")
+    assert [row[2] for row in _rejected(tmp_path / "out")] == [
+        "pinyin has an unknown syllable: hao9",
+        "pinyin has an unknown syllable: nh1",
+    ]
+
+
 def _make_broken_corpus(directory):
     """One good recording and one for every reason to reject."""
     samples = small_corpora.tone(0.5)

@@ -171,6 +171,14 @@ def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
     assert _tokens("你好", tone_sandhi=True, unit="initial_final") == "n i2 h ao3"
 
 
+@pytest.mark.parametrize("unit", vocabulary.UNITS)
+def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(unit):
+    labeller = labels.Labeller(labels.LabelConfig(unit=unit), bpe_model=object())
+    expected = ["hao9"] if unit in ("syllable", "toneless", "initial_final") else []
+    assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
+    assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
+
+
 def test_numbers_stay_or_are_read():
     assert _label("3楼50%").transcript == "3楼50"
     assert _tokens("3楼") == "3 lou2"

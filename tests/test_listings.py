@@ -54,3 +54,10 @@ def test_the_rejected_by_reason():
     assert silent.first[0] == listings.Recording("u0", "train", "/c/0.wav", "file:///c/0.wav")
     assert (without.count, without.first) == (1, [listings.Recording("t", "dev", "", "")])
     assert listings.list_rejected([]) == []
+
+
+def test_details_of_a_reason_are_those_of_the_utterance():
+    rows = [(name, "train", f"an unknown syllable: {name}", "/c/a.wav") for name in ("hao9", "nh1")]
+    (group,) = listings.list_rejected(rows)
+    assert (group.reason, group.count) == ("an unknown syllable", 2)
+    assert [each.value for each in group.first] == ["train, hao9", "train, nh1"]

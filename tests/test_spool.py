@@ -74,7 +74,12 @@ def test_what_is_rejected(spooled):
         ("b", "train", "silent audio", ""),
     ]
     assert spooled.reasons() == [("silent audio", 2), ("no transcript", 1)]
-    assert spooled.count_listed() == 3  # two items, and one that never was
+    spooled.reject("y", "dev", "pinyin has an unknown syllable: hao9", None)
+    spooled.reject("z", "dev", "pinyin has an unknown syllable: nh1", None)
+    spooled.reject("c", "train", "pinyin has an unknown syllable: hao9", None)
+    assert spooled.reasons()[0] == ("pinyin has an unknown syllable", 3)
+    assert next(row[2] for row in spooled.rejected() if row[0] == "z").endswith(": nh1")
+    assert spooled.count_listed() == 6  # two items, and four that never were
 
 
 def test_sentences_that_splits_share(spooled):

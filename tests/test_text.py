@@ -85,10 +85,47 @@ def test_normalise_pinyin(pinyin, expected):
         ("3楼", "3 lou2", "3 lou2"),
         ("3楼", "san1 lou2", "san1 lou2"),
         ("a楼上", "A lou2", "A lou2"),  # of another number: no token has a place
+        ("好玩儿啊", "hao3 wanr2 a", "hao3 wanr2 a5"),  # but the transcript has no letter a
+        ("绿你好吗", "lǜ nǐ HǍO ma", "lv4 ni3 hao3 ma5"),
+        ("你好，啊", "ni3 hao3 ， a", "ni3 hao3 a5"),
+        ("é", "é", "é"),
     ],
 )
 def test_normalise_pinyin_beside_a_transcript(transcript, pinyin, expected):
-    assert text.normalise_pinyin(pinyin, transcript) == expected.split()
+    assert text.normalise_pinyin(pinyin, text.normalise(transcript)) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "pinyin", "expected"),
+    [
+        ("你好", "ni3 hao9", "hao9"),
+        ("你好", "ni3 xyz3", "xyz3"),
+        ("你", "nh1", "nh1"),
+        ("", "nh1 hao3", "nh1"),
+        ("hao9", "hao9", "hao9"),  # a transcript that is itself pinyin
+        ("你好", "ni3 hoa", "hoa"),
+        ("你好", "ni3hao3", "ni3hao3"),
+        ("wifi密码", "wifj mi4 ma3", "wifj"),
+        # Right: er-hua, interjections, spellings, Latin letters, English and digits.
+        ("花儿", "hua1 r5", ""),
+        ("花儿", "hua1 r", ""),
+        ("花儿", "huar1", ""),
+        ("绿绿绿女", "lv4 lü4 lu:4 nü", ""),
+        ("略略", "lve4 lue4", ""),
+        ("哼嗯姆诶哦", "hm5 ng2 m2 e2 o1", ""),
+        ("你好的", "NI3 Hao3 de0", ""),
+        ("a楼ok", "A lou2 O k", ""),
+        ("wifi密码", "WiFi mi4 ma3", ""),
+        ("23楼", "23 lou2", ""),
+        ("慕𪻺", "mu4 𪻺", ""),
+        # Phones of another language.
+        ("hello", "hh ah0 l ow1", ""),
+        ("", "HH AH0 L OW1", ""),
+        ("", "", ""),
+    ],
+)
+def test_unknown_syllables(transcript, pinyin, expected):
+    assert text.unknown_syllables(pinyin, transcript) == expected.split()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tfrecord_builder import audio, frontend, half_floats, labels, manifest
 
 # What is wrong with a file as such stands in audio.
 NO_TRANSCRIPT = "no transcript"
+UNKNOWN_SYLLABLE = "pinyin has an unknown syllable"
 NOT_PAIRED = "hanzi and pinyin do not pair"
 NOT_FINITE = "NaN or infinite samples"
 SILENT = "silent audio"
@@ -19,13 +20,22 @@ TOO_LOUD = "too loud for finite features"
 
 
 class Rejected(Exception):
-    """An utterance cannot be used; str() is the reason in the words above, or in those of audio."""
+    """An utterance cannot be used.
+
+    str() is the reason in the words above, or in those of audio; details of this utterance follow ": ".
+    """
 
 
 def check_listed(utterance: manifest.Utterance) -> None:
     """Raises Rejected for an utterance that its corpus describes in a way that cannot be honoured."""
     if utterance.problem:
         raise Rejected(utterance.problem)
+
+
+def check_pinyin(unknown: Sequence[str]) -> None:
+    """Raises Rejected, with the first of them, for tokens of pinyin that should be syllables and are not."""
+    if unknown:
+        raise Rejected(f"{UNKNOWN_SYLLABLE}: {unknown[0]}")
 
 
 def check_labels(found: labels.Labels, is_text: bool) -> None:

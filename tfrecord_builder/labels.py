@@ -126,6 +126,11 @@ class Labeller:
 
         return pinyin.Reader(self._phrases, self._config.tone_sandhi)
 
+    def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
+        """Returns what should be a syllable and is not in the corpus's pinyin, where that becomes tokens."""
+        is_spoken = self._config.unit in _SPOKEN_UNITS
+        return text.unknown_syllables(utterance.pinyin, transcript) if is_spoken else []
+
     def _read(self, written: str) -> list[str]:
         """Reads a transcript with its punctuation: no word and no change of tone reaches over a pause."""
         phrases = text.to_phrases(written)

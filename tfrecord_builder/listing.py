@@ -6,7 +6,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import tqdm
 from absl import logging
@@ -26,7 +26,6 @@ from tfrecord_builder import (
 from tfrecord_builder.corpora import registry
 
 _CONCURRENT_QUESTIONS = 32
-Labeller = Callable[[manifest.Utterance], labels.Labels]
 
 
 def list_corpus(corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool) -> None:
@@ -49,7 +48,7 @@ def list_corpus(corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool) -
         )
 
 
-def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Item]:
+def label_corpus(spooled: spool.Spool, labeller: labels.Labeller) -> Iterator[items.Item]:
     """Yields every utterance with its labels; what has no usable labels is rejected at once."""
     progress = tqdm.tqdm(
         spooled.utterances(),
@@ -62,6 +61,7 @@ def label_corpus(spooled: spool.Spool, labeller: Labeller) -> Iterator[items.Ite
         found = labeller(utterance)
         try:
             checks.check_listed(utterance)
+            checks.check_pinyin(labeller.unknown_syllables(utterance, found.transcript))
             checks.check_labels(found, is_text=utterance.audio is None)
         except checks.Rejected as reason:
             spooled.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)

@@ -34,6 +34,11 @@ _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
 WHERE ours.split != theirs.split GROUP BY 1, 2
 """
+# What follows ": " in a reason differs from utterance to utterance.
+_REASONS = """
+SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
+GROUP BY kind ORDER BY count(*) DESC, min(place)
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,9 +136,8 @@ class Spool:
         return self._database.execute("SELECT id, split, reason, audio FROM rejected ORDER BY place")
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Gives why utterances were left out and how many, the most frequent first."""
-        query = "SELECT reason, count(*) FROM rejected GROUP BY reason ORDER BY count(*) DESC, min(place)"
-        return list(self._database.execute(query))
+        """Returns why utterances were left out, without details, and how many; the most frequent first."""
+        return list(self._database.execute(_REASONS))
 
     def sentences(self) -> Sentences:
         """Counts the different sentences of what was not left out; call it once, when all is written."""

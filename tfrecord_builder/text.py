@@ -27,6 +27,7 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _BLANK_BESIDE_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
+_TONED_FORM = re.compile("[a-zü:]+[0-9]")
 
 
 class Reader(Protocol):
@@ -78,22 +79,44 @@ def to_syllables(transcript: str, reader: Optional[Reader] = None) -> list[str]:
 
 
 def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
-    """Gives the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
+    """Returns the tokens of a pronunciation: lower case, v for u-umlaut, neutral tone 5.
 
     A syllable without a tone, or with tone 0, is neutral where a hanzi stands at its place in the transcript;
-    elsewhere only if it is in lower case and is not a single letter (o k). A token at the place of the same
-    Latin letter or digit is that character. All other tokens that are no toned Mandarin syllable (phones of
-    another language: HH, NG, ER0) stay as they are written.
+    elsewhere only if it is in lower case and is not a single letter (o k). Only there tone marks (nǐ) become
+    digits. A token at the place of the same Latin letter or digit is that character. All other tokens that
+    are not toned Mandarin syllables (phones of another language: HH, NG, ER0) stay as they are written; if
+    the transcript has hanzi, those without letters and digits are dropped.
 
     Args:
-      pinyin: tokens parted by blanks; invisible characters are dropped.
-      transcript: normalised; it tells nothing if it has not as many characters as there are tokens.
+      pinyin: tokens separated by spaces; invisible characters are dropped.
+      transcript: normalised; if it has not as many characters as there are tokens, each token that it does
+        not contain stands at the place of a hanzi, if it has any.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
+    first = _HANZI_RUN.search(characters)
+    if first:
+        tokens = [token for token in tokens if token.isalnum() or any(map(str.isalnum, token))]
     if len(characters) != len(tokens):
-        return [_normalise_token(token, "") for token in tokens]
+        hanzi = first[0][0] if first else ""
+        return [_normalise_token(token, "" if token.lower() in transcript else hanzi) for token in tokens]
     return [_normalise_token(token, character) for token, character in zip(tokens, characters)]
+
+
+def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
+    """Returns the tokens of a pronunciation that should be toned syllables and are not: hao9, xyz3.
+
+    If the transcript has hanzi, these are all that it does not contain (A楼 has A). Phones of another
+    language come without hanzi; without a transcript they are not written as lower-case letters and a digit.
+
+    Args:
+      pinyin, transcript: as for normalise_pinyin.
+    """
+    others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
+    if _HANZI_RUN.search(transcript):
+        return [token for token in others if token.lower() not in transcript]
+    toned = [token for token in others if _TONED_FORM.fullmatch(token)]
+    return [token for token in toned if not transcript or token in transcript]
 
 
 def one_to_one(transcript: str, tokens: list[str]) -> list[str]:
@@ -124,17 +147,31 @@ def _keep_or_blank(character: str) -> str:
 
 
 @functools.cache
+def _is_syllable(token: str) -> bool:
+    return syllables.split_syllable(token) is not None
+
+
+@functools.cache
 def _normalise_token(token: str, character: str) -> str:
     """Normalises the token beside a character, or "" where that is not known."""
     if character and not is_hanzi(character) and token.lower() == character:
         return character
-    spelled = token.lower().replace("u:", "v").replace("ü", "v")
+    spelled = token.lower().replace("u:", "v")
+    if is_hanzi(character) and not spelled.isascii():
+        spelled = _tone_marks_to_digits(spelled)
+    spelled = spelled.replace("ü", "v")
     spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue is written for lüe; no other syllable is spelled so
     spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # after j q x y the dots are left out
     if spelled[-1:] not in syllables.TONES:
         is_pinyin = is_hanzi(character) or (token == token.lower() and len(token) > 1)
         spelled = spelled.removesuffix("0") + "5" if is_pinyin else ""
     return spelled if syllables.split_syllable(spelled) else token
+
+
+def _tone_marks_to_digits(spelled: str) -> str:
+    from pypinyin.contrib import tone_convert  # its tables take time; most corpora write digits
+
+    return tone_convert.to_tone3(spelled, v_to_u=False)
 
 
 @functools.cache

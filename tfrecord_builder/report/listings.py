@@ -100,14 +100,19 @@ def list_recordings(entries: Sequence[Sequence], describe) -> list[Recording]:
 
 
 def list_rejected(rejected: Iterable[Rejection]) -> list[Reason]:
-    """Groups the rejected by reason, the most frequent first; each keeps its first NUM_REJECTED."""
+    """Groups the rejected by reason, the most frequent first; each keeps its first NUM_REJECTED.
+
+    What follows ": " in a reason is a detail of the utterance, and is listed with it.
+    """
     reasons: dict[str, Reason] = {}
     for utterance_id, split, reason, audio in rejected:
-        group = reasons.setdefault(reason, Reason(reason))
+        kind, _, detail = reason.partition(": ")
+        group = reasons.setdefault(kind, Reason(kind))
         group.count += 1
         if len(group.first) < NUM_REJECTED:
             url = _url(audio, 0.0, None) if audio else ""
-            group.first.append(Recording(utterance_id, split, audio or "", url))
+            value = f"{split}, {detail}" if detail else split
+            group.first.append(Recording(utterance_id, value, audio or "", url))
     return sorted(reasons.values(), key=lambda group: (-group.count, group.reason))
 
 
