@@ -127,6 +127,16 @@ def make_librispeech_corpus(directory) -> str:
     return tree(directory, texts, recordings)
 
 
+def make_ljspeech_corpus(directory) -> str:
+    """Writes two recordings, the second without a normalised transcript."""
+    lines = [
+        'LJ001-0007|"printed", about 1455,|"printed", about fourteen fifty-five,',
+        "LJ001-0008|has never been surpassed.|",
+    ]
+    recordings = ("wavs/LJ001-0007.wav", "wavs/LJ001-0008.wav")
+    return tree(directory, {"metadata.csv": "\n".join(lines) + "\n"}, recordings)
+
+
 def make_kaldi_corpus(directory) -> str:
     """Writes data directories train, with segments of a stereo recording, and dev, with whole ones."""
     wav_dir = os.path.join(directory, "wav")

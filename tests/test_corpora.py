@@ -42,6 +42,12 @@ def test_text(tmp_path):
     assert (found[1].audio, found[1].text, found[1].pinyin) == (None, "谢谢", "xie4 xie5")
 
 
+def test_text_whose_dev_split_has_another_name(tmp_path):
+    small_corpora.make_text_corpus(tmp_path / "news")
+    os.rename(tmp_path / "news" / "dev.tsv", tmp_path / "news" / "Valid.tsv")
+    assert [u.split for u in _list("text", tmp_path / "news")] == ["train", "train", "train", "dev"]
+
+
 def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
     texts = [small_corpora.make_text_corpus(tmp_path / name / "text") for name in "ab"]
     found = _list("text", *texts)

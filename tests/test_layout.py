@@ -65,6 +65,17 @@ def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
     assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
 
 
+def test_names_that_are_splits_in_the_order_of_the_splits():
+    names = ["dev", "eval", "notes", "train", "valid"]
+    assert layout.named_splits(names) == [
+        ("train", "train"),
+        ("dev", "dev"),
+        ("dev", "valid"),
+        ("test", "eval"),
+    ]
+    assert layout.named_splits(["Train.tsv", "dev.csv", "train"], ".tsv") == [("train", "Train.tsv")]
+
+
 @pytest.mark.parametrize(
     ("name", "split"),
     [

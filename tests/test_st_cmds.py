@@ -26,6 +26,8 @@ def test_a_byte_order_mark_and_another_encoding(tmp_path):
     small_corpora.write_text(tmp_path / "20170001P00001A0001.txt", "\ufeff你好\r\n")
     assert _list(tmp_path)[0].text == "你好"
     (tmp_path / "20170001P00001A0001.txt").write_bytes("你好".encode("gbk"))
+    assert _list(tmp_path)[0].text == "你好"
+    (tmp_path / "20170001P00001A0001.txt").write_bytes("안녕".encode("euc-kr"))
     with pytest.raises(errors.UserError, match="20170001P00001A0001.txt: byte 0 is not UTF-8"):
         _list(tmp_path)
 

@@ -64,7 +64,7 @@ def test_segments_and_channels(tmp_path):
 def test_speechbrain_with_columns_that_say_the_same_twice(tmp_path):
     content = (
         "ID, duration, start, stop, begin_time, end_time, wav, audio_path, spk_id, char, wrd, text\n"
-        "s1, 2.87, 0, 16000, 0.0, 2.87, a/b.wav, a/b.wav, spk1, t h e, the dog, the dog\n"
+        "s1, 2.87, 0, 16000, 0.0, 2.87, a/b.wav, other.wav, spk1, t h e, the dog, the dog\n"
         "s2, , 0, 16000, , , a/b.wav, a/b.wav, spk1, t h e, the dog, the dog\n"
     )
     small_corpora.write_text(tmp_path / "train.csv", content)

@@ -50,16 +50,15 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     if _is_data_directory(corpus_dir):
         yield from _list_split(corpus_dir, "train")
         return
-    splits = [
-        (layout.split_of(name), os.path.join(corpus_dir, name)) for name in files.list_names(corpus_dir)
-    ]
-    found = [(split, path) for split, path in splits if split and _is_data_directory(path)]
+    named = layout.named_splits(files.list_names(corpus_dir))
+    paths = [(split, os.path.join(corpus_dir, name)) for split, name in named]
+    found = [(split, path) for split, path in paths if _is_data_directory(path)]
     if not found:
         raise errors.UserError(
             f"{corpus_dir}: it has no wav.scp, nor has train, dev or test (or valid, eval, ...) in it, "
             "expected a Kaldi data directory; pass one that has wav.scp and text."
         )
-    for split, path in sorted(found, key=lambda each: manifest.SPLITS.index(each[0])):
+    for split, path in found:
         yield from _list_split(path, split)
 
 

@@ -79,6 +79,12 @@ def split_of(name: str) -> Optional[str]:
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
+def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
+    """Returns (split, name) of those names that are a split and the suffix: train before dev before test."""
+    found = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
+    return [(split, name) for split in SPLIT_NAMES for each, name in found if each == split]
+
+
 def split_in(name: str) -> Optional[str]:
     """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), if any."""
     splits = {split_of(word) for word in re.split(r"[^A-Za-z]+", name)} - {None}

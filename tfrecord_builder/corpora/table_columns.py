@@ -25,12 +25,19 @@ NAMES = {
     "duration": ("duration",),
     "channel": ("channel",),
 }
+_SPEECHBRAIN = {
+    "ID",
+    "duration",
+    "wav",
+}  # every CSV of SpeechBrain has these; audio_path and so on are beside
 
 
 def find(header: Sequence[str]) -> dict[str, list[int]]:
     """Returns the places of those of NAMES that a header has, in any case."""
     words = [re.sub(r"[\s-]+", "_", word.strip().lower()) for word in header]
     found = {name: [i for i, word in enumerate(words) if word in NAMES[name]] for name in NAMES}
+    if _SPEECHBRAIN <= {word.strip() for word in header}:
+        found["audio"] = [words.index("wav")]
     return {name: places for name, places in found.items() if places}
 
 

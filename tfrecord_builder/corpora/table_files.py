@@ -49,6 +49,6 @@ def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str],
 def _find_metadata(directory: str, names: list[str]) -> list[tuple[Optional[str], str]]:
     """Finds metadata.csv here, or in directories named after splits."""
     here = [(None, os.path.join(directory, name)) for name in names if name in _METADATA]
-    folders = [(layout.split_of(name), os.path.join(directory, name)) for name in names]
-    below = [(split, os.path.join(path, name)) for split, path in folders if split for name in _METADATA]
+    folders = [(split, os.path.join(directory, name)) for split, name in layout.named_splits(names)]
+    below = [(split, os.path.join(path, name)) for split, path in folders for name in _METADATA]
     return here or [(split, path) for split, path in below if files.exists(path)]

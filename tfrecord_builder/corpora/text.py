@@ -13,17 +13,17 @@ import os
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest
+from tfrecord_builder.corpora import layout
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the sentences of whichever of the three files there are."""
-    paths = [(split, os.path.join(corpus_dir, f"{split}.tsv")) for split in manifest.SPLITS]
-    found = [(split, path) for split, path in paths if files.exists(path)]
+    """Yields the sentences of whichever of the files there are, also as valid.tsv and the like."""
+    found = layout.named_splits(files.list_names(corpus_dir), ".tsv")
     if not found:
         raise errors.UserError(
-            f"{corpus_dir}: it holds no text corpus, expected train.tsv (and dev.tsv, test.tsv) with "
+            f"{corpus_dir}: it holds no text corpus, expected train.tsv (and dev or valid, test) with "
             "the columns hanzi and pinyin; pass the directory that holds them."
         )
-    for split, path in found:
-        for row in manifest.read_table(path, ("hanzi", "pinyin")):
+    for split, name in found:
+        for row in manifest.read_table(os.path.join(corpus_dir, name), ("hanzi", "pinyin")):
             yield manifest.Utterance(f"{split}-{row['line']}", None, "", row["hanzi"], row["pinyin"], split)

@@ -40,14 +40,15 @@ def _find_lists(path: str) -> list[tuple[str, str]]:
         return [(path, layout.split_in(os.path.basename(path)) or "train")]
     if files.exists(os.path.join(path, _LIST)):
         return [(os.path.join(path, _LIST), "train")]
-    named = [(os.path.join(path, name, _LIST), layout.split_of(name)) for name in files.list_names(path)]
-    found = [(each, split) for each, split in named if split and files.exists(each)]
+    named = layout.named_splits(files.list_names(path))
+    paths = [(os.path.join(path, name, _LIST), split) for split, name in named]
+    found = [(each, split) for each, split in paths if files.exists(each)]
     if not found:
         raise errors.UserError(
             f"{path}: it has neither {_LIST} nor train/{_LIST} (or dev, valid, test, ...), expected WeNet's "
             "lists; pass a directory that holds them, or one list itself."
         )
-    return sorted(found, key=lambda each: manifest.SPLITS.index(each[1]))
+    return found
 
 
 def _read_raw(path: str, split: str) -> Iterator[manifest.Utterance]:
