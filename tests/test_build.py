@@ -135,3 +135,42 @@ def test_a_split_without_speakers_says_so():
     assert build._describe(info)[0].startswith(
         "test: 0 utterances, 0.00 hours, speakers unknown, 0 sentences"
     )
+
+
+# Says at the end of a program which modules it has loaded.
+_PROBE = """
+import atexit, runpy, sys
+def tell():
+    names = sys.argv[0].split(",")
+    print("loaded:", *[name for name in names if name in sys.modules])
+atexit.register(tell)
+program, names, *arguments = sys.argv[1:]
+sys.argv = [names, *arguments]
+runpy.run_module(program, run_name="__main__", alter_sys=False)
+"""
+
+
+def _probe(program, names, *arguments):
+    command = [sys.executable, "-c", _PROBE, program, ",".join(names), *arguments]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+
+
+def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path):
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    lines = "id\taudio\tspeaker\ttext\tpinyin\tsplit\nu\ta.wav\ts\t\tni3 hao3\ttrain\n"
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
+    where = (f"--corpus_dir={tmp_path / 'in'}", f"--output_dir={tmp_path / 'out'}")
+    process = "multiprocessing.popen_spawn_posix"  # loaded when a process is started
+    unused = (process, "tensorflow_io", "apache_beam", "matplotlib", "pypinyin", "cn2an", "sentencepiece")
+    done = _probe("tfrecord_builder.build", (*unused, "tqdm"), *where, "--num_workers=1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded: tqdm"
+    assert "Exception ignored" not in done.stderr  # the session is closed before TensorFlow goes
+
+
+@pytest.mark.parametrize("program", ["build", "verify", "show", "synthesise", "download"])
+def test_help_loads_no_tensorflow(program):
+    unused = ("tensorflow", "pypinyin", "apache_beam", "absl")
+    done = _probe(f"tfrecord_builder.{program}", unused, "--help")
+    assert "loaded: absl" in done.stdout.splitlines()

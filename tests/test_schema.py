@@ -154,3 +154,19 @@ def test_lengths_are_read_alone(key, want):
     untold = schema.Record(**{**vars(RECORD), "token_ids": []})
     records = tf.constant([schema.make_example(RECORD), schema.make_example(untold)])
     assert schema.parse_lengths(records, key).numpy().tolist() == want
+
+
+def test_the_bytes_are_those_of_an_example_made_in_one_piece():
+    record = schema.Record("u", "", "", "你", [], [], np.zeros([1, 2], np.float16), 10)
+    texts = {"utterance_id": "u", "speaker": "", "transcript": "", "pronunciation": "你"}
+    values = {
+        **{key: dict(bytes_list=tf.train.BytesList(value=[text.encode()])) for key, text in texts.items()},
+        "token_ids": dict(int64_list=tf.train.Int64List(value=[])),
+        "character_ids": dict(int64_list=tf.train.Int64List(value=[])),
+        "fbank": dict(bytes_list=tf.train.BytesList(value=[bytes(4)])),
+        "num_frames": dict(int64_list=tf.train.Int64List(value=[1])),
+        "duration_ms": dict(int64_list=tf.train.Int64List(value=[10])),
+    }
+    feature = {key: tf.train.Feature(**value) for key, value in values.items()}
+    whole = tf.train.Example(features=tf.train.Features(feature=feature))
+    assert schema.make_example(record) == whole.SerializeToString(deterministic=True)

@@ -92,7 +92,7 @@ def check_features(fbank: np.ndarray) -> None:
 
 
 def _check_samples(waveform: np.ndarray) -> None:
-    peak = np.max(np.abs(waveform), initial=0.0)
+    peak = max(waveform.max(), -waveform.min())  # either is NaN if a sample is
     if not np.isfinite(peak):
         raise Rejected(NOT_FINITE)
     if peak < audio.SILENT_PEAK:

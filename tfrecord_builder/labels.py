@@ -147,12 +147,16 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
 
     The user's dictionary adds none: what it reads stands in the labels.
     """
-    from tfrecord_builder import pinyin
-
-    found = set(pinyin.dictionary_readings(character)) if text.is_hanzi(character) else set()
+    found = _dictionary_readings(character) if text.is_hanzi(character) else set()
     if config.tone_sandhi:
         found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
     return {token for syllable in found for token in _SPOKEN_UNITS[config.unit](syllable)}
+
+
+def _dictionary_readings(hanzi: str) -> set[str]:
+    from tfrecord_builder import pinyin
+
+    return set(pinyin.dictionary_readings(hanzi))
 
 
 def _write_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:

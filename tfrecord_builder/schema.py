@@ -52,19 +52,17 @@ def make_example(record: Record) -> bytes:
     Raises:
       ValueError: fbank is not a float16 or float32 matrix.
     """
-    features = {
-        "utterance_id": _bytes_feature(record.utterance_id.encode("utf-8")),
-        "speaker": _bytes_feature(record.speaker.encode("utf-8")),
-        "transcript": _bytes_feature(record.transcript.encode("utf-8")),
-        "pronunciation": _bytes_feature(record.pronunciation.encode("utf-8")),
-        "token_ids": _int64_feature(record.token_ids),
-        "character_ids": _int64_feature(record.character_ids),
-    }
+    example = tf.train.Example()
+    features = example.features.feature
+    for key in _STRING_KEYS:
+        features[key].bytes_list.value.append(getattr(record, key).encode("utf-8"))
+    for key in ("token_ids", "character_ids"):
+        features[key].int64_list.SetInParent()  # also without any
+        features[key].int64_list.value.extend(getattr(record, key))
     if record.fbank is not None:
-        features["fbank"] = _bytes_feature(_fbank_bytes(record))
-        features["num_frames"] = _int64_feature([record.fbank.shape[0]])
-        features["duration_ms"] = _int64_feature([record.duration_ms])
-    example = tf.train.Example(features=tf.train.Features(feature=features))
+        features["fbank"].bytes_list.value.append(_fbank_bytes(record))
+        features["num_frames"].int64_list.value.append(record.fbank.shape[0])
+        features["duration_ms"].int64_list.value.append(record.duration_ms)
     return example.SerializeToString(deterministic=True)  # a proto map has no order of its own
 
 
@@ -193,11 +191,3 @@ def _fbank_bytes(record: Record) -> bytes:
             "expected a float16 or float32 matrix"
         )
     return np.ascontiguousarray(record.fbank, dtype.newbyteorder("<")).tobytes()
-
-
-def _bytes_feature(value: bytes) -> tf.train.Feature:
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-
-def _int64_feature(values: Sequence[int]) -> tf.train.Feature:
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))

@@ -176,6 +176,8 @@ def _tone_marks_to_digits(spelled: str) -> str:
 
 @functools.cache
 def _default_reader() -> Reader:
-    from tfrecord_builder import pinyin as pinyin_lib  # pypinyin's tables take time, which --help saves
+    from tfrecord_builder import (
+        pinyin as pinyin_lib,
+    )  # pypinyin's tables take time, which not every program needs
 
     return pinyin_lib.Reader()
