@@ -16,7 +16,7 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
-        *("members", "recordings", "fonts", "interrupts", "lazy_tensorflow", "manifest"),
+        *("members", "recordings", "fonts", "interrupts", "lazy_tensorflow"),
     )
 }
 # What a folder of estimator_asr may import of estimator_asr. The modules beside the folders are its ground

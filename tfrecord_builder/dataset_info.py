@@ -22,6 +22,11 @@ BPE_FILE = "bpe.model"
 REPORT_FILE = "report.html"
 
 
+def is_known_speaker(speaker: str) -> bool:
+    """False where the corpus names no speaker: empty, or of several corpora `<directory>/`."""
+    return bool(speaker) and not speaker.endswith("/")
+
+
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
     """One TFRecord file: its name in the data directory, records, bytes and hex digest.

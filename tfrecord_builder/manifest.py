@@ -26,11 +26,6 @@ SPLITS = ("train", "dev", "test")
 _MOST_NOTES = 10  # on encodings: some corpora have a file per utterance
 
 
-def is_known_speaker(speaker: str) -> bool:
-    """False where the corpus names no speaker: empty, or of several corpora `<directory>/`."""
-    return bool(speaker) and not speaker.endswith("/")
-
-
 @dataclasses.dataclass(frozen=True)
 class Utterance:
     """One utterance of a corpus.

@@ -15,7 +15,6 @@ from tfrecord_builder import (
     half_floats,
     items,
     levels,
-    manifest,
     plan,
     schema,
     tallies,
@@ -116,7 +115,7 @@ class ShardStatistics:
                 tallies.add(getattr(self, name), value)
             elif isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
-        self.speakers = sorted(filter(manifest.is_known_speaker, {*self.speakers, *other.speakers}))
+        self.speakers = sorted(filter(dataset_info.is_known_speaker, {*self.speakers, *other.speakers}))
         self.feature_sum = _add(self.feature_sum, other.feature_sum)
         self.feature_square_sum = _add(self.feature_square_sum, other.feature_square_sum)
         for name in ("longest", "loudest", "quietest"):

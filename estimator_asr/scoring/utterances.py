@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 from estimator_asr.scoring import edit_distance
-from tfrecord_builder import manifest
+from tfrecord_builder import dataset_info
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"
@@ -30,7 +30,7 @@ class ScoredUtterance:
 
     @property
     def is_speaker_known(self) -> bool:
-        return manifest.is_known_speaker(self.speaker)
+        return dataset_info.is_known_speaker(self.speaker)
 
 
 def split_tokens(text: str) -> tuple[str, ...]:

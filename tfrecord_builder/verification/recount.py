@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, manifest, record_checks, schema, shard_statistics, tallies
+from tfrecord_builder import dataset_info, record_checks, schema, shard_statistics, tallies
 
 _MOMENT_TOLERANCE = 1e-5  # of mean and deviation, both of a few units
 
@@ -54,7 +54,7 @@ class Recount:
 
     def _num_speakers(self, expected: int) -> int:
         """Counts the known speakers; data of earlier versions count the unknown ones too."""
-        known = sum(map(manifest.is_known_speaker, self._speakers))
+        known = sum(map(dataset_info.is_known_speaker, self._speakers))
         return expected if expected == len(self._speakers) else known
 
     def moment_problems(self, info: dataset_info.DatasetInfo) -> Iterator[str]:
