@@ -50,7 +50,7 @@ def test_failure_says_how_far_it_came():
         (
             [5.0, float("nan")],
             {},
-            "the loss is no number, so the learning rate is too high",
+            "the loss is NaN or Inf, so the learning rate is too high",
             f"{AGAIN}0.0003",
         ),
         ([5.0] * 50 + [9.0] * 50, {}, "the loss rises, so the learning rate is too high", f"{AGAIN}0.0003"),

@@ -18,7 +18,7 @@ _OVERFLOW = "numbers grew beyond the largest of their type: lower --learning_rat
 _CAUSES = {
     "Placeholder": "the input is no number before the model sees it: find all such records with "
     "python -m tfrecord_builder.verify --data_dir=DATA and build the data again",
-    "ReadVariableOp": "the weights are no numbers already, so no batch can be learned: go back to an older "
+    "ReadVariableOp": "the weights hold NaN or Inf already, so no batch can be learned: go back to an older "
     "checkpoint and lower --learning_rate",
     "Log": "logarithm of zero or of a negative number",
     "Log1p": "logarithm of zero or of a negative number",

@@ -28,8 +28,8 @@ _LOSS = "avg-loss"
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 # What the table shows before more is ticked: it has room for five.
 _SHOWN_FIRST = {
-    "acoustic": ("learning_rate", "batch_frames", "encoder", "encoder_layers", "encoder_units"),
-    "language": ("learning_rate", "batch_tokens", "language_layers", "language_units", "train_epochs"),
+    "acoustic": ("batch_frames", "encoder", "encoder_layers", "encoder_units", "learning_rate"),
+    "language": ("batch_tokens", "language_layers", "language_units", "learning_rate", "train_epochs"),
 }
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 

@@ -129,7 +129,7 @@ def _not_a_number(course, again, base_rate) -> Optional[str]:
     if math.isfinite(course.losses[-1]):
         return None
     return (
-        "the loss is no number, so the learning rate is too high; try a tenth of it: "
+        "the loss is NaN or Inf, so the learning rate is too high; try a tenth of it: "
         f"{again} --learning_rate={base_rate / 10:.2g}"
     )
 
