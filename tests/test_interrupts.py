@@ -51,10 +51,10 @@ def test_an_ignored_interrupt_stays_ignored():
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "from tfrecord_builder import interrupts\n"
-        "interrupts.end_quietly(); os.kill(os.getpid(), signal.SIGINT); print('goes on')"
+        "interrupts.end_quietly(); os.kill(os.getpid(), signal.SIGINT); print('continues')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "goes on\n")
+    assert (done.returncode, done.stdout) == (0, "continues\n")
 
 
 def test_in_main_it_raises_again(monkeypatch):
