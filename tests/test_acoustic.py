@@ -85,6 +85,30 @@ def test_padded_frames_and_labels_change_nothing():
     np.testing.assert_allclose(short.decoder_logits, long.decoder_logits[:, :3], atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+def test_nan_behind_the_frames_does_what_zeros_do(padding):
+    model = Model(seed=[1, 2])
+    fbank = make_fbank(3, 24)
+    logits = []
+    for value in (0.0, padding):
+        fbank[0, 21:] = fbank[1, 9:] = fbank[2] = value
+        outputs = model.run(model.outputs, fbank, [21, 9, 0], [[1, 2], [3, 0], [0, 0]], [2, 1, 0])
+        logits.append(outputs)
+    for wanted, got in zip(*logits):
+        assert np.isfinite(wanted).all()
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_normalise_of_half_floats_has_float32_statistics(dtype):
+    fbank = np.full([2, 9000, 1], 15.0)  # their sum is more than float16 holds
+    fbank[:, ::2] = 17.0
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        values = session.run(acoustic.normalise(tf.cast(fbank, dtype), tf.constant([9000, 0])))
+    np.testing.assert_allclose(values[0, :2], [[1], [-1]], atol=0.01)
+    np.testing.assert_array_equal(values[1], 0)
+
+
 def test_decoder_sees_earlier_labels_alone():
     model = Model()
     first, second = (

@@ -45,9 +45,9 @@ class Model:
             self.session = tf.compat.v1.Session()
             self.session.run(tf.compat.v1.global_variables_initializer())
 
-    def run(self, fetches, utterances, num_padding=0):
+    def run(self, fetches, utterances, num_padding=0, padding=100.0):
         longest = max(map(len, utterances)) + num_padding
-        fbank = np.full([len(utterances), longest, NUM_BINS], 100.0)  # padding need not be zero
+        fbank = np.full([len(utterances), longest, NUM_BINS], padding)  # padding need not be zero
         for row, utterance in zip(fbank, utterances):
             row[: len(utterance)] = utterance
         feeds = {self.fbank: fbank, self.num_frames: [len(utterance) for utterance in utterances]}
@@ -98,6 +98,53 @@ def test_padding_changes_nothing_in_training_either(name):
         np.testing.assert_allclose(
             expected, got, atol=1e-3 * (1 + np.abs(expected).max()), err_msg=variable.name
         )
+
+
+@every_encoder
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+def test_nan_at_padding_does_what_zeros_do(name, padding):
+    utterances = make_utterances(21, 30, 5, 0)
+    for training in (False, True):
+        model = get_model(name, training=training)
+        fetches = [model.encoding.outputs, *model.gradients]
+        wanted, got = (model.run(fetches, utterances, 3, value) for value in (0.0, padding))
+        for variable, zeros, others in zip(["outputs", *model.variables], wanted, got):
+            assert np.isfinite(zeros).all()
+            np.testing.assert_array_equal(others, zeros, str(variable))
+
+
+def cast_kernels(getter, name, *args, kind, **kwargs):
+    """What is multiplied by sequences is made theirs, as mixed precision does; statistics stay float32."""
+    variable = getter(name, *args, **kwargs)
+    return tf.cast(variable, kind) if name.endswith(("kernel", "bias")) else variable
+
+
+@functools.cache
+def train_in(name, kind):
+    """Outputs and gradients of a batch with an empty row, as float32."""
+    utterances = make_utterances(21, 30, 0)
+    fbank = np.zeros([3, 32, NUM_BINS])
+    for row, utterance in zip(fbank, utterances):
+        row[: len(utterance)] = utterance
+    config = dataclasses.replace(CONFIG, encoder=name, encoder_layers=1)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        with tf.compat.v1.variable_scope("", custom_getter=functools.partial(cast_kernels, kind=kind)):
+            outputs, *_ = encoders.encode(config, tf.cast(fbank, kind), tf.constant([21, 30, 0]), SEED)
+        assert outputs.dtype == kind
+        outputs = tf.cast(outputs, tf.float32)
+        loss = 0.01 * tf.reduce_sum(outputs[:, :, 0] ** 2)
+        gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run([outputs, *gradients])
+
+
+@every_encoder
+@pytest.mark.parametrize(("kind", "tolerance"), [(tf.float16, 0.02), (tf.bfloat16, 0.2)])
+def test_half_floats_with_an_empty_row_give_nearly_what_float32_gives(name, kind, tolerance):
+    outputs, *gradients = train_in(name, kind)
+    np.testing.assert_allclose(outputs, train_in(name, tf.float32)[0], atol=tolerance)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", ["conformer", "cnn"])

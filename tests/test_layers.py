@@ -122,7 +122,7 @@ def test_self_attention_attends_with_thirds_of_one_product(session):
     outputs = layers.self_attention(inputs, mask, num_heads=2)
     graph_variables.initialise(session)
     weights = {v.op.name.split("/", 1)[1]: v for v in tf.compat.v1.trainable_variables()}
-    thirds = tf.split(inputs @ weights["query_key_value/kernel"], 3, axis=-1)
+    thirds = tf.split(layers.clear_padding(inputs, mask) @ weights["query_key_value/kernel"], 3, axis=-1)
     plain = layers.attend(*thirds, mask, num_heads=2) @ weights["output/kernel"]
     kernels = [weights["query_key_value/kernel"], weights["output/kernel"]]
     got, expected = (
@@ -169,6 +169,71 @@ def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(se
     np.testing.assert_allclose(session.run(outputs), [[[210, 2], [321, 3], [32, 2]]])
 
 
-def test_expand_mask_multiplies_images(session):
-    mask = layers.expand_mask(tf.constant([[1.0, 0.0]]), tf.ones([1, 2, 5, 3]))
-    assert session.run(mask).shape == (1, 2, 1, 1)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_clear_padding_makes_zeros_of_whatever_is_there_and_gives_it_no_gradient(session, value):
+    inputs = tf.constant(np.float32([[[[1, 2]], [[3, value]]], [[[value, value]], [[5, 6]]]]))  # [2, 2, 1, 2]
+    cleared = layers.clear_padding(inputs, tf.constant([[1.0, 0.0], [0.0, 1.0]]))
+    outputs, gradient = session.run([cleared, tf.gradients(tf.square(cleared), inputs)[0]])
+    np.testing.assert_array_equal(outputs, [[[[1, 2]], [[0, 0]]], [[[0, 0]], [[5, 6]]]])
+    np.testing.assert_array_equal(gradient, 2 * outputs)
+
+
+def build_attention(attention, value):
+    """Outputs and gradients of an attention to rows whose last position is padding of one value."""
+    rows = np.float32(np.random.default_rng(1).normal(size=[2, 3, 4]))
+    rows[:, 2] = value
+    mask = tf.constant([[1.0, 1, 0], [1, 1, 0]])
+    inputs = tf.constant(rows)
+    with tf.compat.v1.variable_scope("model", reuse=tf.compat.v1.AUTO_REUSE):
+        outputs = layers.clear_padding(attention(inputs, mask), mask)
+    variables = tf.compat.v1.trainable_variables()
+    return [outputs, *tf.gradients(tf.reduce_sum(outputs**2), [inputs, *variables])]
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        lambda inputs, mask: layers.attend(tf.ones_like(inputs), inputs, inputs, mask, 2),
+        lambda inputs, mask: layers.self_attention(inputs, mask, 2),
+        lambda inputs, mask: layers.cross_attention(tf.ones_like(inputs), inputs, mask, 2),
+    ],
+)
+def test_nan_at_padding_does_what_zeros_do_to_attention(session, attention):
+    fetches = [build_attention(attention, value) for value in (0.0, np.nan, np.inf)]
+    graph_variables.initialise(session)
+    zeros, nans, infinities = session.run(fetches)
+    assert np.abs(zeros[0]).max() > 0 and np.all(zeros[1][:, 2] == 0)  # outputs, and the inputs' gradient
+    for wanted, *got in zip(zeros, nans, infinities):
+        for each in got:
+            np.testing.assert_array_equal(each, wanted)
+
+
+HALVES = [tf.float16, tf.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_attention_of_half_floats_to_an_empty_row_is_finite_and_that_to_others_exact(session, dtype):
+    keys = tf.zeros([2, 3, 4], dtype)
+    values = tf.cast([[[1.0] * 4, [3.0] * 4, [100.0] * 4]] * 2, dtype)
+    mask = tf.constant([[1.0, 1, 0], [0, 0, 0]])
+    outputs = layers.attend(tf.ones([2, 1, 4], dtype), keys, values, mask, num_heads=2)
+    gradients = tf.gradients(tf.cast(outputs, tf.float32), [keys, values])
+    assert outputs.dtype == dtype
+    outputs, *gradients = (tf.cast(each, tf.float32) for each in (outputs, *gradients))
+    np.testing.assert_array_equal(session.run(outputs), [[[2.0] * 4], [[0.0] * 4]])
+    assert all(np.isfinite(each).all() for each in session.run(gradients))
+
+
+def test_a_masked_score_is_finite_in_float16_and_weighs_nothing(session):
+    """Mixed precision makes constants of a float32 graph float16."""
+    assert np.isfinite(np.float16(layers.MASKED_SCORE))
+    assert np.exp(np.float32(layers.MASKED_SCORE) + np.float32(1e4)) == 0
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_layer_norm_of_half_floats_takes_its_statistics_in_float32(session, dtype):
+    rows = [[300.0, -300.0, 300.0, -300.0], [0.0] * 4]  # 300 squared is more than float16 holds
+    outputs = layers.layer_norm(tf.cast([rows], dtype))
+    graph_variables.initialise(session)
+    assert outputs.dtype == dtype
+    np.testing.assert_array_equal(session.run(tf.cast(outputs, tf.float32)), [[[1, -1, 1, -1], [0] * 4]])

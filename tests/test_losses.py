@@ -195,6 +195,46 @@ def test_cross_entropy_is_minus_log_of_the_label_times_the_weight():
     np.testing.assert_allclose(values, [[-np.log(0.5), -2 * np.log(0.7), 0.0]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+def test_cross_entropy_of_nan_without_weight_is_that_of_zeros(padding, smoothing):
+    results = []
+    for value in (0.0, padding):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            logits = tf.constant(np.float32([[[1, 2, 3], [value] * 3]]))
+            loss = losses.cross_entropy(logits, tf.constant([[0, 1]]), tf.constant([[1.0, 0.0]]), smoothing)
+            results.append(session.run([loss, *tf.gradients(loss, logits)]))
+    assert results[0][0][0, 0] > 2 and results[0][0][0, 1] == 0 and np.all(results[0][1][0, 1] == 0)
+    for wanted, got in zip(*results):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+def test_ctc_loss_of_nan_behind_the_frames_is_that_of_zeros(padding):
+    logits = np.random.default_rng(1).normal(size=[2, 4, 3])
+    results = []
+    for value in (0.0, padding):
+        logits[0, 3:] = logits[1] = value
+        results.append(ctc(logits, [3, 0], [[1], [0]], [1, 0]))
+    for wanted, got in zip(*results):
+        assert np.isfinite(wanted).all()
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_losses_of_half_floats_are_float32_and_spare_an_empty_row(dtype):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        logits = tf.zeros([2, 3, 4], dtype)
+        labels = tf.constant([[0], [0]]), tf.constant([1, 0])
+        ctc_loss = losses.ctc_loss(logits, tf.constant([1, 0]), *labels)
+        weights = tf.constant([[1.0, 0, 0], [0, 0, 0]])
+        entropy = losses.cross_entropy(logits, tf.zeros([2, 3], tf.int32), weights, 0.1)
+        assert ctc_loss.dtype == entropy.dtype == tf.float32
+        values = session.run([ctc_loss, entropy])
+    np.testing.assert_allclose(values[0], [np.log(4), 0], rtol=1e-6)
+    np.testing.assert_allclose(values[1], [[np.log(4), 0, 0], [0, 0, 0]], rtol=1e-6)
+
+
 def test_label_smoothing_is_cross_entropy_with_the_smoothed_target():
     probabilities = np.array([0.5, 0.25, 0.25])
     target = np.array([0.9, 0.0, 0.0]) + 0.1 / 3

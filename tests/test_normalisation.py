@@ -79,6 +79,52 @@ def test_batch_norm_of_nothing_but_padding_is_finite(session):
     assert np.isfinite(session.run(outputs)).all()
 
 
+MOMENTS = {
+    "one replica": normalisation.masked_moments,
+    "replicas": lambda inputs, mask: normalisation.moments_over_replicas(inputs, mask, tf.zeros([2])),
+}
+
+
+@pytest.mark.parametrize("moments", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_at_padding_does_what_zeros_do_to_moments(session, moments, value):
+    results = []
+    for padding in (0.0, value):
+        inputs = tf.constant(np.float32([[[1, 2], [3, 6], [padding] * 2], [[padding] * 2] * 3]))
+        mean, variance = moments(inputs, tf.constant([[1.0, 1, 0], [0, 0, 0]]))
+        results.append([mean, variance, *tf.gradients(mean * variance, inputs)])
+    zeros, others = session.run(results)
+    np.testing.assert_allclose(zeros[:2], [[2, 4], [1, 4]], rtol=1e-6)
+    np.testing.assert_array_equal(zeros[2][:, 2], 0)
+    for got, wanted in zip(others, zeros):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("moments", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_moments_of_half_floats_are_float32(session, moments, dtype):
+    """In float16 a weight of 1 / 20,000 is not normal, and 300 squared is infinite."""
+    inputs = tf.cast(tf.tile([[[300.0, 0.5], [-300.0, -0.5]]], [2, 10000, 1]), dtype)
+    mask = tf.sequence_mask([20000, 0], 20000, tf.float32)
+    mean, variance = moments(inputs, mask)
+    assert mean.dtype == variance.dtype == tf.float32
+    np.testing.assert_allclose(session.run([mean, variance]), [[0, 0], [90000, 0.25]], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+@pytest.mark.parametrize("num_frames", [[2, 0], [0, 0]])
+def test_batch_norm_of_half_floats_with_an_empty_row_is_finite(session, dtype, num_frames):
+    inputs = tf.cast([[[0.0], [4.0]], [[9.0], [9.0]]], dtype)
+    outputs = normalisation.batch_norm(inputs, tf.sequence_mask(num_frames, 2, tf.float32), is_training=True)
+    gradient = tf.gradients(tf.square(tf.cast(outputs, tf.float32)), inputs)[0]
+    graph_variables.initialise(session)
+    assert outputs.dtype == gradient.dtype == dtype
+    outputs, gradient = session.run([tf.cast(each, tf.float32) for each in (outputs, gradient)])
+    assert np.isfinite(outputs).all() and np.isfinite(gradient).all()
+    if num_frames[0]:
+        np.testing.assert_allclose(outputs[0, :, 0], [-1, 1], rtol=5e-3)
+
+
 @pytest.mark.parametrize("centre", [0.0, 2.5])
 def test_moments_over_replicas_are_the_masked_moments_on_one_replica(session, centre):
     rng = np.random.default_rng(1)

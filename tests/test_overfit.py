@@ -95,3 +95,6 @@ def test_every_batch_must_be_known_with_little_loss_and_no_error():
     for unknown in ({**known, "avg-loss": 0.05}, {**known, "token-error-rate": 0.01}):
         assert not overfit.is_learned([unknown, known], 2, "token-error-rate")
         assert overfit.is_learned([unknown, known], 1, "token-error-rate")
+    half = {**known, "token-error-rate": 0.5}
+    assert overfit.is_learned([{**half, "unknown-fraction": 0.5}], 1, "token-error-rate")
+    assert not overfit.is_learned([{**half, "unknown-fraction": 0.25}], 1, "token-error-rate")

@@ -26,10 +26,16 @@ def test_edits_of_hand_made_pairs():
         ([], [1, 2], 2),
         ([1, 2], [], 2),
         ([], [], 0),
-        ([0], [0, 0], 1),
     ]
     edits, length = evaluate_edits([p[0] for p in pairs], [p[1] for p in pairs])
     assert (edits, length) == (sum(p[2] for p in pairs), sum(len(p[1]) for p in pairs))
+
+
+def test_an_unknown_reference_equals_nothing():
+    assert evaluate_edits([[0], [0, 1], [2, 0]], [[0], [0, 1], [2, 0, 0]]) == (1 + 1 + 2, 6)
+    with tf.Graph().as_default():
+        unknown = ratios.unknown_fraction(tf.constant([[0, 1], [0, 0], [2, 0]]), tf.constant([2, 0, 2]))
+        assert run(unknown) == (2, 4)
 
 
 def test_a_batch_without_any_hypothesis():

@@ -74,7 +74,5 @@ def stripes(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Te
 
 def _mean(fbank, is_frame):
     """Returns float32 [batch, 1, num_bins]."""
-    weights = tf.cast(is_frame, tf.float32)
-    return tf.math.divide_no_nan(
-        tf.reduce_sum(fbank * weights, axis=1, keepdims=True), tf.reduce_sum(weights, axis=1, keepdims=True)
-    )
+    count = tf.reduce_sum(tf.cast(is_frame, tf.float32), axis=1, keepdims=True)
+    return tf.math.divide_no_nan(tf.reduce_sum(tf.where(is_frame, fbank, 0.0), axis=1, keepdims=True), count)

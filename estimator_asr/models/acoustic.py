@@ -41,7 +41,7 @@ def build(
     Args:
       config: AcousticConfig.
       fbank: float32 [batch, num_frames, num_bins].
-      num_frames: int32 [batch]; frames at or beyond it are ignored.
+      num_frames: int32 [batch]; frames at or beyond it are ignored, be they NaN.
       num_classes: tokens and the blank.
       token_parts: float32 [num_classes - 1, num_parts], 1 where a token holds a part (syllables.part_matrix),
       or None.
@@ -74,17 +74,20 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     what is more than DYNAMIC_RANGE below the utterance's loudest value is raised to there.
 
     Args:
-      fbank: float32 [batch, num_frames, num_bins].
+      fbank: float [batch, num_frames, num_bins].
       num_frames: int32 [batch].
 
     Returns:
       float32 [batch, num_frames, num_bins], zero at padded frames.
     """
-    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])[:, :, None]
-    loudest = tf.reduce_max(tf.where(mask > 0, fbank, fbank.dtype.min), axis=[1, 2], keepdims=True)
-    raised = tf.maximum(fbank, loudest - DYNAMIC_RANGE) * mask
-    count = tf.maximum(tf.reduce_sum(mask, axis=1, keepdims=True), 1.0)
-    centred = (raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count) * mask
+    fbank = tf.cast(fbank, tf.float32)
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    loudest = tf.reduce_max(
+        tf.where(mask[:, :, None] > 0, fbank, fbank.dtype.min), axis=[1, 2], keepdims=True
+    )
+    raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
+    count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
+    centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
     variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
     return centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
 

@@ -2,7 +2,7 @@
 
 Convolutions with a stride pad explicitly (TF's "SAME" pads by the parity of the padded length), so that
 neither padding nor its parity changes a real position; masks keep padding out of convolutions, attention and
-batch statistics.
+batch statistics. Frames of padding may be NaN or Inf: the first convolution gets zeros there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _run_blocks(config, block, hidden, num_frames, mask, seed) -> Encoding:
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = block(config, hidden, mask, seed)
-    return Encoding(layers.layer_norm(hidden, "output_norm") * mask[:, :, None], num_frames, mask)
+    outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
+    return Encoding(outputs, num_frames, mask)
 
 
 def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> tuple:
@@ -92,7 +93,7 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Te
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
     # As an argument of the convolution, this padding would leave its gradients to kernels half as fast.
-    padded = tf.pad(inputs * layers.expand_mask(mask, inputs), [[0, 0], [1, 1], [1, 1], [0, 0]])
+    padded = tf.pad(layers.clear_padding(inputs, mask), [[0, 0], [1, 1], [1, 1], [0, 0]])
     return tf.nn.conv2d(padded, kernel, strides=2, padding="VALID")
 
 
@@ -137,7 +138,7 @@ def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optiona
         values, gates = tf.split(
             layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate"), 2, axis=-1
         )
-        gated = values * tf.sigmoid(gates) * mask[:, :, None]
+        gated = layers.clear_padding(values * tf.sigmoid(gates), mask)
         hidden = layers.depthwise_conv(gated, config.conv_kernel_size)
         hidden = normalisation.batch_norm(hidden, mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
@@ -149,7 +150,7 @@ def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tenso
     The first two poolings halve time and frequency, the last one frequency alone.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    hidden = (fbank * mask[:, :, None])[..., None]  # [batch, num_frames, num_bins, 1]
+    hidden = layers.clear_padding(fbank, mask)[..., None]  # [batch, num_frames, num_bins, 1]
     for i, channels in enumerate(VGG_CHANNELS):
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
@@ -160,8 +161,8 @@ def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tenso
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
     flat = layers.dropout(flat, config.acoustic_dropout, seed)
-    outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu) * mask[:, :, None]
-    return Encoding(outputs, num_frames, mask)
+    outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu)
+    return Encoding(layers.clear_padding(outputs, mask), num_frames, mask)
 
 
 def _convolve(inputs, mask, channels, seed, name):
@@ -169,7 +170,7 @@ def _convolve(inputs, mask, channels, seed, name):
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
         hidden = normalisation.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, seed is not None)
-    return tf.nn.relu(hidden) * layers.expand_mask(mask, hidden)
+    return layers.clear_padding(tf.nn.relu(hidden), mask)
 
 
 ENCODERS = {"conformer": conformer, "transformer": transformer, "cnn": cnn}

@@ -2,7 +2,10 @@
 
 Sequences are float32 [batch, length, units]; a mask is float32 [batch, length], 1 for a real position and 0
 for padding. One rule: what stands at a padded position never reaches a real one, neither by attention,
-convolution nor statistics.
+convolution nor statistics. So padding is selected away, never multiplied: zero times NaN is NaN.
+
+Mixed precision turns constants into float16 too, and sequences may be float16 or bfloat16: constants fit into
+float16, statistics and softmax are float32.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
-MASKED_SCORE = -1e9  # exp() of it is exactly zero in float32
+MASKED_SCORE = -3e4  # finite in float16; exp() of it is zero in float32
 
 
 def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
@@ -68,14 +71,19 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
         scale = get_scale("scale", [inputs.shape[-1]])
         shift = get_bias("shift", [inputs.shape[-1]])
     # No tf.custom_gradient: in a graph it is registered for ever, and keeps the graph alive.
-    centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
+    values = tf.cast(inputs, tf.float32)
+    centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    return centred * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * scale + shift
+    return tf.cast(centred * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * scale + shift, inputs.dtype)
 
 
-def expand_mask(mask: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """Returns a mask [batch, length] with trailing axes of size 1, to multiply [batch, length, ...] by."""
-    return tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
+def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns inputs [batch, length, ...] with zeros where mask [batch, length] is 0, even of NaN and Inf.
+
+    The gradient is zero there too, if what follows is finite at zeros.
+    """
+    is_real = tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
+    return tf.where(is_real, inputs, tf.zeros([], inputs.dtype))
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
@@ -88,7 +96,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
         return inputs
     dropped_of_256 = round(256 * rate)
     is_kept = random_bytes(tf.shape(inputs), seed) >= dropped_of_256
-    return inputs * (tf.cast(is_kept, tf.float32) * (256 / (256 - dropped_of_256)))
+    return inputs * (tf.cast(is_kept, inputs.dtype) * (256 / (256 - dropped_of_256)))
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -119,7 +127,8 @@ def add_positions(inputs: tf.Tensor) -> tf.Tensor:
     length, units = tf.shape(inputs)[1], inputs.shape[-1]
     rates = np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)  # [units / 2]
     angles = tf.range(length, dtype=tf.float32)[:, None] * rates  # [length, units / 2]
-    return inputs + tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[None, :, :units]
+    waves = tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[None, :, :units]
+    return inputs + tf.cast(waves, inputs.dtype)
 
 
 def feed_forward(
@@ -152,6 +161,8 @@ def self_attention(
     """
     with tf.compat.v1.variable_scope(name):
         parts = ("query", "key", "value")
+        if mask.shape.rank == 2:
+            inputs = clear_padding(inputs, mask)
         queries, keys, values = _project_to_heads(inputs, parts, inputs.shape[-1], num_heads)
         return dense(_attend_heads(queries, keys, values, mask), inputs.shape[-1], "output")
 
@@ -166,6 +177,7 @@ def cross_attention(
     """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; as self_attention."""
     with tf.compat.v1.variable_scope(name):
         (queries,) = _project_to_heads(inputs, ("query",), inputs.shape[-1], num_heads)
+        memory = clear_padding(memory, memory_mask)
         keys, values = _project_to_heads(memory, ("key", "value"), inputs.shape[-1], num_heads)
         return dense(_attend_heads(queries, keys, values, memory_mask), inputs.shape[-1], "output")
 
@@ -182,18 +194,22 @@ def attend(
       num_heads: number of heads; divides units.
 
     Returns:
-      float32 [batch, query_length, units]; where a query may see nothing, the mean of all values.
+      float32 [batch, query_length, units]; where a query may see nothing, the mean of all values, of which
+      those of padding are zeros.
     """
+    if mask.shape.rank == 2:
+        keys, values = clear_padding(keys, mask), clear_padding(values, mask)
     return _attend_heads(*(_split_heads(x, 1, num_heads)[0] for x in (queries, keys, values)), mask)
 
 
 def _attend_heads(queries, keys, values, mask):
     """As attend, of float32 [batch, heads, length, units / heads]; gives [batch, query_length, units]."""
     queries *= queries.shape[-1] ** -0.5
+    scores = tf.matmul(queries, keys, transpose_b=True)  # [batch, heads, query, key]
     mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
-    # [batch, heads, query, key]
-    scores = tf.matmul(queries, keys, transpose_b=True) + (1.0 - mask) * MASKED_SCORE
-    return _join_heads(tf.matmul(tf.nn.softmax(scores, name="attention_weights"), values))
+    scores = tf.where(mask > 0, tf.cast(scores, tf.float32), MASKED_SCORE)
+    weights = tf.nn.softmax(scores, name="attention_weights")
+    return _join_heads(tf.matmul(tf.cast(weights, values.dtype), values))
 
 
 def _project_to_heads(inputs, parts, units, num_heads):
@@ -212,7 +228,8 @@ def _get_part_biases(parts, units):
     """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(get_bias("bias", [len(biased) * units]), len(biased))))
-    return tf.concat([biases.get(part, tf.zeros([units])) for part in parts], axis=0)
+    zeros = tf.zeros([units], next(iter(biases.values())).dtype)
+    return tf.concat([biases.get(part, zeros) for part in parts], axis=0)
 
 
 def _split_heads(inputs, count, num_heads):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from estimator_asr.models import layers
+
 WRONG_LABEL = "label out of range:"  # what the error of a label begins with that is no class, or the blank
 CLASSIC, CUDNN = "classic", "cudnn"
 CUDNN_MAX_LABELS = 255  # cudnnCTCLoss refuses label sequences of more than 256
@@ -119,14 +121,15 @@ def cross_entropy(
     2016, section 7).
 
     Args:
-      logits: float32 [batch, length, num_classes].
+      logits: float [batch, length, num_classes].
       labels: int32 [batch, length].
-      weights: float32 [batch, length]; 0 leaves a position out.
+      weights: float32 [batch, length]; 0 leaves a position out, be its logits NaN.
       label_smoothing: s, from 0 up to 1.
 
     Returns:
       float32 [batch, length].
     """
+    logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     if label_smoothing:
         uniform = tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)

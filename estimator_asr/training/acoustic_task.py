@@ -1,11 +1,16 @@
-"""The acoustic model as the model_fn sees it: its predictions, its losses, and the figures that are shown."""
+"""The acoustic model as the model_fn sees it: its predictions, its losses, and the metrics that are shown.
+
+With the weight w of CTC, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
+w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance:
+so each of the two counts as often as it is a term of the sum.
+"""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
 from estimator_asr import model_builder, model_directory
-from estimator_asr.models import decoding, losses
+from estimator_asr.models import acoustic, decoding, losses
 from estimator_asr.training import objectives, ratios
 
 ERROR_RATE = "token-error-rate"
@@ -41,6 +46,7 @@ def _figures(outputs, labels):
     is_too_long = tf.logical_not(losses.has_alignment(outputs.num_frames, *said))
     figures = {
         ERROR_RATE: ratios.edit_ratio(*written, *said),
+        "unknown-fraction": ratios.unknown_fraction(*said),
         "blank-share": blank_share(outputs.ctc_logits, outputs.num_frames),
         "length-ratio": ratios.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
         "repeated-share": ratios.repeated_share(*written, *said),
@@ -70,7 +76,8 @@ def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> ratios.Ratio:
     num_tokens = labels["num_tokens"]
     targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
     is_counted = (weights > 0) & (num_tokens > 0)[:, None]
-    return ratios.share_of(tf.not_equal(tf.argmax(logits, -1, tf.int32), targets), is_counted)
+    is_wrong = tf.not_equal(tf.argmax(logits, -1, tf.int32), ratios.mark_unknown(targets))
+    return ratios.share_of(is_wrong, is_counted)
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -91,17 +98,29 @@ def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) ->
 
 
 def _losses(config, outputs, labels, training, ctc_kernel):
-    token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
-    num_labels = tf.cast(tf.reduce_sum(num_tokens), tf.float32)
-    ctc = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
-    ctc = tf.reduce_sum(ctc)
+    ctc = ctc_part(outputs, labels, ctc_kernel)
     if outputs.decoder_logits is None:
-        return objectives.Losses(ctc, {"ctc-loss": ctc}, num_labels)
-    end_id = outputs.ctc_logits.shape[-1] - 1
-    targets, weights = decoder_targets(token_ids, num_tokens, end_id)
+        return objectives.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
+    decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
+    weight = config.ctc_weight
+    total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
+    return objectives.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
+
+
+def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> ratios.Ratio:
+    """Returns the CTC loss over the labels; an utterance that cannot be aligned adds to neither."""
+    token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
+    loss = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
+    is_possible = losses.has_alignment(outputs.num_frames, token_ids, num_tokens)
+    num_labels = tf.reduce_sum(tf.where(is_possible, num_tokens, 0))
+    return ratios.Ratio(tf.reduce_sum(loss), tf.cast(num_labels, tf.float32))
+
+
+def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothing: float) -> ratios.Ratio:
+    """Returns the decoder's cross-entropy over its positions: one for each label, and one for the end."""
+    end_id = outputs.decoder_logits.shape[-1] - 1
+    targets, weights = decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
     # A row without frames fills up the part of a replica that has none: its end symbol does not count.
     weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
-    smoothing = config.label_smoothing if training else 0.0
-    decoder = tf.reduce_sum(losses.cross_entropy(outputs.decoder_logits, targets, weights, smoothing))
-    total = config.ctc_weight * ctc + (1.0 - config.ctc_weight) * decoder
-    return objectives.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
+    loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
+    return ratios.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))

@@ -35,11 +35,12 @@ def forward(
     weights *= is_paired  # a character that the model cannot choose has weight 0 already
     result = objectives.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
     num_written = tf.where(is_paired[:, 0] > 0, num_tokens, 0)
-    written, said = candidates.best(scored).characters, labels["character_ids"]
+    written, said = candidates.best(scored).characters, (characters, labels["num_characters"])
     num_said = tf.cast(tf.reduce_sum(labels["num_characters"]), tf.float32)
     figures = {
-        ERROR_RATE: ratios.edit_ratio(written, num_written, said, num_written),
-        "repeated-share": ratios.repeated_share(written, num_written, said, num_written),
+        ERROR_RATE: ratios.edit_ratio(written, num_tokens, *said),
+        "unknown-fraction": ratios.unknown_fraction(*said),
+        "repeated-share": ratios.repeated_share(written, num_written, characters, num_written),
         # The others have no token of their own, or are none that may be written for it.
         "used-label-share": ratios.Ratio(result.num_labels, num_said),
     }

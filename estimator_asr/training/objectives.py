@@ -12,10 +12,19 @@ from estimator_asr.training import ratios
 
 
 class Losses(NamedTuple):
-    """Sums over the batch of this replica, float32 [] each."""
+    """Sums over the batch of this replica.
+
+    Whatever adds to a total is counted in its divisor, so that sums over batches and replicas divide to the
+    average.
+
+    Attributes:
+        total: float32 [], the sum of the parts, each times its weight.
+        parts: loss over labels of each part, by tag.
+        num_labels: float32 [], the sum of the labels that the parts count, each times its weight.
+    """
 
     total: tf.Tensor
-    parts: dict[str, tf.Tensor]  # by tag; what the total is weighted from
+    parts: dict[str, ratios.Ratio]
     num_labels: tf.Tensor
 
     def average(self) -> tf.Tensor:
@@ -32,8 +41,7 @@ class Losses(NamedTuple):
 
     def ratios(self) -> dict[str, ratios.Ratio]:
         """Returns avg-loss and the parts, per label."""
-        sums = {"avg-loss": self.total, **self.parts}
-        return {tag: ratios.Ratio(value, self.num_labels) for tag, value in sums.items()}
+        return {"avg-loss": ratios.Ratio(self.total, self.num_labels), **self.parts}
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tfrecord_builder import vocabulary
+
+_NO_ID = -2  # padding of hypotheses is -1
+
 
 class Ratio(NamedTuple):
     """Numerator and denominator, both float32 []; they are added up over batches before they are divided."""
@@ -25,7 +29,10 @@ class Ratio(NamedTuple):
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns edits over reference length of a batch.
+    """Returns edits over reference length of a batch, as scoring counts them in the texts.
+
+    An unknown id stands for any text that the vocabulary does not have: in a reference it equals nothing, not
+    even the unknown id of a hypothesis.
 
     Args:
         ids: int32 [batch, max_ids], hypotheses; ids at or beyond num_ids are ignored.
@@ -34,9 +41,21 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
         num_references: int32 [batch].
     """
     width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
-    hypotheses, truths = _to_sparse(ids, num_ids, width), _to_sparse(references, num_references, width)
+    hypotheses = _to_sparse(ids, num_ids, width)
+    truths = _to_sparse(mark_unknown(references), num_references, width)
     edits = tf.edit_distance(hypotheses, truths, normalize=False)  # [batch]
     return Ratio(tf.reduce_sum(edits), tf.cast(tf.reduce_sum(num_references), tf.float32))
+
+
+def mark_unknown(references: tf.Tensor) -> tf.Tensor:
+    """Returns the ids of references (int32) with an id that no hypothesis has where they are unknown."""
+    return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
+
+
+def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
+    """Returns the fraction of unknown ids, which is the lowest edit_ratio that a model can reach."""
+    is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
+    return share_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 
 
 def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:

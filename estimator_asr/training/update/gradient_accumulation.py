@@ -7,7 +7,7 @@ at the first batch after the last update.
 Gradients are those of the sum over labels, divided by all labels in the end, so that batches count by their
 labels. Within a batch every replica's sum is divided by the same number: batch norm's gradients are sums over
 the replicas, so a weight of each replica's own would come too late. Batch norm takes each batch's own
-statistics; its moving averages get the mean of the batches. A NaN or Inf stays in a sum: a bad batch skips the
+statistics; its moving averages get the mean of the batches. NaN or Inf stays in a sum: a bad batch skips the
 whole update.
 """
 

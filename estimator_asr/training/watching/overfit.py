@@ -119,8 +119,12 @@ def learn(
 
 
 def is_learned(figures: Sequence[dict], num_batches: int, error_rate: str) -> bool:
-    """Returns whether every batch, when it was seen last, had nearly no loss and no error."""
+    """Returns whether every batch, when it was seen last, had nearly no loss and no error.
+
+    An unknown label is always an error.
+    """
     last = figures[-num_batches:]
     return len(last) == num_batches and all(
-        values["avg-loss"] < LOSS and values[error_rate] == 0 for values in last
+        values["avg-loss"] < LOSS and values[error_rate] <= values.get("unknown-fraction", 0)
+        for values in last
     )
