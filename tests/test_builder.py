@@ -255,6 +255,24 @@ def test_the_rejected_name_the_path_that_was_tried(tmp_path):
     assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a b.wav"
 
 
+def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):
+    silence, loud = np.zeros(8000, np.float32), small_corpora.tone(0.5)
+    sides = np.stack([np.concatenate([silence, loud]), np.zeros(16000, np.float32)], axis=1)
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", sides)
+    rows = ["id,audio,text,start,end,duration,channel", "u1,a.wav,你,0.5,0.9,,0", "u2,a.wav,好,,,0.4,0"]
+    rows += ["u3,a.wav,好,0.5,1.0,,1", "u4,a.wav,好,0.5,0.2,,0", "u5,a.wav,好,0.25,,0.75,0"]
+    small_corpora.write_text(tmp_path / "in" / "train.csv", "\n".join(rows))
+    _build(tmp_path / "in", tmp_path / "out", corpus="table", max_rejected=0.9, num_shards=1)
+    records = _records(tmp_path / "out", "train", num_bins=80)
+    num_frames = {record["utterance_id"]: len(record["fbank"]) for record in records}
+    assert num_frames == {b"u1": 38, b"u5": 73}  # of 25 ms every 10 ms in 400 and 750 ms
+    assert sorted(_rejected(tmp_path / "out")) == [
+        ("u2", "train", "silent audio"),
+        ("u3", "train", "silent audio"),
+        ("u4", "train", "segment that ends where it begins or before"),
+    ]
+
+
 def test_a_failed_build_can_be_called_again(tmp_path):
     manifest_file = tmp_path / "in" / "manifest.tsv"
     small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))

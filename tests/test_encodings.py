@@ -46,6 +46,15 @@ def test_other_encodings_never_become_wrong_chinese(text, encoding):
     assert encodings.find(io.BytesIO(text.encode(encoding))) is None
 
 
+@pytest.mark.parametrize("place", [30, 31, 32, 60, -2])
+def test_damaged_utf_8_never_becomes_wrong_chinese(place):
+    content = bytearray(CHINESE.encode())
+    content[place] = 0xFF
+    assert encodings.find(io.BytesIO(content)) is None
+    del content[place]
+    assert encodings.find(io.BytesIO(content)) is None
+
+
 def test_a_character_across_the_blocks_that_are_read(monkeypatch):
     monkeypatch.setattr(encodings, "_BLOCK_BYTES", 2)
     assert encodings.find(io.BytesIO("今天天气".encode())) == "utf-8-sig"

@@ -79,6 +79,17 @@ def test_commands_that_only_decode_stand_for_their_file(tmp_path):
     assert (found["s1-2"].audio, found["s1-2"].start_seconds) == ("/in/sw1.sph", 0.5)
 
 
+def test_a_channel_of_a_sphere_file(tmp_path):
+    left, right = small_corpora.tone(0.5), small_corpora.tone(0.5, 300.0)
+    path = tmp_path / "a.sph"
+    small_corpora.write_audio(path, np.stack([left, right], axis=1), format="NIST", subtype="PCM_16")
+    small_corpora.write_text(tmp_path / "wav.scp", "a sph2pipe -f wav -p -c 2 a.sph |\n")
+    small_corpora.write_text(tmp_path / "text", "a 好\n")
+    (found,) = _list(tmp_path)
+    samples = audio.read_audio(found.audio, 16000, channel=found.channel)
+    np.testing.assert_allclose(samples, right, atol=1e-4)
+
+
 @pytest.mark.parametrize("write_function", ["wav", "soundfile"])
 def test_archives_that_kaldiio_writes(tmp_path, write_function):
     waves = {name: small_corpora.tone(0.5, hz) for name, hz in (("u1", 300.0), ("u2", 500.0), ("u3", 800.0))}

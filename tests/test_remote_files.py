@@ -303,7 +303,7 @@ def _without_places(info):
         )
         for name, split in info.splits.items()
     }
-    return dataclasses.replace(info, splits=splits, report_sha256="")
+    return dataclasses.replace(info, splits=splits, report_sha256="", rejected_sha256="")
 
 
 def test_a_build_from_store_to_store_has_the_bytes_of_one_on_disks(corpora, store, tmp_path, written):
@@ -316,10 +316,22 @@ def test_a_build_from_store_to_store_has_the_bytes_of_one_on_disks(corpora, stor
     assert _keys(store, "data") == sorted(os.listdir(tmp_path / "out"))
     for name in _keys(store, "data"):
         content = (tmp_path / "out" / name).read_bytes()
-        if name.endswith((".jsonl", ".html", "info.json")):  # which tell the recordings' places
+        if name.endswith(
+            (".jsonl", ".html", "info.json", "rejected.tsv")
+        ):  # which tell the recordings' places
             assert _read(f"{BUCKET}/data/{name}").count(b"\n") == content.count(b"\n")
         else:
             assert _read(f"{BUCKET}/data/{name}") == content, name
+
+
+def test_a_part_of_an_archive_in_a_store(put):
+    put("speech.ark", b"u1 0123456789")
+    assert files.exists(f"{BUCKET}/speech.ark:3+4")
+    assert files.size_and_time(f"{BUCKET}/speech.ark:3+4")[0] == 13
+    with files.open_binary(f"{BUCKET}/speech.ark:3+4") as file:
+        assert file.read() == b"0123"
+    with pytest.raises(FileNotFoundError):
+        files.open_binary(f"{BUCKET}/none.ark:3+4")
 
 
 def test_an_interrupted_build_goes_on_and_only_the_same(corpora, store, written, monkeypatch):

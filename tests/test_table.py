@@ -166,9 +166,9 @@ def test_names_of_splits_in_a_column(tmp_path, name):
         ),
         (
             'audio,text\na,"好\nb,好\n',
-            "train.csv: line 3 is no CSV .*, expected quotes as Python's csv module",
+            "train.csv: line 3 is not valid CSV .*, expected quotes as Python's csv module",
         ),
-        ('audio,text\na,"好"的\n', "train.csv: line 2 is no CSV"),
+        ('audio,text\na,"好"的\n', "train.csv: line 2 is not valid CSV"),
     ],
 )
 def test_tables_that_are_refused(tmp_path, content, message):

@@ -15,7 +15,7 @@ class BuildConfig:
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
-        (), "where the corpus lies; several directories with commas"
+        (), "where the corpus lies, or for table and wenet a list itself; several with commas"
     )
     output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)

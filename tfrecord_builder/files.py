@@ -1,7 +1,7 @@
 """Files here and in object stores, by one set of names.
 
-A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, every other to the operating system. What
-is no file may be a part of one (speech.ark:17, see members.py): it exists, has the size and time of the whole
+A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, every other to the operating system. A path
+may also name a part of a file (speech.ark:17, see members.py): it exists, has the size and time of the whole
 file, and can be opened.
 Whatever is refused is an OSError, as from open().
 """
@@ -31,8 +31,10 @@ def is_remote(path: str) -> bool:
 
 def exists(path: str) -> bool:
     """True for a file or a directory."""
+    if _exists(path):
+        return True
     member = members.parse(path)
-    return _exists(path) or (member is not None and _exists(member.path))
+    return member is not None and _exists(member.path)
 
 
 def _exists(path: str) -> bool:

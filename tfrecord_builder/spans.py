@@ -40,7 +40,7 @@ def read(where: str, row: Mapping[str, str]) -> Span:
       row: column to value.
 
     Raises:
-      UserError: a value is no number of 0 or more, or end and duration contradict each other.
+      UserError: a value is not a number of 0 or more, or end and duration contradict each other.
     """
     start = _read_seconds(where, row, "start") or 0.0
     end, duration = _read_seconds(where, row, "end"), _read_seconds(where, row, "duration")

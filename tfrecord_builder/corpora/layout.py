@@ -57,7 +57,7 @@ def recording_id(path: str) -> str:
 
 
 def resolve(directory: str, path: str) -> str:
-    """Gives a path that a file in a directory names: from there, unless it is absolute or a URL.
+    """Returns a path that a file in a directory names: from there, unless it is absolute or a URL.
 
     Some lists name files from where a recipe runs, as egs/s5/data/train/wav.scp does with data/wav/a.wav:
     from the directory above in which both paths begin with the same name (data), if the file is there.

@@ -66,8 +66,8 @@ def _read_values(path: str) -> Iterator[tuple[str, list[str]]]:
                 yield f"{path}: line {reader.line_num}", values
     except csv.Error as error:
         raise errors.UserError(
-            f"{path}: line {reader.line_num} is no CSV ({error}), expected quotes as Python's csv module "
-            "writes them; fix the line."
+            f"{path}: line {reader.line_num} is not valid CSV ({error}), expected quotes as Python's csv "
+            "module writes them; fix the line."
         ) from error
 
 
