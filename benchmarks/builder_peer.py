@@ -40,7 +40,7 @@ def main(manifest: str, output: str) -> None:
 
 
 def make_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
-    """Gives log-mel features, float32 [num_frames, 80]."""
+    """Returns log-mel features, float32 [num_frames, 80]."""
     options = kaldi_native_fbank.FbankOptions()
     options.frame_opts.samp_freq = sample_rate
     options.frame_opts.dither = 0
@@ -54,7 +54,7 @@ def make_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
 def make_example(
     texts: dict[str, str], ids: Sequence[int], fbank: np.ndarray, duration_ms: int
 ) -> tf.train.Example:
-    """Gives a record with the keys of ours."""
+    """Returns a record with the keys of ours."""
     numbers = {
         "token_ids": ids,
         "character_ids": ids,

@@ -13,6 +13,7 @@ from tfrecord_builder import (
     frontend,
     items,
     labels,
+    lazy_tensorflow,
     manifest,
     plan,
     shard,
@@ -153,3 +154,16 @@ def test_an_object_store_that_fails_is_told_with_the_recording(monkeypatch, tmp_
     )
     with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: it cannot be read \(there is no such b"):
         shard.make_record(item, settings)
+
+
+def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def load(name):
+        raise AssertionError("TensorFlow is loaded")
+
+    monkeypatch.setattr(shard, "write_shard", interrupt)
+    monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
+    with pytest.raises(KeyboardInterrupt):
+        worker.write(_shard(tmp_path), None, str(tmp_path), lambda done, rejected: None)

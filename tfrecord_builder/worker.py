@@ -42,7 +42,9 @@ def write(
         return shard.write_shard(waiting, settings, directory, report)
     except errors.UserError as error:
         return error
-    except (OSError, tf.errors.OpError) as error:
+    except Exception as error:  # no Ctrl-C, which may come while TensorFlow loads
+        if not isinstance(error, (OSError, tf.errors.OpError)):
+            raise
         reason = error.strerror if isinstance(error, OSError) else error.message
         return errors.UserError(
             f"{directory}: {waiting.file} cannot be written ({reason}), expected room and permission; "
