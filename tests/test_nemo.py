@@ -84,7 +84,7 @@ def test_other_names_of_splits(tmp_path, name, split):
         ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),
         (
             '{"audio_filepath": "a.wav", "offset": "1"}',
-            "line 1: offset is '1', expected seconds of 0 or more",
+            "line 1: offset is '1', expected seconds, 0 to",
         ),
         ('{"audio_filepath": "a.wav", "duration": -1}', "line 1: duration is -1, expected seconds"),
         ('{"audio_filepath": "a.wav", "text": {}}', "line 1: text is {}, expected text"),

@@ -63,6 +63,7 @@ def test_items_are_lines_of_json_beside_the_shard(tmp_path):
         "utterance": {
             **{"utterance_id": "a", "audio": "/a.wav", "speaker": "s", "text": "你", "pinyin": ""},
             **{"split": "train", "start_seconds": 0.0, "seconds": None, "channel": None},
+            **{"problem": "", "speed": 1.0, "volume_db": 0.0},
         },
         "labels": {"transcript": "你", "tokens": ["ni3"], "characters": ["你"]},
         "stamp": [1, 2],

@@ -9,12 +9,13 @@ import gzip
 import io
 import itertools
 import json
-import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any, Optional
 
 from tfrecord_builder import errors, files, manifest
+
+_MAX_SECONDS = 1e9  # thirty years
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,16 +54,18 @@ def get_seconds(where: str, fields: dict[str, Any], name: str, is_signed: bool =
     """Returns a field that counts seconds; None where it is missing or null.
 
     Raises:
-      UserError: the field is not a finite number, or is below 0 and not signed.
+      UserError: the field is not a number, too large, or below 0 and not signed.
     """
     value = fields.get(name)
     if value is None:
         return None
-    lowest = -sys.float_info.max if is_signed else 0.0
+    lowest = -_MAX_SECONDS if is_signed else 0.0
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not lowest <= value <= sys.float_info.max:
-        wanted = "seconds" if is_signed else "seconds of 0 or more"
-        raise errors.UserError(f"{where}: {name} is {_show(value)}, expected {wanted}; fix the line.")
+    if not is_number or not lowest <= value <= _MAX_SECONDS:
+        raise errors.UserError(
+            f"{where}: {name} is {_show(value)}, expected seconds, {lowest:g} to {_MAX_SECONDS:g}; "
+            "fix the line."
+        )
     return float(value)
 
 

@@ -127,7 +127,7 @@ def _find_part(where: str, cut: Fields, supervision: Fields) -> tuple[float, Opt
 def _find_channels(cut: Fields, supervision: Fields) -> list[Any]:
     """Returns the cut's channels, or those of them that the supervision names."""
     channels = _as_list(cut.get("channel", 0))
-    named = _as_list(supervision.get("channel", channels))
+    named = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
     if not all(channel in channels for channel in named):
         raise _Unsupported("Lhotse supervision of a channel that its cut lacks, expected one of the cut's")
     return named
