@@ -445,7 +445,19 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
 
 def test_missing_dev_split_is_said(tmp_path, caplog):
     _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
-    assert "there is no dev split" in caplog.text
+    assert "there is no dev split" in caplog.text and "pass --dev_fraction=0.05 to take it" in caplog.text
+
+
+def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 6, 0)
+    info = _build(corpus_dir, tmp_path / "out", dev_fraction=0.5)
+    sizes = {name: (split.num_utterances, split.num_speakers) for name, split in info.splits.items()}
+    assert sizes == {"train": (3, 1), "dev": (3, 1)}
+    (speaker,) = {record["speaker"] for record in _records(tmp_path / "out", "dev")}
+    assert speaker not in {record["speaker"] for record in _records(tmp_path / "out", "train")}
+    assert "there is no dev split" not in caplog.text
+    with pytest.raises(errors.UserError, match="--dev_fraction=0.6: expected at least 0 and at most 0.5"):
+        _build(corpus_dir, tmp_path / "other", dev_fraction=0.6)
 
 
 def test_an_id_in_two_directories_is_refused(tmp_path):

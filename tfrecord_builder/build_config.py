@@ -18,6 +18,12 @@ class BuildConfig:
         (), "where the corpus lies, or for table and wenet a list itself; several with commas"
     )
     output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
+    dev_fraction: float = config_flags.setting(
+        0.0,
+        "fraction of train that becomes the dev split, by whole speakers, where the corpus has none; 0: none",
+        minimum=0,
+        maximum=0.5,
+    )
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1

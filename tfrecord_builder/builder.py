@@ -62,7 +62,7 @@ def build(
         vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
     write_shards = _choose_writer(config)
     with _open(config) as (workspace, spooled):
-        listing.list_corpus(config.corpus, config.corpus_dir, spooled)
+        listing.list_corpus(config.corpus, config.corpus_dir, spooled, config.dev_fraction)
         bpe_model = pieces.make(label_config, vocabulary_config, spooled)
         collector = _label(label_config, bpe_model, augmentation, sources, spooled)
         rejections.check(config, spooled)

@@ -16,6 +16,7 @@ from tfrecord_builder import (
     augmentation_plan,
     augmentation_sources,
     checks,
+    dev_split,
     errors,
     files,
     items,
@@ -28,8 +29,10 @@ from tfrecord_builder.corpora import registry
 _CONCURRENT_QUESTIONS = 32
 
 
-def list_corpus(corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool) -> None:
-    """Puts every utterance of the corpus into the spool.
+def list_corpus(
+    corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool, dev_fraction: float = 0.0
+) -> None:
+    """Puts every utterance of the corpus into the spool, and makes a dev split if that is asked for.
 
     Raises:
       UserError: the corpus cannot be read, has no utterance, or two share an id.
@@ -40,10 +43,12 @@ def list_corpus(corpus: str, corpus_dirs: Sequence[str], spooled: spool.Spool) -
     where = ", ".join(corpus_dirs)
     if not spooled.count_utterances():
         raise errors.UserError(f"--corpus_dir: {where}: it lists no utterance, expected some.")
+    if dev_fraction:
+        dev_split.make(spooled, dev_fraction)
     if not spooled.count_utterances("dev"):
         logging.warning(
             "%s: there is no dev split, so training on this alone has nothing to be measured on; "
-            "none is made up here: mark some utterances of the corpus as dev.",
+            "pass --dev_fraction=0.05 to take it from the train split.",
             where,
         )
 

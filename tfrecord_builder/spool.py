@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tfrecord_builder import errors, items, manifest
 
@@ -22,6 +22,7 @@ PRAGMA synchronous = OFF;
 CREATE TABLE utterances (place INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, json TEXT);
 CREATE TABLE items (digest BLOB, id TEXT UNIQUE, split TEXT, sentence TEXT, line TEXT);
 CREATE TABLE rejected (place INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
+CREATE TABLE groups (digest BLOB, place INTEGER, PRIMARY KEY (digest, place)) WITHOUT ROWID;
 """
 # What SQLite sorts without an index takes as much room in /tmp, which may be memory.
 _ORDER = "CREATE INDEX IF NOT EXISTS items_in_order ON items (split, digest)"
@@ -85,8 +86,35 @@ class Spool:
     def utterances(self, split: str | None = None) -> Iterator[manifest.Utterance]:
         """Yields the utterances, or those of one split, as they were listed."""
         where, values = ("", ()) if split is None else ("WHERE split = ?", (split,))
-        for (line,) in self._database.execute(f"SELECT json FROM utterances {where} ORDER BY place", values):
-            yield manifest.Utterance(**json.loads(line))
+        query = f"SELECT split, json FROM utterances {where} ORDER BY place"
+        for now, line in self._database.execute(query, values):
+            yield manifest.Utterance(**{**json.loads(line), "split": now})
+
+    def group(self, split: str, name: Callable[[manifest.Utterance], str]) -> int:
+        """Groups the utterances of a split by what name says of them; returns how many groups there are."""
+        self._database.execute("DELETE FROM groups")
+        for place, line in self._database.execute(
+            "SELECT place, json FROM utterances WHERE split = ?", (split,)
+        ):
+            digest = hashlib.sha256(name(manifest.Utterance(**json.loads(line))).encode()).digest()
+            self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, place))
+        return self._count("SELECT count(DISTINCT digest) FROM groups")
+
+    def group_sizes(self) -> Iterator[tuple[bytes, int]]:
+        """Yields the sha256 of each group's name, in their order, and how many utterances it has."""
+        return self._database.execute("SELECT digest, count(*) FROM groups GROUP BY digest ORDER BY digest")
+
+    def smallest_group(self) -> bytes:
+        """Returns the sha256 of the name of the smallest group; the first of those that are as small."""
+        query = "SELECT digest FROM groups GROUP BY digest ORDER BY count(*), digest LIMIT 1"
+        return self._database.execute(query).fetchone()[0]
+
+    def move_groups(self, digests: Iterable[bytes], split: str) -> None:
+        """Puts the utterances of some groups into another split."""
+        places = "SELECT place FROM groups WHERE digest = ?"
+        self._database.executemany(
+            f"UPDATE utterances SET split = ? WHERE place IN ({places})", ((split, each) for each in digests)
+        )
 
     def count_utterances(self, split: str | None = None) -> int:
         """Counts what was listed, in all or in one split."""
