@@ -31,9 +31,11 @@ PLAN = step_hooks.TrainingPlan(course.Course(SOURCE, 0, 10, (STRETCH,)), progres
 FIGURES = {
     "acoustic": {
         *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
-        *("blank-share", "length-ratio", "repeated-share", "too-long-share"),
+        *("blank-share", "length-ratio", "repeated-share", "too-long-share", "unknown-fraction"),
     },
-    "language": {"avg-loss", "character-error-rate", "repeated-share", "used-label-share"},
+    "language": {
+        *("avg-loss", "character-error-rate", "repeated-share", "used-label-share", "unknown-fraction")
+    },
 }
 
 OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
