@@ -261,8 +261,9 @@ class TrainConfig:
     )
     precision: str = config_flags.setting(
         "float32",
-        "float16: mixed precision with loss scaling, for GPUs with tensor cores; bfloat16: for CPUs with "
-        "avx512_bf16 or amx_bf16, where long utterances take three quarters of the time (measured)",
+        "float16 (experimental, not run on a GPU yet): mixed precision with loss scaling, for GPUs with "
+        "tensor cores; bfloat16: for CPUs with avx512_bf16 or amx_bf16, where long utterances take three "
+        "quarters of the time (measured)",
         choices=("float32", "float16", "bfloat16"),
     )
     num_local_workers: int = config_flags.setting(

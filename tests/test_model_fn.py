@@ -31,9 +31,11 @@ PLAN = step_hooks.TrainingPlan(course.Course(SOURCE, 0, 10, (STRETCH,)), progres
 FIGURES = {
     "acoustic": {
         *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
-        *("blank-share", "length-ratio", "repeated-share", "too-long-share"),
+        *("blank-share", "length-ratio", "repeated-share", "too-long-share", "unknown-fraction"),
     },
-    "language": {"avg-loss", "character-error-rate", "repeated-share", "used-label-share"},
+    "language": {
+        *("avg-loss", "character-error-rate", "repeated-share", "used-label-share", "unknown-fraction")
+    },
 }
 
 OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
@@ -135,11 +137,14 @@ def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
         tag: tf.make_ndarray(v.tensor).item() if v.HasField("tensor") else v.simple_value
         for tag, v in shown.items()
     }
-    weight = ACOUSTIC.ctc_weight
-    assert shown["avg-loss"] == pytest.approx(
-        weight * shown["ctc-loss"] + (1 - weight) * shown["decoder-loss"], rel=1e-5
-    )
-    assert shown["total-loss"] == pytest.approx(shown["avg-loss"] * values["labels"].sum(), rel=1e-5)
+    weight, num_labels = ACOUSTIC.ctc_weight, values["labels"]
+    parts = [
+        (weight, shown["ctc-loss"], num_labels.sum()),
+        (1 - weight, shown["decoder-loss"], (num_labels + 1).sum()),  # it writes the end too
+    ]
+    total = sum(weight * loss * count for weight, loss, count in parts)
+    assert shown["total-loss"] == pytest.approx(total, rel=1e-5)
+    assert shown["avg-loss"] == pytest.approx(total / sum(part[0] * part[2] for part in parts), rel=1e-5)
     assert values["loss"] == pytest.approx(shown["avg-loss"], rel=1e-5)
     assert shown["learning-rate"] == pytest.approx(0.001)
 

@@ -142,3 +142,11 @@ def test_moments_over_replicas_are_the_masked_moments_on_one_replica(session, ce
 def test_moments_over_replicas_of_nothing_but_padding_are_finite(session):
     moments = normalisation.moments_over_replicas(tf.ones([1, 2, 3]), tf.zeros([1, 2]), tf.ones([3]))
     np.testing.assert_array_equal(session.run(moments), [[1, 1, 1], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_moments_of_half_floats_on_two_replicas_leave_out_a_row_of_nan_without_frames(two_replicas, kind):
+    found = two_replicas[kind]
+    assert found["moments"] == [[[0, 1], [90000, 0.25]]] * 2  # float16 holds no 90000
+    # What is minimised is the sum of both replicas' losses: 2 replicas x 2 / 2 frames x distance to the mean.
+    assert found["gradients"] == [[[[600, -1], [-600, 1]]], [[[0, 0], [0, 0]]]]

@@ -122,6 +122,27 @@ def _build_record(audio):
     return record.fbank
 
 
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["waveform", "features"])
+def test_nan_behind_a_length_does_what_zeros_do(tiny_export, waveforms, name, padding):
+    """Both lengths are given, so that an utterance of nothing but padding is there too."""
+    rows = waveforms if name == "waveform" else [tiny_models.extract(waveform) for waveform in waveforms]
+    values, length = signatures.SIGNATURE_INPUTS[name]
+    model = recogniser.load(tiny_export.version_dir, name)
+    batches = [
+        {
+            values: tf.keras.utils.pad_sequences(
+                [*rows, rows[0][:0]], padding="post", dtype="float32", value=value
+            ),
+            length: [*map(len, rows), 0],
+        }
+        for value in (0.0, padding)
+    ]
+    wanted, got = map(model.run, batches)
+    assert len(set(wanted["pinyin"])) > 3 and wanted["pinyin"][-1] == ""
+    assert got == wanted  # scores too, to the bit
+
+
 def test_wavs_alone_give_what_they_give_in_a_batch(tiny_export, waveforms):
     model = recogniser.load(tiny_export.version_dir, "serving_default")
     wavs = [make_wav(waveform) for waveform in waveforms]

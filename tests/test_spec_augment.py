@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from estimator_asr import config
@@ -65,12 +66,13 @@ def test_frequency_masks_hold_for_all_frames_but_not_for_padding():
     assert masked[:, 6:].all()
 
 
-def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_stays():
+@pytest.mark.parametrize("padding", [1e6, np.nan, np.inf])
+def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_stays(padding):
     settings = config.InputConfig(time_masks=1, time_mask_share=1.0, frequency_masks=0)
     fbank = np.random.default_rng(0).normal([10, 20, 30], size=[20, 30, 3]).astype(np.float32)
-    fbank[:, 25:] = 1e6  # padding does not count
+    fbank[:, 25:] = padding  # does not count
     masked = mask(fbank, np.full(20, 25, np.int32), settings)
-    is_hidden = (masked != fbank).all(axis=2)
+    is_hidden = ((masked != fbank) & ~np.isnan(fbank)).all(axis=2)
     assert is_hidden.any() and not is_hidden.all()
     means = np.broadcast_to(fbank[:, :25].mean(axis=1, keepdims=True), fbank.shape)
     np.testing.assert_allclose(masked[is_hidden], means[is_hidden], rtol=1e-5)

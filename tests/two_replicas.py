@@ -1,5 +1,5 @@
-"""A program for test_optimization and test_flight_recorder: steps of two CPU replicas with unequal batches;
-prints what came out as JSON.
+"""A program for test_optimization, test_normalisation and test_flight_recorder: two CPU replicas with unequal
+batches; prints what came out as JSON.
 
 It needs a process of its own, because a process makes its CPU devices once.
 """
@@ -15,6 +15,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
+from estimator_asr.models import normalisation
 from estimator_asr.training import objectives
 from estimator_asr.training.bad_steps import bad_batches, flight_recorder
 from estimator_asr.training.devices import strategies
@@ -142,11 +143,36 @@ def record(max_skipped):
     }
 
 
+def half_moments(kind):
+    """Moments and their gradient on two replicas, the second of which has a row of NaN without frames."""
+    settings = config.TrainConfig(num_cpu_replicas=2)
+
+    def of_replica():
+        context = tf.distribute.get_replica_context()
+        is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
+        rows = [[300.0, 0.5], [-300.0, 1.5]] if is_first else [[math.nan] * 2] * 2
+        inputs, mask = tf.cast([rows], kind), tf.fill([1, 2], float(is_first))
+        moments = normalisation.moments_over_replicas(inputs, mask, tf.zeros([2]))
+        return tf.stack(moments), tf.cast(tf.gradients(moments[1], inputs)[0], tf.float32)
+
+    with tf.Graph().as_default():
+        strategy = strategies.build_strategy(settings)
+        values = strategy.extended.call_for_each_replica(of_replica)
+        values = [strategy.experimental_local_results(value) for value in values]
+        with tf.compat.v1.Session(config=strategies.session_config(settings)) as session:
+            moments, gradients = session.run(values)
+    return {
+        "moments": [each.tolist() for each in moments],
+        "gradients": [each.tolist() for each in gradients],
+    }
+
+
 def main():
     tf.compat.v1.disable_eager_execution()
     runs = {"dense": (dense_loss, 0.5), "sparse": (sparse_loss, 0.0), "clipped sparse": (sparse_loss, 0.5)}
     results = {name: run(*settings) for name, settings in runs.items()}
-    print(json.dumps({**results, "recorded": [record(2), record(1)]}))
+    halves = {kind.name: half_moments(kind) for kind in (tf.float16, tf.bfloat16)}
+    print(json.dumps({**results, **halves, "recorded": [record(2), record(1)]}))
 
 
 if __name__ == "__main__":

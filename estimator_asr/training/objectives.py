@@ -45,7 +45,7 @@ class Losses(NamedTuple):
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss for the EstimatorSpec, infinity for what is no number.
+    """Returns the loss for the EstimatorSpec, infinity for NaN or Inf.
 
     Estimator ends training at a NaN before any hook of ours is asked.
     """
