@@ -74,6 +74,16 @@ def test_speechbrain_with_columns_that_say_the_same_twice(tmp_path):
     assert second.problem == table.SAMPLES  # nobody says how many a second
 
 
+def test_speechbrain_with_a_part_counted_in_samples(tmp_path):
+    lines = [
+        "ID, duration, wav, wav_opts, wrd",
+        "a, 3.2, a.wav, , hi",
+        "b, 1.0, a.wav, start:9 stop:26000, hi",
+    ]
+    small_corpora.write_text(tmp_path / "train.csv", "\n".join(lines))
+    assert [u.problem for u in _list(tmp_path)] == ["", table.SAMPLES]
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -29,7 +29,7 @@ _TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 _BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
 _COMMAS = {"strict": True, "skipinitialspace": True}
 _SEMICOLONS = {"delimiter": ";", **_COMMAS}
-SAMPLES = "column stop without end or duration: it may count samples"
+SAMPLES = "part of a recording that counts samples: give start and end or duration in seconds"
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -111,7 +111,7 @@ def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[
     if row.get("split", "").strip():
         split = layout.require_split(where, row["split"])
     span = spans.read(where, row)
-    if row.get("stop", "").strip() and span.seconds is None:
+    if "start:" in row.get("options", "") or (row.get("stop", "").strip() and span.seconds is None):
         span = spans.Span(problem=SAMPLES)
     return manifest.Utterance(
         utterance_id=utterance_id,

@@ -22,6 +22,7 @@ NAMES = {
     "start": ("start", "start_time", "begin", "begin_time", "offset"),
     "end": ("end", "end_time"),
     "stop": ("stop",),
+    "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
     "duration": ("duration",),
     "channel": ("channel",),
 }
