@@ -21,7 +21,6 @@ from tfrecord_builder import (
     labels,
     readings,
     schema,
-    shard,
     shard_statistics,
     vocabularies,
     vocabulary,
@@ -31,20 +30,11 @@ from tfrecord_builder import (
 FRONTEND = frontend.FrontendConfig()
 
 
-@pytest.fixture(autouse=True)
-def work_in_this_process(monkeypatch):
-    """The worker processes have tests of their own; starting them takes seconds."""
-
-    def work_here(waiting, settings, directory, num_workers, note):
-        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
-
-    monkeypatch.setattr(writer, "_run_workers", work_here)
-
-
 def _build(corpus_dir, output_dir, frontend_config=FRONTEND, augmentation=builder.PLAIN, **options):
     corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
     others = [_pick(config, options) for config in (labels.LabelConfig, vocabularies.VocabularyConfig)]
-    config = build_config.BuildConfig(corpus_dir=corpus_dirs, output_dir=str(output_dir), **options)
+    usual = dict(corpus_dir=corpus_dirs, output_dir=str(output_dir), num_workers=1)
+    config = build_config.BuildConfig(**{**usual, **options})
     return builder.build(config, frontend_config, augmentation, *others)
 
 
@@ -430,7 +420,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     with monkeypatch.context() as patch:
         patch.setattr(method, "save", fail)
-        with pytest.raises(errors.UserError, match=r"out cannot be written \(No space left on device\), exp"):
+        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\), exp"):
             _build(corpus_dir, tmp_path / "out")
     assert _build(corpus_dir, tmp_path / "out").splits["train"].num_utterances == 6
 

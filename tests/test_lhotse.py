@@ -3,7 +3,7 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import build_config, builder, errors, frontend, items, schema, shard, writer
+from tfrecord_builder import build_config, builder, errors, frontend, items, schema
 from tfrecord_builder.corpora import lhotse
 
 NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
@@ -309,13 +309,8 @@ def test_cuts_that_are_refused(tmp_path, changes, message):
         _list(tmp_path)
 
 
-def test_a_build_skips_the_cut_that_cannot_be_honoured(tmp_path, monkeypatch):
+def test_a_build_skips_the_cut_that_cannot_be_honoured(tmp_path):
     """The others are built, one at the speed and volume of its transforms."""
-
-    def work_here(waiting, settings, directory, num_workers):
-        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
-
-    monkeypatch.setattr(writer, "_run_workers", work_here)
     changed = _recording(transforms=[_transform("Speed", 0.8), _transform("Volume", 2.0)])
     cuts = [
         corpus_trees.make_cut(),

@@ -19,19 +19,9 @@ from tfrecord_builder import (
     errors,
     frontend,
     labels,
-    shard,
     vocabularies,
     vocabulary,
-    writer,
 )
-
-
-@pytest.fixture(autouse=True)
-def work_in_this_process(monkeypatch):
-    def work_here(waiting, settings, directory, num_workers, note):
-        return (shard.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting)
-
-    monkeypatch.setattr(writer, "_run_workers", work_here)
 
 
 def build(corpus_dir, output_dir, unit, **vocabulary_options):
