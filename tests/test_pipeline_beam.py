@@ -56,7 +56,7 @@ def test_every_published_file_has_the_bytes_of_the_ordinary_build(tmp_path):
             corpus_dir=(corpus,),
             output_dir=str(tmp_path / name),
             num_shards=3,
-            num_workers=0 if runner else 1,
+            num_workers=None if runner else 1,
             max_rejected=0.5,
             runner=runner,
         )
