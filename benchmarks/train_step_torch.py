@@ -125,7 +125,8 @@ class Acoustic(nn.Module):
             logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=smoothing
         )
         weight = self.config.ctc_weight
-        return (weight * ctc + (1 - weight) * decoder) / num_tokens.sum()
+        num_labels = num_tokens.sum() + (1 - weight) * len(num_tokens)  # the decoder's end of each utterance
+        return (weight * ctc + (1 - weight) * decoder) / num_labels
 
     def _ctc_loss(self, memory, mask, token_ids, num_tokens):
         logits = self.ctc.classify(self.dropout(memory))
