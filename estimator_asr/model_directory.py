@@ -71,8 +71,8 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
 
     Args:
         path: the model directory.
-        config: of this run. Optimizer, input, loop and what is training_only may differ from the last run's,
-            which is logged; the model may not.
+        config: of this run. Optimizer, input, loop and what is training_only may differ from the last run's;
+            the model may not.
         data_dir: whose vocabularies a new directory gets.
 
     Raises:
@@ -83,20 +83,20 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
         return open_for_worker(path, config, data_dir)  # what is damaged does not become the model's
     saved = open_model_directory(path)
     _check_same_model(path, saved.config, config)
-    changes = experiment.list_changes(saved.config, config)
-    if changes:
-        logging.info("%s: settings changed since the last run: %s", path, ", ".join(changes))
     return dataclasses.replace(saved, config=config)
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
-    """Writes the vocabularies, unless the directory has a checkpoint already, and then config.json.
+    """Writes the vocabularies of a new directory, or logs what the run changes in one with a checkpoint; then
+    config.json.
 
     Args:
         model: what `check` returned.
         data_dir: where a new directory's vocabularies are copied from.
     """
-    if not _has_checkpoint(model.path):
+    if _has_checkpoint(model.path):
+        _log_changes(model)
+    else:
         os.makedirs(model.path, exist_ok=True)
         _copy_vocabularies(model.config, data_dir, model.path)
     model.config.save(model.path)
@@ -148,6 +148,12 @@ def copy_description(model: ModelDirectory, path: str) -> None:
     os.makedirs(path, exist_ok=True)
     _copy_vocabularies(model.config, model.path, path)
     model.config.save(path)
+
+
+def _log_changes(model):
+    changes = experiment.list_changes(experiment.ExperimentConfig.load(model.path), model.config)
+    if changes:
+        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
 
 
 def _has_checkpoint(path):

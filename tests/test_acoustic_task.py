@@ -71,6 +71,13 @@ def test_each_loss_is_divided_by_what_it_sums():
     assert shown == pytest.approx(dict.fromkeys(("avg-loss", "ctc-loss", "decoder-loss"), log4), rel=1e-6)
 
 
+def test_where_ctc_can_align_nothing_the_loss_is_the_decoder_s_and_zero_without_its_weight():
+    for ctc_weight, average in ((0.25, np.log(4)), (1.0, 0.0)):
+        parts, _, shown = run_losses(ctc_weight, [1], [[0, 1]], [2])
+        assert parts["ctc-loss"] == (0, 0)
+        assert shown["avg-loss"] == pytest.approx(average, rel=1e-6)
+
+
 def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
     _, total, _ = run_losses(0.25, [1, 1], [[0, 0], [0, 1]], [1, 2], has_decoder=False)
     np.testing.assert_allclose(total, [np.log(4), 1], rtol=1e-6)

@@ -73,7 +73,7 @@ def test_the_sentences_say_both_figures():
     assert said.endswith(f"python -m estimator_asr.evaluate {where} --split=dev --output_dir=AM-report")
 
 
-def test_another_weight_of_ctc_is_another_model_which_needs_another_directory():
+def test_more_weight_on_ctc_is_advised_for_a_new_model():
     figures = {"token-error-rate": 0.9, "teacher-forced-error-rate": 0.1}
     rows = [readings.Evaluation(step, {}, figures) for step in (8000, 9000)]
     said = dev_alarms.decoding_gap(rows, CONTEXT)

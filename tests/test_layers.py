@@ -219,6 +219,8 @@ def test_attention_of_half_floats_to_an_empty_row_is_finite_and_that_to_others_e
     outputs = layers.attend(tf.ones([2, 1, 4], dtype), keys, values, mask, num_heads=2)
     gradients = tf.gradients(tf.cast(outputs, tf.float32), [keys, values])
     assert outputs.dtype == dtype
+    (softmax,) = (op for op in session.graph.get_operations() if op.type == "Softmax")
+    assert softmax.outputs[0].dtype == tf.float32
     outputs, *gradients = (tf.cast(each, tf.float32) for each in (outputs, *gradients))
     np.testing.assert_array_equal(session.run(outputs), [[[2.0] * 4], [[0.0] * 4]])
     assert all(np.isfinite(each).all() for each in session.run(gradients))

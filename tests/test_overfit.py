@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
+import numpy as np
 import pytest
 import small_records
 import test_model_fn
@@ -98,3 +99,15 @@ def test_every_batch_must_be_known_with_little_loss_and_no_error():
     half = {**known, "token-error-rate": 0.5}
     assert overfit.is_learned([{**half, "unknown-fraction": 0.5}], 1, "token-error-rate")
     assert not overfit.is_learned([{**half, "unknown-fraction": 0.25}], 1, "token-error-rate")
+
+
+def test_labels_that_are_not_learned_from_may_be_wrong():
+    """Of seven characters two stand in an utterance that has not one for each token, and one is unknown."""
+    values = {
+        "avg-loss": 0.01,
+        "character-error-rate": float(np.float32(3) / np.float32(7)),
+        "unknown-fraction": float(np.float32(1) / np.float32(7)),
+        "used-label-share": float(np.float32(5) / np.float32(7)),
+    }
+    assert overfit.is_learned([values], 1, "character-error-rate")
+    assert not overfit.is_learned([{**values, "character-error-rate": 4 / 7}], 1, "character-error-rate")

@@ -90,8 +90,9 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
 def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
     _require(values, dict, where)
     fields = {field.name: field for field in dataclasses.fields(config_class)}
-    new_names = {field.metadata.get(FORMER_NAME): name for name, field in fields.items()}
-    values = {new_names.get(key or None, key): value for key, value in values.items()}
+    former = {name: field.metadata.get(FORMER_NAME) for name, field in fields.items()}
+    new_names = {old: name for name, old in former.items() if old}
+    values = {new_names.get(key, key): value for key, value in values.items()}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)

@@ -2,7 +2,8 @@
 
 With the weight w of CTC, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
 w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance:
-so each of the two counts as often as it is a term of the sum.
+so each of the two counts as often as it is a term of the sum. A divisor of its own for each would need two
+gradients of every batch where several make an update, for the numbers are known only at its end.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def decoding_gap(evaluations: Sequence[readings.Evaluation], context: readings.C
     return (
         f"on dev {100 * decoded:.0f} % of the decoded tokens are wrong, but {100 * forced:.0f} % where the "
         "decoder is told those before; likely it has learned the texts, and the CTC head not the audio; "
-        f"train anew with more weight on CTC: {context.new_model_command('ctc0.9', '--ctc_weight=0.9')}"
+        f"train a new one with more weight on CTC: {context.new_model_command('ctc0.9', '--ctc_weight=0.9')}"
     )
 
 
