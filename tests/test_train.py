@@ -245,6 +245,28 @@ def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, 
     assert (directory / "am" / "config.json").read_bytes() == config
 
 
+WORKER = """
+import errno
+from estimator_asr import train
+from estimator_asr.training.devices import cluster
+
+def fail(*_):
+    raise OSError(code, "refused")
+
+train.run_loop.train = fail
+for code in (errno.ECONNRESET, errno.ENOSPC):
+    try:
+        print(train._train(None, [], [], cluster.Cluster(("a:1", "b:2"), None, 1)))
+    except OSError as error:
+        print(error.errno == errno.ENOSPC)
+"""
+
+
+def test_a_worker_asks_for_a_restart_unless_the_disk_is_full():
+    done = subprocess.run([sys.executable, "-c", WORKER], cwd=programs.ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == [str(os.EX_SOFTWARE), "True"], done.stderr
+
+
 def test_a_data_directory_is_not_trained_in(directory):
     names = sorted(os.listdir(directory / "data"))
     line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'data'}", "--train_steps=1")
