@@ -58,7 +58,7 @@ def hold(checkpoint: str) -> Iterator[str]:
     """
     directory = os.path.join(os.path.dirname(checkpoint), HELD_DIRECTORY)
     shutil.rmtree(directory, ignore_errors=True)
-    os.makedirs(directory)
+    os.makedirs(directory, exist_ok=True)  # over NFS one with a file that is still open stays
     try:
         yield link(checkpoint, directory)
     finally:
