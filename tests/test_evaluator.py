@@ -27,7 +27,7 @@ class Estimator:
     def evaluate(self, input_fn, hooks, checkpoint_path):
         self.seen.append(int(checkpoint_path.rpartition("-")[2]))
         self._on_evaluate(checkpoint_path)
-        return {"global_step": self.seen[-1]}
+        return {"global_step": int(tf.train.load_variable(checkpoint_path, "global_step"))}
 
 
 class Exporter:
