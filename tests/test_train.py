@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -233,6 +234,25 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
     assert line.startswith(f"error: --model_dir: another training is running in {path}, expected none")
     assert half_written.exists() and (path / "config.json").read_bytes() == config
     half_written.rmdir()
+
+
+def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host, port = free.getsockname()
+    cluster = {"cluster": {"worker": [f"{host}:{port}"], "evaluator": ["e:1"]}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps({**cluster, "task": {"type": "worker", "index": 0}})}
+    flags = [f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}", "--train_steps=4"]
+    command = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
+    with open(tmp_path / "training.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            command, cwd=programs.ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        line = process.stderr.readline()
+        process.kill()
+        said = line + process.communicate()[1]
+    assert "training.lock: held by another training, waiting for at most 120 seconds" in line, said
 
 
 def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
