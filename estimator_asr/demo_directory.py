@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import pathlib
 from collections.abc import Iterator
 from typing import IO
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 SIZE_FILE = "size.txt"
 
@@ -57,10 +56,8 @@ def _open(directory: pathlib.Path) -> IO[str]:
 
 
 def _lock(file: IO[str], directory: pathlib.Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # given back by any death of the process
-    except BlockingIOError:
+    if not files.take_lock(file.fileno(), file.name):
         raise errors.UserError(
             f"--output_dir: another demo, or a stage that outlived one, is running in {directory}, "
             "expected none; wait for it to end, or choose another."
-        ) from None
+        )

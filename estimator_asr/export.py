@@ -14,7 +14,6 @@ if __name__ == "__main__":
     interrupts.end_quietly()  # while the modules below are imported
 
 import dataclasses
-import logging as standard_logging
 import os
 from typing import Optional
 
@@ -125,7 +124,6 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
     del argv  # no words are accepted
     logging.set_verbosity(logging.INFO)
-    logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
     tf.get_logger().setLevel("ERROR")
     path = export(config_flags.from_flags(ExportConfig))
     print(path)

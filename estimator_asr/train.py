@@ -87,7 +87,7 @@ def _train(model, infos, data_dirs, cluster):
     except errors.UserError:
         raise
     except Exception as error:
-        if cluster is None or errors.describe_refusal(error):  # a restart does not make room
+        if cluster is None or errors.is_lasting(error):
             raise
         logging.exception("%s failed", cluster.name)  # most often because another worker did
         return _EXIT_FAILED

@@ -155,7 +155,7 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
 
     monkeypatch.setattr(links, "link", refuse)
     keep(model, 1, 0.5)
-    said = "model.ckpt-1: cannot be kept among the best (No space left on device); training goes on"
+    said = "model.ckpt-1: cannot be kept among the best (No space left on device); training continues"
     assert len(lines) == 1 and lines[0].endswith(said)
     monkeypatch.undo()
     keep(model, 2, 0.6)
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, monkeypatc
     exporter = best_checkpoints.BestCheckpoints(model, "rate")
     gone = checkpoints.prefix_of(model.path, 2)
     exporter.export(None, "", gone, {"rate": 0.1, "global_step": 2}, False)
-    assert lines == [f"{gone}: cannot be kept among the best (No such file or directory); training goes on"]
+    assert lines == [f"{gone}: cannot be kept among the best (No such file or directory); training continues"]
     listed = json.loads(pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8"))
     assert [row["step"] for row in listed] == [1] and kept(model) == [1]
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1

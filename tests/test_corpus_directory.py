@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import hashlib
 import os
@@ -133,6 +134,15 @@ def test_a_second_download_is_refused(server, tmp_path):
         f"--corpus_dir: another download is writing to {tmp_path}, expected none; wait for it to end."
     )
     run(server, X, tmp_path)
+
+
+def test_a_file_system_without_locks_keeps_nobody_from_downloading(server, tmp_path, monkeypatch):
+    def refuse(descriptor, how):  # as NFS does for a directory
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    run(server, X, tmp_path)
+    assert (tmp_path / "data_x").is_dir()
 
 
 def test_a_full_disk(server, tmp_path):

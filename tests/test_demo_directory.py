@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 
 import pytest
@@ -30,6 +32,15 @@ def test_refuses_a_directory_where_another_demo_runs(tmp_path):
     with demo_directory.claim(tmp_path, "small"):
         with pytest.raises(errors.UserError, match=expected), demo_directory.claim(tmp_path, "small"):
             pass
+    with demo_directory.claim(tmp_path, "small"):
+        pass
+
+
+def test_a_file_system_without_locks_keeps_no_demo_from_running(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with demo_directory.claim(tmp_path, "small"):
         pass
 

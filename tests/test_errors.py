@@ -1,3 +1,4 @@
+import errno
 import os
 import pathlib
 import subprocess
@@ -5,6 +6,8 @@ import sys
 import textwrap
 
 import pytest
+
+from tfrecord_builder import errors
 
 PROGRAM = """
     import sys
@@ -106,6 +109,30 @@ def test_what_tensorflow_cannot_write_is_one_sentence_too():
     assert run("--depth=9") == (1, "", f"error: {full}; make room; what was finished is kept\n")
     code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
     assert code == 1 and "Traceback" in stderr
+
+
+def test_of_several_errors_of_tensorflow_the_path_is_told_without_their_number():
+    error = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
+    both = (
+        "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
+    )
+    assert errors.describe_refusal(error(both)) == (
+        "/am/part: No space left on device; make room; what was finished is kept"
+    )
+
+
+@pytest.mark.parametrize(
+    "code, is_lasting",
+    [
+        (errno.ENOSPC, True),
+        (errno.EROFS, True),
+        (errno.EACCES, True),
+        (errno.ECONNRESET, False),
+        (errno.EIO, False),
+    ],
+)
+def test_what_a_restart_would_meet_again(code, is_lasting):
+    assert errors.is_lasting(OSError(code, os.strerror(code))) == is_lasting
 
 
 def test_a_warning_is_its_words_alone():

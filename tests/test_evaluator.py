@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -26,7 +27,7 @@ class Estimator:
     def evaluate(self, input_fn, hooks, checkpoint_path):
         self.seen.append(int(checkpoint_path.rpartition("-")[2]))
         self._on_evaluate(checkpoint_path)
-        return {"global_step": self.seen[-1]}
+        return {"global_step": int(tf.train.load_variable(checkpoint_path, "global_step"))}
 
 
 class Exporter:
@@ -143,6 +144,17 @@ def test_what_a_killed_evaluator_held_goes_away(tmp_path, world):
     save(tmp_path, 30)
     run(Estimator(tmp_path), Exporter())
     assert not (tmp_path / "evaluating").exists()
+
+
+def test_what_nfs_keeps_of_a_file_that_is_still_open_stops_nothing(tmp_path, world, monkeypatch):
+    """It renames the file, and then refuses to remove the directory."""
+    events, _ = world
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    events.append(lambda: save(tmp_path, 30))
+    save(tmp_path, 10)
+    exporter = Reader()
+    run(Estimator(tmp_path), exporter)
+    assert exporter.exports == [(10, False), (30, True)]
 
 
 def test_what_goes_wrong_in_an_evaluation_is_not_hidden(tmp_path, world):

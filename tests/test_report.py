@@ -1,6 +1,7 @@
 import errno
 import html.parser
 import json
+import os
 import pathlib
 
 import pytest
@@ -150,6 +151,15 @@ def test_a_report_is_whole_or_the_older_one_stays(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         report.write(other, str(tmp_path))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_metrics_json_comes_last(tmp_path, monkeypatch):
+    placed, replace = [], os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda source, target: placed.append(target) or replace(source, target)
+    )
+    report.write(make_evaluation(), str(tmp_path))
+    assert [os.path.basename(path) for path in placed] == ["hypotheses.tsv", "report.html", "metrics.json"]
 
 
 def test_a_directory_that_can_be_written_is_left_as_it_was(tmp_path):

@@ -10,7 +10,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import checkpoints, config, experiment, loop_config, model_directory
-from estimator_asr.training import course, planning, run_loop
+from estimator_asr.training import course, dev_evaluation, hooks, planning, run_loop
 from estimator_asr.training.devices import cluster
 from tfrecord_builder import errors
 
@@ -143,6 +143,14 @@ def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_
         of_three = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
         watched[name] = planning.plan(model, found, infos, dirs, "train", of_three).watchdog is not None
     assert watched == {"chief": True, "worker-1": False, "evaluator": True}
+
+
+def test_a_chief_without_an_evaluator_looks_at_the_dev_that_it_evaluates_at_the_end(tmp_path):
+    model, infos, dirs = make_model(tmp_path, train_steps=3)
+    chief = cluster.Cluster(("a:1", "b:1"), None, 0)
+    plan = planning.plan(model, course.plan(model, infos, dirs, 0), infos, dirs, "train", chief)
+    dev = dev_evaluation.build(model, infos, dirs, plan.watchdog, hooks.Termination(), chief)
+    assert [exporter.name for exporter in dev.exporters[-2:]] == ["watchdog", "memory"]
 
 
 def test_a_run_that_its_labels_refuse_changes_nothing(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -235,6 +236,25 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
     half_written.rmdir()
 
 
+def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host, port = free.getsockname()
+    cluster = {"cluster": {"worker": [f"{host}:{port}"], "evaluator": ["e:1"]}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps({**cluster, "task": {"type": "worker", "index": 0}})}
+    flags = [f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}", "--train_steps=4"]
+    command = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
+    with open(tmp_path / "training.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            command, cwd=programs.ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        line = process.stderr.readline()
+        process.kill()
+        said = line + process.communicate()[1]
+    assert "training.lock: held by another training, waiting for at most 120 seconds" in line, said
+
+
 def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
     data = f"--data_dir={directory / 'data'}"
     line = refuse(data, f"--model_dir={tmp_path / 'new'}", f"--warm_start_from={tmp_path / 'nowhere'}")
@@ -243,6 +263,28 @@ def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, 
     line = refuse(data, f"--model_dir={directory / 'am'}", "--optimizer=momentum", "--train_steps=9")
     assert "holds the state of another optimizer" in line
     assert (directory / "am" / "config.json").read_bytes() == config
+
+
+WORKER = """
+import errno
+from estimator_asr import train
+from estimator_asr.training.devices import cluster
+
+def fail(*_):
+    raise OSError(code, "refused")
+
+train.run_loop.train = fail
+for code in (errno.ECONNRESET, errno.ENOSPC):
+    try:
+        print(train._train(None, [], [], cluster.Cluster(("a:1", "b:2"), None, 1)))
+    except OSError as error:
+        print(error.errno == errno.ENOSPC)
+"""
+
+
+def test_a_worker_asks_for_a_restart_unless_the_disk_is_full():
+    done = subprocess.run([sys.executable, "-c", WORKER], cwd=programs.ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == [str(os.EX_SOFTWARE), "True"], done.stderr
 
 
 def test_a_data_directory_is_not_trained_in(directory):

@@ -41,7 +41,8 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
 
 
 def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch):
-    first, waits = training_directory.reserve(str(tmp_path)), []
+    first, waits, lines = training_directory.reserve(str(tmp_path)), [], []
+    monkeypatch.setattr(training_directory.logging, "info", lambda text, *rest: lines.append(text % rest))
     first.__enter__()
 
     def sleep(seconds):
@@ -52,6 +53,8 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
     monkeypatch.setattr(training_directory.time, "sleep", sleep)
     with training_directory.reserve(str(tmp_path), wait_seconds=60.0):
         assert waits == [1.0, 1.0, 1.0]
+    lock = tmp_path / "training.lock"
+    assert lines == [f"{lock}: held by another training, waiting for at most 60 seconds"]
 
 
 def test_a_new_directory_of_a_run_that_is_refused_goes_away(tmp_path):

@@ -28,6 +28,11 @@ def graph():
         yield
 
 
+class Estimator:
+    def __init__(self, model_dir):
+        self.eval_dir = lambda: str(model_dir / "eval")
+
+
 def make_watchdog(tmp_path, **changes):
     return watchdog.Watchdog(alarm_cases.CONTEXT._replace(model_dir=str(tmp_path), **changes))
 
@@ -44,19 +49,20 @@ def test_an_alarm_is_logged_and_written_with_time_step_and_kind(tmp_path, lines)
     assert watchdog.last_alarm(str(tmp_path)) == (6000, sentence)
 
 
+def read_values(directory):
+    """Step and value of all that one process wrote there for TensorBoard."""
+    (path,) = glob.glob(os.path.join(str(directory), "events.*"))
+    events = tf.compat.v1.train.summary_iterator(path)
+    return [(event.step, value) for event in events for value in event.summary.value]
+
+
 def test_tensorboard_shows_it_as_text(tmp_path, lines):
     dog = make_watchdog(tmp_path)
     for reading in alarm_cases.repeat(BLANK, last_step=6000):
         dog.add_reading(reading)
-    (path,) = glob.glob(os.path.join(str(tmp_path), "events.*"))
-    values = [
-        (event.step, value)
-        for event in tf.compat.v1.train.summary_iterator(path)
-        for value in event.summary.value
-    ]
-    ((step, value),) = values
+    ((step, value),) = read_values(tmp_path)
     assert (step, value.tag, value.metadata.plugin_data.plugin_name) == (6000, "alarms/all-blank", "text")
-    assert lines[0].endswith(tf.make_ndarray(value.tensor)[0].decode("utf-8"))
+    assert lines[0].endswith(tf.make_ndarray(value.tensor).item().decode("utf-8"))
 
 
 def test_one_kind_is_said_again_only_after_ten_times_the_patience(tmp_path, lines):
@@ -70,26 +76,29 @@ def test_one_kind_is_said_again_only_after_ten_times_the_patience(tmp_path, line
 def test_the_first_reading_that_is_wrong_ends_nothing(tmp_path, lines):
     dog = make_watchdog(tmp_path)
     dog.add_reading(readings.Reading(1, {}))
-    dog.after_evaluation({"global_step": 1, "loss": 1.0})
+    dog.after_evaluation({"global_step": 1, "loss": 1.0}, str(tmp_path / "eval"))
     assert lines == [] and not os.listdir(tmp_path)
 
 
 def test_evaluations_are_held_against_the_readings_before(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    exporter = watchdog.WatchdogExporter(dog)
+    exporter, estimator = watchdog.WatchdogExporter(dog), Estimator(tmp_path)
     for reading in alarm_cases.repeat({}, last_step=6000, error_rate=0.125):
         dog.add_reading(reading)
     for step in (6000, 6500):
         assert lines == []
         figures = {"global_step": np.int64(step), "token-error-rate": np.float32(0.75)}
-        exporter.export(None, "", "", figures, False)
+        exporter.export(estimator, "", "", figures, False)
     (line,) = lines
     assert line.startswith("watchdog: step 6500: 12 % errors in training, 75 % on dev; likely")
+    # Another process may write the events of training, and TensorBoard reads one file at a time.
+    assert [value.tag for _, value in read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
+    assert not list(tmp_path.glob("events.*"))
 
 
 def test_an_evaluation_without_any_reading_is_looked_at_too(tmp_path, lines):
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
-    make_watchdog(tmp_path).after_evaluation(figures)
+    make_watchdog(tmp_path).after_evaluation(figures, str(tmp_path / "eval"))
     assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
     assert "loss on dev: NaN" in lines[0] and "on dev the model writes 0 %" in lines[1]
 

@@ -20,9 +20,13 @@ _ADVICE = {
     errno.ENOSPC: "make room; what was finished is kept",
     errno.EDQUOT: "make room; what was finished is kept",
 }
+# A restart changes nothing about these.
+_LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
 # What TensorFlow says of a file that it cannot write: "PATH; No space left on device" on a line.
-_REFUSALS = {os.strerror(code): code for code in (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)}
-_TENSORFLOW_REFUSAL = re.compile(rf"(?m)^(.+); ({'|'.join(map(re.escape, _REFUSALS))})$")
+_REFUSALS = {os.strerror(code): code for code in _LASTING}
+_TENSORFLOW_REFUSAL = re.compile(
+    rf"(?m)^(?: *\(\d+\) [A-Z_]+: )?(.+); ({'|'.join(map(re.escape, _REFUSALS))})$"
+)
 
 
 class UserError(ValueError):
@@ -92,11 +96,19 @@ def describe_refusal(error: Exception) -> Optional[str]:
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
         return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _LOOK)}"
+    found = _match_tensorflow(error)
+    return found and f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _LOOK)}"
+
+
+def is_lasting(error: Exception) -> bool:
+    """Returns whether a restart would meet it again: a disk that is full or read-only, or no permission."""
+    is_refused = isinstance(error, OSError) and error.errno in _LASTING
+    return is_refused or _match_tensorflow(error) is not None
+
+
+def _match_tensorflow(error: Exception) -> Optional[re.Match]:
     names = {(base.__module__.split(".")[0], base.__name__) for base in type(error).__mro__}
-    found = _TENSORFLOW_REFUSAL.search(str(error)) if ("tensorflow", "OpError") in names else None
-    if found is None:
-        return None
-    return f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _LOOK)}"
+    return _TENSORFLOW_REFUSAL.search(str(error)) if ("tensorflow", "OpError") in names else None
 
 
 def _parse_flags(argv: list[str]) -> list[str]:

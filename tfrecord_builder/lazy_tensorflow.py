@@ -5,6 +5,7 @@ from tfrecord_builder import lazy_tensorflow as tf
 
 from __future__ import annotations
 
+import functools
 import gc
 
 
@@ -12,6 +13,7 @@ def __getattr__(name: str) -> object:
     return getattr(_load(), name)
 
 
+@functools.cache
 def _load():
     # It makes half a million objects and frees none: looking for garbage takes a fifth of the time.
     was_enabled = gc.isenabled()

@@ -50,10 +50,10 @@ def build(
     )
     own = [hooks.StopEvaluationHook(termination)]
     own.append(progress.EvaluationHook(DEV_SPLIT, _count_batches(model, infos, data_dirs)))
-    if cluster is None or cluster.is_evaluator:
-        alarms = [watchdog.WatchdogExporter(watching)] if watching else []
-        chosen = [*chosen[:-1], *alarms, *cards.build(model, infos, data_dirs, DEV_SPLIT), chosen[-1]]
-    return evaluation.Evaluation(read, own, chosen)
+    alarms = [watchdog.WatchdogExporter(watching)] if watching else []
+    shows = cluster is None or cluster.is_evaluator
+    shown = cards.build(model, infos, data_dirs, DEV_SPLIT) if shows else []
+    return evaluation.Evaluation(read, own, [*chosen[:-1], *alarms, *shown, chosen[-1]])
 
 
 def _count_batches(model, infos, data_dirs):

@@ -11,7 +11,6 @@ data_thchs30.tgz.wrong                had another checksum
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -93,12 +92,10 @@ def _reserved(directory: str) -> Iterator[None]:
 
 
 def _lock(descriptor: int, directory: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not files.take_lock(descriptor, directory):
         raise errors.UserError(
             f"--corpus_dir: another download is writing to {directory}, expected none; wait for it to end."
-        ) from None
+        )
 
 
 def _check_offered(corpus: archives.Corpus, chosen: Sequence[archives.Archive], directory: str) -> None:

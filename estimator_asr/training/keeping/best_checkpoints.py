@@ -95,7 +95,7 @@ class BestCheckpoints(estimator_api.Exporter):
             _keep(self._model, checkpoint_path, entry)
         except OSError as error:  # no reason to end a night's training
             logging.warning(
-                "%s: cannot be kept among the best (%s); training goes on", checkpoint_path, error.strerror
+                "%s: cannot be kept among the best (%s); training continues", checkpoint_path, error.strerror
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -57,8 +56,7 @@ def hold(checkpoint: str) -> Iterator[str]:
         DeletedError: the checkpoint is missing, or was deleted meanwhile.
     """
     directory = os.path.join(os.path.dirname(checkpoint), HELD_DIRECTORY)
-    shutil.rmtree(directory, ignore_errors=True)
-    os.makedirs(directory)
+    os.makedirs(directory, exist_ok=True)  # of a killed one, or NFS kept it for a file that is still open
     try:
         yield link(checkpoint, directory)
     finally:
@@ -71,9 +69,7 @@ def _link_file(source, target):
     with files.writing(target) as path:
         try:
             os.link(source, path)
-        except OSError as error:
-            if error.errno == errno.ENOENT:
-                raise
+        except OSError:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
             shutil.copyfile(source, path)

@@ -8,6 +8,8 @@ import os
 import time
 from collections.abc import Iterator
 
+from absl import logging
+
 from estimator_asr.training.keeping import best_checkpoints
 from tfrecord_builder import dataset_info, errors, files
 
@@ -70,6 +72,9 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
 
 def _take_lock(descriptor, path, wait_seconds):
     limit = time.monotonic() + wait_seconds
-    while not (is_taken := files.take_lock(descriptor, path)) and time.monotonic() < limit:
-        time.sleep(min(1.0, wait_seconds / 10))
+    if not (is_taken := files.take_lock(descriptor, path)) and wait_seconds:
+        logging.info("%s: held by another training, waiting for at most %g seconds", path, wait_seconds)
+    while not is_taken and time.monotonic() < limit:
+        time.sleep(1.0)
+        is_taken = files.take_lock(descriptor, path)
     return is_taken

@@ -1,7 +1,9 @@
 """The watchdog: looks at a training step now and then and at every evaluation, and says what looks broken.
 
 An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind, sentence; tabs between) and to the tab
-TEXT of TensorBoard. One of a kind comes again only after some while.
+TEXT of TensorBoard, that of an evaluation beside its figures: in a cluster another process writes those of
+training, and TensorBoard reads no more of a directory's events when a second file of them begins. One of a
+kind comes again only after some while.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from absl import logging
 
 from estimator_asr import estimator_api, experiment
 from estimator_asr.training import objectives
+from estimator_asr.training.display import summaries
 from estimator_asr.training.update import schedules
 from estimator_asr.training.watching import alarms, dev_alarms, readings
 
@@ -86,31 +89,31 @@ class Watchdog:
     def add_reading(self, reading: readings.Reading) -> None:
         """Takes figures of a training step, and says what they mean."""
         self._readings.append(reading)
-        self._apply(alarms.RULES, list(self._readings), reading.step)
+        self._apply(alarms.RULES, list(self._readings), reading.step, self.context.model_dir)
 
-    def after_evaluation(self, eval_result: Mapping[str, float]) -> None:
+    def after_evaluation(self, eval_result: Mapping[str, float], event_dir: str) -> None:
         """Takes the figures of an evaluation on dev, global_step among them, and says what they mean."""
         step = int(eval_result["global_step"])
         train = readings.mean_figures(list(self._readings))
         self._evaluations.append(readings.Evaluation(step, train, dict(eval_result)))
-        self._apply(dev_alarms.RULES, list(self._evaluations), step)
+        self._apply(dev_alarms.RULES, list(self._evaluations), step, event_dir)
 
-    def _apply(self, rules, record, step):
+    def _apply(self, rules, record, step, event_dir):
         for kind, rule in rules.items():
             sentence = rule(record, self.context) if self._may_say(kind, step) else None
             if sentence:
                 self._said[kind] = step
-                self._say(kind, step, sentence)
+                self._say(kind, step, sentence, event_dir)
 
     def _may_say(self, kind, step):
         return kind not in self._said or step - self._said[kind] >= _REPEAT * self.context.span
 
-    def _say(self, kind, step, sentence):
+    def _say(self, kind, step, sentence, event_dir):
         logging.warning("watchdog: step %d: %s", step, sentence)
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         with open(os.path.join(self.context.model_dir, ALARMS_FILE), "a", encoding="utf-8") as file:
             file.write(f"{now}\t{step}\t{kind}\t{sentence}\n")
-        _write_text(self.context.model_dir, f"alarms/{kind}", sentence, step)
+        summaries.write_values(event_dir, [summaries.text_value(f"alarms/{kind}", sentence)], step)
 
 
 class WatchdogHook(estimator_api.SessionRunHook):
@@ -168,7 +171,7 @@ class WatchdogExporter(estimator_api.Exporter):
         self._watchdog = watchdog
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        self._watchdog.after_evaluation(eval_result)
+        self._watchdog.after_evaluation(eval_result, estimator.eval_dir())
 
 
 def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:
@@ -180,16 +183,3 @@ def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:
         return None
     whole = [fields for fields in lines if len(fields) == 4 and fields[1].isdigit()]
     return (int(whole[-1][1]), whole[-1][3]) if whole else None
-
-
-def _write_text(model_dir, tag, text, step):
-    """TensorBoard's plugin `text` shows a string tensor of that metadata."""
-    plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="text")
-    value = tf.compat.v1.Summary.Value(
-        tag=tag,
-        metadata=tf.compat.v1.SummaryMetadata(plugin_data=plugin),
-        tensor=tf.make_tensor_proto([text], tf.string),
-    )
-    writer = tf.compat.v1.summary.FileWriterCache.get(model_dir)
-    writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
-    writer.flush()
