@@ -11,7 +11,7 @@ recording):
 
 A value of wav.scp is an audio file, a place in an archive (wav.ark:17), or a command that only decodes a
 file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
-A relative path counts from the directory of wav.scp, or from where the recipe runs (layout.resolve). A data
+A relative path counts from the directory of wav.scp, or from where the recipe ran (layout.resolve). A data
 directory by itself is train. Kaldi knows no standard for marks in text: whatever stands there is the
 transcript. A transcript without a recording is listed as a recording below wav.scp, where there can be none.
 """

@@ -9,7 +9,7 @@ Type shard, the path of a tar file per line, in which KEY.wav (or flac, mp3, ...
 
     /data/shards/shards_000000000.tar
 
-Relative paths count from the list or from where the recipe runs (layout.resolve). A list that is passed by
+Relative paths count from the list or from where the recipe ran (layout.resolve). A list that is passed by
 itself is the split that is in its name, or train. The recordings of a shard are read where they lie in it.
 """
 
