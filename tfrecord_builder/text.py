@@ -148,7 +148,7 @@ def _keep_or_blank(character: str) -> str:
 
 @functools.cache
 def _is_syllable(token: str) -> bool:
-    return syllables.split_syllable(token) is not None
+    return syllables.exists(token)
 
 
 @functools.cache
