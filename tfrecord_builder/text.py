@@ -65,7 +65,7 @@ def to_phrases(transcript: str) -> list[str]:
 
 
 def to_syllables(transcript: str, reader: Optional[Reader] = None) -> list[str]:
-    """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character.
+    """Returns the toned syllables of a normalised transcript; what is no hanzi is a token of one character.
 
     Args:
       transcript: as normalise gives it.

@@ -11,6 +11,7 @@ the header its columns, and quoted as Python's csv module does (not with bars); 
 The columns (table_columns.py) have the names of several projects, in any case; other columns are ignored.
 Without an id an utterance is <file>-<line>-<recording>, such as train-2-u1. A column split goes before the
 name of the file. start, end, duration (seconds) and channel make an utterance a part of its recording.
+With SpeechBrain's stop, start may count samples: the duration then says how many a second.
 """
 
 from __future__ import annotations
