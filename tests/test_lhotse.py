@@ -284,11 +284,11 @@ def test_a_command_that_only_decodes_stands_for_its_file(tmp_path):
         ),
         (
             dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),
-            "Lhotse audio source of type 'command', expected file, or command that only decodes a file",
+            "Lhotse audio source of type 'command', expected file or command that only decodes one",
         ),
         (
             dict(recording=_recording(sources=[_source("UklGRg==", kind="memory")])),
-            "Lhotse audio source of type 'memory', expected file, or command that only decodes a file",
+            "Lhotse audio source of type 'memory', expected file or command that only decodes one",
         ),
         (dict(recording=_recording(sources=[])), SOME_CHANNELS),
         (dict(channel=1, supervisions=[]), SOME_CHANNELS),

@@ -22,7 +22,7 @@ from typing import Any, Optional
 from tfrecord_builder import errors, manifest
 from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 
-_SOURCES = "expected file, or command that only decodes a file"
+_SOURCES = "expected file or command that only decodes one"
 _TOLERANCE_SECONDS = 0.1  # a supervision may reach so far beyond its cut, by rounding
 _SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # as far as --speeds and --volume_db go
 
