@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import pickle
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from tfrecord_builder import audio, errors, files
+from tfrecord_builder import audio, audio_stream, errors, files
 
 
 def tone(num_samples, sample_rate, hz=440.0, level=0.5):
@@ -267,6 +268,7 @@ def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
     soundfile.write(path, tone(1000, 16000), 16000)
     # A descriptor that cannot be read: every read of libsndfile fails in the operating system.
     monkeypatch.setattr(files, "open_binary", lambda path: open(path, "ab"))
+    monkeypatch.setattr(audio_stream, "_quiet_mp3", contextlib.nullcontext)  # it would be the first to read
     with pytest.raises(audio.AudioError) as caught:
         audio.read_audio(path, 16000)
     assert caught.value.reason == audio.DISK_FAILED
@@ -281,3 +283,19 @@ def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "size_and_time", go_stale)
     with pytest.raises(audio.AudioError, match=r"a.wav: it cannot be read \(Stale file handle\)"):
         audio.read_audio(path, 16000)
+
+
+def test_a_disk_that_fails_within_a_recording_is_not_a_truncated_one(tmp_path, monkeypatch):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, tone(16000, 16000), 16000)
+    os.truncate(path, 9000)  # libsndfile sees an end where a read fails
+
+    def fail(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(audio.AudioError) as truncated:
+        audio.read_audio(path, 16000)
+    monkeypatch.setattr(audio.os, "read", fail)
+    with pytest.raises(audio.AudioError) as failed:
+        audio.read_audio(path, 16000)
+    assert (truncated.value.reason, failed.value.reason) == (audio.TRUNCATED, audio.DISK_FAILED)

@@ -59,3 +59,5 @@ def test_a_character_across_the_blocks_that_are_read(monkeypatch):
     monkeypatch.setattr(encodings, "_BLOCK_BYTES", 2)
     assert encodings.find(io.BytesIO("今天天气".encode())) == "utf-8-sig"
     assert encodings.find(io.BytesIO("今天天气".encode()[:-1])) is None
+    assert encodings.find(io.BytesIO("u1 今天天气".encode("gbk"))) == "gb18030"
+    assert encodings.find(io.BytesIO("u1 今天天气".encode("gbk")[:-1])) is None

@@ -47,9 +47,9 @@ def test_lists_that_are_none(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        ('{}\n[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is no JSON object"),
-        ("{\n", "is no JSON object, expected one a line"),
-        ('{"a": ' + "9" * 5000 + "}", "is no JSON object"),
+        ('{}\n[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is not a JSON object"),
+        ("{\n", "is not a JSON object, expected one a line"),
+        ('{"a": ' + "9" * 5000 + "}", "is not a JSON object"),
     ],
 )
 def test_lines_that_are_no_objects(tmp_path, content, shown):
@@ -87,7 +87,7 @@ def test_text():
     ],
 )
 def test_what_is_no_text(value, shown):
-    with pytest.raises(errors.UserError, match=f"^w: a is {shown}, expected text; mend the line.$"):
+    with pytest.raises(errors.UserError, match=f"^w: a is {shown}, expected text; fix the line.$"):
         json_lines.get_text("w", {"a": value}, "a")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import audio, errors, items
+from tfrecord_builder import audio, errors, items, spans
 from tfrecord_builder.corpora import kaldi
 
 
@@ -131,30 +131,34 @@ def test_a_key_that_is_there_twice(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "segment",
+    ("segment", "message"),
     [
-        "sw1 0.0",
-        "sw2 0.0 1.0",
-        "sw1 1.0 1.0",
-        "sw1 1.0 0.5",
-        "sw1 -0.5 1.0",
-        "sw1 0.0 -2",
-        "sw1 nan 1.0",
-        "sw1 0 inf",
-        "sw1 0.0 1.0 A",
-        "sw1 0 1 0 0",
-        f"sw1 0 {'9' * 400}",
-        "",
+        ("sw1 0.0", "it is 'sw1 0.0' for a segment, expected a recording of wav.scp, its begin and"),
+        ("sw2 0.0 1.0", "it is 'sw2 0.0 1.0' for a segment, expected a recording"),
+        ("sw1 0 1 0 0", "it is 'sw1 0 1 0 0' for a segment, expected a recording"),
+        ("", "it is '' for a segment, expected a recording"),
+        ("sw1 -0.5 1.0", "start is '-0.5', expected a number of seconds, 0 or more"),
+        ("sw1 0.0 -2", "end is '-2', expected a number of seconds"),
+        ("sw1 nan 1.0", "start is 'nan', expected"),
+        ("sw1 0 inf", "end is 'inf', expected"),
+        (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
+        ("sw1 0.0 1.0 left", "channel is 'left', expected a number from 0"),
     ],
 )
-def test_segments_that_are_none(tmp_path, segment):
+def test_segments_that_are_none(tmp_path, segment, message):
     corpus_trees.make_kaldi_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "train" / "segments", f"\ns1-1 {segment}\n")
-    message = (
-        "train/segments: line 2: it is '.*' for a segment, expected a recording of wav.scp, its begin and"
-    )
-    with pytest.raises(errors.UserError, match=message):
+    with pytest.raises(errors.UserError, match=f"train/segments: line 2: {message}"):
         _list(tmp_path)
+
+
+@pytest.mark.parametrize("segment", ["sw1 1.0 1.0", "sw1 1.0 0.5"])
+def test_a_segment_without_length_is_rejected_alone(tmp_path, segment):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "train" / "segments", f"s1-1 {segment}\ns1-2 sw1 0 0.5 1\n")
+    first, second = _list(tmp_path)[:2]
+    assert (first.problem, second.problem) == (spans.EMPTY, "")
+    assert (second.start_seconds, second.seconds, second.channel) == (0.0, 0.5, 1)
 
 
 def test_small_numbers_as_python_writes_them(tmp_path):

@@ -47,6 +47,8 @@ def test_commands_that_only_decode(command, found):
         "ffmpeg -ss 1 -i a.mp3 -f wav -",
         "ffmpeg -i a.mp3 -af volume=2 -f wav -",
         "ffmpeg -i a.mp3 b.wav",
+        "ffmpeg -i a.wav -i b.wav -f wav -",
+        "ffmpeg -f wav -i",
         "wav-reverberate --shift-output=true a.wav -",
     ],
 )

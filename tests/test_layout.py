@@ -54,15 +54,23 @@ def test_resolve(path, resolved):
 
 
 def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
-    directory = tmp_path / "data" / "egs" / "data" / "train"
-    small_corpora.write_text(tmp_path / "data" / "egs" / "data" / "wav" / "a.wav", "")
-    small_corpora.write_text(tmp_path / "data" / "egs" / "other" / "b.wav", "")
+    directory = tmp_path / "egs" / "data" / "train"
+    for name in ("data/wav/a.wav", "egs/data/wav/a.wav", "egs/download/b.wav", "c.wav"):
+        small_corpora.write_text(tmp_path / name, "")
     resolve = functools.partial(layout.resolve, str(directory))
-    assert resolve("data/wav/a.wav") == str(tmp_path / "data" / "egs" / "data" / "wav" / "a.wav")
-    assert resolve("data/wav/c.wav") == str(directory / "data" / "wav" / "c.wav")
-    assert resolve("other/b.wav") == str(directory / "other" / "b.wav")  # another directory's may lie there
+    assert resolve("data/wav/a.wav") == str(tmp_path / "egs" / "data" / "wav" / "a.wav")  # the nearest
+    assert resolve("download/b.wav") == str(tmp_path / "egs" / "download" / "b.wav")
+    assert resolve("download/c.wav") == str(directory / "download" / "c.wav")
+    assert resolve("c.wav") == str(directory / "c.wav")  # above lie other corpora
     small_corpora.write_text(directory / "data" / "wav" / "a.wav", "")
     assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
+
+
+def test_a_directory_above_from_which_paths_count_is_named(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(layout, "_MOST_NOTES", 1000)  # of the whole process
+    small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
+    layout.resolve(str(tmp_path / "data"), "wav/a.wav")
+    assert caplog.messages == [f"{tmp_path}/data: wav/a.wav is read from {tmp_path}"]
 
 
 def test_names_that_are_splits_in_the_order_of_the_splits():

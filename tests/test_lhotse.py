@@ -241,6 +241,20 @@ def test_speed_and_volume(tmp_path):
     assert found.volume_db == pytest.approx(20.0)
 
 
+def test_a_command_that_only_decodes_stands_for_its_file(tmp_path):
+    sources = [
+        _source("flac -c -d -s /in/a.flac", kind="command"),
+        _source("sph2pipe -f wav -p -c 2 /in/a.sph", kind="command"),
+        _source("cat /in/a.wav", [0, 1], kind="command"),
+    ]
+    found = [_list_one(tmp_path, recording=_recording(sources=[source])) for source in sources]
+    assert [(u.audio, u.channel, u.problem) for u in found] == [
+        ("/in/a.flac", None, ""),
+        ("/in/a.sph", 1, ""),
+        ("/in/a.wav", 0, ""),
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -269,8 +283,12 @@ def test_speed_and_volume(tmp_path):
             "Lhotse transform Volume of another factor than 0.001 to 1000",
         ),
         (
-            dict(recording=_recording(sources=[_source("cat a.wav", kind="command")])),
-            "Lhotse audio source of type 'command', expected file",
+            dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),
+            "Lhotse audio source of type 'command', expected file or command that only decodes one",
+        ),
+        (
+            dict(recording=_recording(sources=[_source("UklGRg==", kind="memory")])),
+            "Lhotse audio source of type 'memory', expected file or command that only decodes one",
         ),
         (dict(recording=_recording(sources=[])), SOME_CHANNELS),
         (dict(channel=1, supervisions=[]), SOME_CHANNELS),

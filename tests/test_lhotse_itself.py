@@ -63,6 +63,7 @@ def test_cuts_sound_as_lhotse_loads_them(written):
             "sides-r",
             "padded",
             "low",
+            "piped",
         ]
         assert [name for name, each in found.items() if not each.problem] == names
         for name in names:
@@ -76,7 +77,7 @@ def test_the_other_cuts_are_rejected_with_a_reason(written):
         "tempo": "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
         "room": "Lhotse transform 'ReverbWithImpulseResponse', expected Speed, Volume or Resample",
         "some": "Lhotse channels that are neither one nor all of a file, expected one or all",
-        "command": "Lhotse audio source of type 'command', expected file",
+        "command": "Lhotse audio source of type 'command', expected file or command that only decodes one",
         "half": "Lhotse supervision that reaches beyond its cut, expected one within",
     }
 

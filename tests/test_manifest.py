@@ -44,6 +44,11 @@ def test_segments_and_channels(tmp_path):
     assert [bool(u.problem) for u in found] == [False, False, False, True]
 
 
+def test_columns_of_a_part_have_the_names_that_tables_give_them_in_any_case(tmp_path):
+    (found,) = _read(tmp_path, "id\taudio\ttext\tStart Time\tEND_TIME\nu1\ta.wav\t你\t0.5\t2\n")
+    assert (found.start_seconds, found.seconds) == (0.5, 1.5)
+
+
 @pytest.mark.parametrize(("name", "split"), [("valid", "dev"), ("Train", "train"), ("Validation", "dev")])
 def test_splits_of_other_names(tmp_path, name, split):
     assert [u.split for u in _read(tmp_path, HEADER + f"u1\ta.wav\ts\t你\t\t{name}\n")] == [split]
@@ -80,7 +85,10 @@ def test_write_then_read_is_identity(tmp_path):
             "id\taudio\ttext\tstart\nu1\ta.wav\t你\tx\n",
             "manifest.tsv: line 2: start is 'x', expected a number",
         ),
-        ("id\taudio\ttext\tstart\toffset\nu1\ta.wav\t你\t1\t2\n", "a column start and a column offset"),
+        (
+            "id\taudio\ttext\tstart\toffset\nu1\ta.wav\t你\t1\t2\n",
+            "line 2: several columns for start have '1' and '2', expected one",
+        ),
     ],
 )
 def test_refuses(tmp_path, content, message):

@@ -78,7 +78,7 @@ def test_other_names_of_splits(tmp_path, name, split):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1", "train.json: line 1: '1' is no JSON object"),
+        ("1", "train.json: line 1: '1' is not a JSON object"),
         ("[1]", "train.json: object 1 is 1, expected a JSON object"),
         ('{"text": "好"}', "line 1: audio_filepath is missing, expected text"),
         ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),

@@ -70,11 +70,24 @@ def test_every_reading_that_pypinyin_knows_splits_and_no_two_fall_together():
     splits = {token: syllables.split_syllable(token) for token in tokens}
     assert {token for token, split in splits.items() if split is None} <= {"wong4"}  # Cantonese
     tokens -= {"wong4"}
+    assert all(map(syllables.exists, tokens))
     rows = {token: row.tobytes() for token, row in zip(sorted(tokens), syllables.part_matrix(sorted(tokens)))}
     same = {}
     for token, row in rows.items():
         same.setdefault(row, []).append(token)
     assert [group for group in same.values() if len(group) > 1] == []
+
+
+@pytest.mark.parametrize(
+    "token", ["jang1", "qu5r1", "fian2", "bua3", "gi4", "ruang2", "sia1", "hao9", "a", ""]
+)
+def test_what_splits_need_not_exist(token):
+    assert not syllables.exists(token)
+
+
+@pytest.mark.parametrize("token", ["jiang1", "huar1", "r5", "ng2", "yai2", "duang1", "lue4", "nv3"])
+def test_syllables_that_exist(token):
+    assert syllables.exists(token)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,25 @@ def test_speechbrain_with_columns_that_say_the_same_twice(tmp_path):
     assert second.problem == table.SAMPLES  # nobody says how many a second
 
 
+def test_speechbrain_with_parts_whose_duration_says_how_many_samples_a_second_has(tmp_path):
+    lines = [
+        "ID,duration,start,stop,channel,wav,words,spk_id",  # as for Switchboard
+        "a,2.5,12000,32000,1,a.wav,hi,s",
+        "b,10.0,12000,32000,1,a.wav,hi,s",  # the whole recording's
+        "c,,12000,32000,1,a.wav,hi,s",
+        "d,2.5,0,40000,1,a.wav,hi,s",
+        "e,2.5,1.5,end,1,a.wav,hi,s",
+    ]
+    small_corpora.write_text(tmp_path / "train.csv", "\n".join(lines))
+    found = _list(tmp_path)
+    assert [(u.start_seconds, u.seconds, u.problem) for u in found] == [
+        (1.5, 2.5, ""),
+        *[(0.0, None, table.SAMPLES)] * 2,
+        (0.0, 2.5, ""),
+        (0.0, None, table.SAMPLES),
+    ]
+
+
 def test_speechbrain_with_a_part_counted_in_samples(tmp_path):
     lines = [
         "ID, duration, wav, wav_opts, wrd",

@@ -100,6 +100,7 @@ def test_normalise_pinyin_beside_a_transcript(transcript, pinyin, expected):
     [
         ("你好", "ni3 hao9", "hao9"),
         ("你好", "ni3 xyz3", "xyz3"),
+        ("长江", "chang2 jang1", "jang1"),
         ("你", "nh1", "nh1"),
         ("", "nh1 hao3", "nh1"),
         ("hao9", "hao9", "hao9"),  # a transcript that is itself pinyin

@@ -56,7 +56,17 @@ def test_a_shard_with_a_text_or_a_recording_alone(tmp_path):
         ("c", "没有 录音", False),
         ("d", "", False),  # a part of a file, which no file is named like
     ]
+    assert not found[0].problem
     assert items.stamp(found[0].audio) is None and items.stamp(found[1].audio)
+
+
+def test_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
+    (tmp_path / "a.txt").write_bytes("今天天气很好".encode("gbk"))
+    with tarfile.open(tmp_path / "a.tar", "w") as shard:
+        shard.add(tmp_path / "a.txt", "a.txt")
+    assert [(u.text, u.problem) for u in _list(small_corpora.write_text(tmp_path / "a.list", "a.tar\n"))] == [
+        ("", wenet.NOT_UTF_8)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_recording_that_changed_is_told_as_it_is(tmp_path):
 
 
 def _write_with(monkeypatch, directory, error):
-    """Gives what is told when the recording of an utterance, which was there, fails with an error."""
+    """Returns what is told when the recording of an utterance, which was there, fails with an error."""
     path = small_corpora.write_audio(directory / "a.wav", small_corpora.tone(0.5))
     there = items.Item(manifest.Utterance("u", path, "s", "", "", "train"), LABELS, items.stamp(path))
     (planned,) = small_shards.write([there], 1, directory)

@@ -37,6 +37,10 @@ def make_cut(name: str, recording: lhotse.Recording, *supervisions, **changes):
     return kind(name, recording=recording, supervisions=list(supervisions), **fields)
 
 
+def make_piped(command: str) -> lhotse.Recording:
+    return lhotse.Recording("c", [lhotse.AudioSource("command", [0], command)], RATE, 4 * RATE, 4.0, [0])
+
+
 def load(cut) -> np.ndarray:
     return cut.load_audio().mean(axis=0)
 
@@ -70,16 +74,20 @@ def make_cuts(mono, stereo, three):
     samples["padded"] = load(padded)[RATE // 2 : -RATE // 2]
     low = plain.resample(8000).with_id("low")
     samples["low"] = load(plain)  # to load the cut itself Lhotse would need torchaudio
-    command = lhotse.AudioSource("command", [0], "cat m.wav")
+    path = mono.sources[0].source
+    piped = make_cut("piped", make_piped(f"cat {path}"), start=1.0, duration=2.0)
+    samples["piped"] = load(piped)
     rejected = [
         plain.mix(part, snr=10.0).with_id("mixed"),
         plain.perturb_tempo(0.9).with_id("tempo"),
         plain.reverb_rir().with_id("room"),
         make_cut("some", three, channel=[0, 2]),
-        make_cut("command", lhotse.Recording("c", [command], RATE, 4 * RATE, 4.0, [0])),
+        make_cut("command", make_piped(f"cat {path} | cat")),
         plain.truncate(offset=0.5, duration=1.0).with_id("half"),
     ]
-    cuts = lhotse.CutSet.from_cuts([*read.values(), part, slow_part, turns, sides, padded, low, *rejected])
+    cuts = lhotse.CutSet.from_cuts(
+        [*read.values(), part, slow_part, turns, sides, padded, low, piped, *rejected]
+    )
     return cuts, samples
 
 

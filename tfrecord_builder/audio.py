@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 import numpy as np
@@ -110,16 +108,22 @@ def _check_cause(path: str, error: OSError) -> None:
         raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
 
 
-@contextlib.contextmanager
-def _telling_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Raises the OSError behind a refusal of libsndfile, which takes a read that fails for the end."""
+def _read(file: BinaryIO, *arguments) -> tuple[np.ndarray, int, str]:
+    """Calls audio_stream.read; raises the OSError of a failed read, which libsndfile takes for the end."""
     try:
-        yield
+        found = audio_stream.read(file, *arguments)
     except soundfile.LibsndfileError:
-        os.lseek(file.fileno(), 0, os.SEEK_SET)
-        while os.read(file.fileno(), _BLOCK_BYTES):
-            pass
+        _read_through(file)
         raise
+    if found[2]:
+        _read_through(file)
+    return found
+
+
+def _read_through(file: BinaryIO) -> None:
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    while os.read(file.fileno(), _BLOCK_BYTES):
+        pass
 
 
 def _decode(
@@ -132,8 +136,7 @@ def _decode(
                 raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
             is_whole = not start_seconds and seconds is None
             part = None if is_whole else (start_seconds, seconds)
-            with _telling_failed_reads(file):
-                samples, rate, problem = audio_stream.read(file, max_seconds, part)
+            samples, rate, problem = _read(file, max_seconds, part)
     except FileNotFoundError:
         raise AudioError(f"{path}: there is no such file", MISSING) from None
     except OSError as error:

@@ -7,6 +7,7 @@ GB18030, into rare characters: it is taken only for text in which the most frequ
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from typing import BinaryIO, Optional
 
 ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese text"
@@ -31,29 +32,37 @@ def find(file: BinaryIO) -> Optional[str]:
     for mark, encoding in _MARKS.items():
         if head.startswith(mark):
             return encoding
-    if _decodes(file, "utf-8"):
+    if _decodes(file, "utf-8", lambda text: None):
         return "utf-8-sig"
     file.seek(0)
-    return _GB18030 if _is_chinese(file.read()) else None
+    letters = _Letters()
+    return _GB18030 if _decodes(file, _GB18030, letters.count) and letters.are_chinese() else None
 
 
-def _decodes(file: BinaryIO, encoding: str) -> bool:
+def _decodes(file: BinaryIO, encoding: str, take: Callable[[str], None]) -> bool:
+    """Decodes a file, a block at a time, for take; False if it is not in the encoding."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for block in iter(lambda: file.read(_BLOCK_BYTES), b""):
-            decoder.decode(block)
+            take(decoder.decode(block))
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _is_chinese(content: bytes) -> bool:
-    try:
-        text = content.decode(_GB18030)
-    except UnicodeDecodeError:
-        return False
-    letters = [character for character in text if character > "\x7f" and character.isalpha()]
-    num_hanzi = sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
-    num_common = sum(letter in _COMMON for letter in letters)
-    return num_hanzi > _LEAST_HANZI * len(letters) and num_common > _LEAST_COMMON * len(letters)
+class _Letters:
+    """Counts the letters of a text that are not ASCII."""
+
+    def __init__(self):
+        self._num_letters = self._num_hanzi = self._num_common = 0
+
+    def count(self, text: str) -> None:
+        letters = [character for character in text if character > "\x7f" and character.isalpha()]
+        self._num_letters += len(letters)
+        self._num_hanzi += sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
+        self._num_common += sum(letter in _COMMON for letter in letters)
+
+    def are_chinese(self) -> bool:
+        is_hanzi = self._num_hanzi > _LEAST_HANZI * self._num_letters
+        return is_hanzi and self._num_common > _LEAST_COMMON * self._num_letters

@@ -5,8 +5,8 @@ Two lines of a file (one header line, no quoting; columns are found by name):
     id      audio            speaker  text      pinyin                split  seconds  note
     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
 
-The columns start (or offset), end or duration, in seconds, and channel, from 0, make an utterance a part of
-its recording (spans.py). Other columns, such as seconds and note, are ignored.
+The columns start (or offset, begin_time, ...), end or duration, in seconds, and channel, from 0, make an
+utterance a part of its recording (spans.py). Other columns, such as seconds and note, are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO
 from absl import logging
 
 from tfrecord_builder import encodings, errors, files, spans
-from tfrecord_builder.corpora import layout
+from tfrecord_builder.corpora import layout, table_columns
 
 SPLITS = ("train", "dev", "test")
 _MOST_NOTES = 10  # on encodings: some corpora have a file per utterance
@@ -140,10 +140,6 @@ def read_manifest(path: str) -> Iterator[Utterance]:
       UserError: the file or a line of it is not as described.
     """
     for row in read_table(path, ("id", "audio")):
-        if "start" in row and "offset" in row:
-            raise errors.UserError(
-                f"{path}: it has a column start and a column offset, expected one; rename the other."
-            )
         if "text" not in row and "pinyin" not in row:
             raise errors.UserError(
                 f"{path}: it has neither a column text nor pinyin, expected one; add the transcripts."
@@ -187,8 +183,8 @@ def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
     split = layout.require_split(where, row.get("split", "").strip() or "train")
     utterance_id, audio = row["id"].strip(), row["audio"].strip()
     if not utterance_id or not audio:
-        raise errors.UserError(f"{where}: id or audio is empty, expected both; mend the line.")
-    span = spans.read(where, {"start": row.get("offset", ""), **row})
+        raise errors.UserError(f"{where}: id or audio is empty, expected both; fix the line.")
+    span = _read_span(where, row)
     return Utterance(
         utterance_id=utterance_id,
         audio=audio if files.is_remote(audio) else os.path.join(os.path.dirname(path), audio),
@@ -198,6 +194,12 @@ def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
         split=split,
         **dataclasses.asdict(span),
     )
+
+
+def _read_span(where: str, row: dict[str, str]) -> spans.Span:
+    places = table_columns.find(tuple(row))
+    part = {name: places[name] for name in spans.NAMES if name in places}
+    return spans.read(where, table_columns.read_row(where, part, list(row.values())))
 
 
 def _list(words: Iterable[str]) -> str:

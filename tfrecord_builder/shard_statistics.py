@@ -9,16 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tfrecord_builder import (
-    dataset_info,
-    files,
-    half_floats,
-    items,
-    levels,
-    plan,
-    schema,
-    tallies,
-)
+from tfrecord_builder import dataset_info, files, half_floats, items, levels, plan, schema, tallies
 
 DURATION_BIN_MS = 100
 # The sums of an utterance are rounded to this, so that float64 adds them exactly, whatever the order, up to

@@ -15,7 +15,13 @@ from typing import Optional
 
 from tfrecord_builder import errors
 
-COLUMNS = ("start", "end", "duration", "channel")
+# What the columns are called, in lower case.
+NAMES = {
+    "start": ("start", "start_time", "begin", "begin_time", "offset"),
+    "end": ("end", "end_time"),
+    "duration": ("duration",),
+    "channel": ("channel",),
+}
 EMPTY = "segment that ends where it begins or before"
 
 _ROUNDING_SECONDS = 0.05  # tables have two decimals or more: end and duration may differ by so much
@@ -33,11 +39,11 @@ class Span:
 
 
 def read(where: str, row: Mapping[str, str]) -> Span:
-    """Reads the COLUMNS of a row; what is missing or empty is not given, other columns are ignored.
+    """Reads the part that a row describes; what is missing or empty is not given.
 
     Args:
       where: "<file>: line <number>", for messages.
-      row: column to value.
+      row: value by NAMES; other columns are ignored.
 
     Raises:
       UserError: a value is not a number of 0 or more, or end and duration contradict each other.

@@ -20,6 +20,31 @@ FINALS = tuple(
     "u ua uo uai uei uan uen uang ueng v ve van vn m n ng".split()
 )
 TONES = tuple("12345")
+# The finals that stand behind each initial: those of dictionaries, rare ones (biang, duang, fe, pia) too.
+_FINALS_OF = {
+    "": "a ai an ang ao e ei en eng er m n ng o ou ê i ia iai ian iang iao ie in ing io iong iou "
+    "u ua uai uan uang uei uen ueng uo v van ve vn",
+    "b": "a ai an ang ao ei en eng i ia ian iang iao ie in ing o ong u",
+    "p": "a ai an ang ao ei en eng i ia ian iao ie in ing o ou u",
+    "m": "a ai an ang ao e ei en eng i ian iao ie in ing iou o ou u",
+    "f": "a an ang e ei en eng iao o ou u",
+    "d": "a ai an ang ao e ei en eng i ia ian iao ie in ing iou ong ou u uan uang uei uen uo",
+    "t": "a ai an ang ao e ei eng i ian iao ie ing ong ou u uan uei uen uo",
+    "n": "a ai an ang ao e ei en eng i ia ian iang iao ie in ing iou ong ou u uan uen uo v ve",
+    "l": "a ai an ang ao e ei en eng i ia ian iang iao ie in ing iou o ong ou u uan uen uo v ve",
+    "g": "a ai an ang ao e ei en eng ong ou u ua uai uan uang uei uen uo",
+    "k": "a ai an ang ao e ei en eng ong ou u ua uai uan uang uei uen uo",
+    "h": "a ai an ang ao e ei en eng m ng ong ou u ua uai uan uang uei uen uo",
+    **dict.fromkeys("jqx", "i ia ian iang iao ie in ing iong iou v van ve vn"),
+    "zh": "a ai an ang ao e ei en eng -i ong ou u ua uai uan uang uei uen uo",
+    "ch": "a ai an ang ao e en eng -i ong ou u ua uai uan uang uei uen uo",
+    "sh": "a ai an ang ao e ei en eng -i ou u ua uai uan uang uei uen uo",
+    "r": "an ang ao e en eng -i ong ou u ua uan uei uen uo",
+    "z": "a ai an ang ao e ei en eng -i ong ou u uan uei uen uo",
+    "c": "a ai an ang ao e ei en eng -i ong ou u uan uei uen uo",
+    "s": "a ai an ang ao e en eng -i ong ou u uan uei uen uo",
+}
+_FINALS_OF = {initial: frozenset(finals.split()) for initial, finals in _FINALS_OF.items()}
 
 # Others with y or w change that letter alone: yan is i + an, wang is u + ang.
 _ZERO_INITIAL = {"yi": "i", "yin": "in", "ying": "ing", "you": "iou", "wu": "u", "wei": "uei", "wen": "uen"}
@@ -47,6 +72,12 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
         initial, final = _split_toneless(spelling[:-1])
         final = None if final is None else f"{final}r"
     return None if final is None else (initial, final, tone)
+
+
+def exists(token: str) -> bool:
+    """True for a toned syllable of Mandarin, with er-hua or not; False for jang1, which splits as one."""
+    initial, final, _ = split_syllable(token) or ("", "", "")
+    return not {final, final.removesuffix("r")}.isdisjoint(_FINALS_OF[initial])
 
 
 def without_tone(token: str) -> str:

@@ -65,7 +65,7 @@ def to_phrases(transcript: str) -> list[str]:
 
 
 def to_syllables(transcript: str, reader: Optional[Reader] = None) -> list[str]:
-    """Gives the toned syllables of a normalised transcript; what is no hanzi is a token of one character.
+    """Returns the toned syllables of a normalised transcript; what is no hanzi is a token of one character.
 
     Args:
       transcript: as normalise gives it.
@@ -148,7 +148,7 @@ def _keep_or_blank(character: str) -> str:
 
 @functools.cache
 def _is_syllable(token: str) -> bool:
-    return syllables.split_syllable(token) is not None
+    return syllables.exists(token)
 
 
 @functools.cache

@@ -46,7 +46,7 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
     if isinstance(value, int) and not isinstance(value, bool):
         return ascii(value)
     if not isinstance(value, str) or not _is_usable(value):
-        raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; mend the line.")
+        raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
     return value
 
 
@@ -76,7 +76,7 @@ def _parse(where: str, line: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise errors.UserError(
-            f"{where}: {_show(line)} is no JSON object, expected one a line; write the file as JSON lines."
+            f"{where}: {_show(line)} is not a JSON object, expected one a line; write the file as JSON lines."
         )
     return found
 

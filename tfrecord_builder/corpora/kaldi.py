@@ -11,7 +11,7 @@ recording):
 
 A value of wav.scp is an audio file, a place in an archive (wav.ark:17), or a command that only decodes a
 file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
-A relative path counts from the directory of wav.scp, or from where the recipe runs (layout.resolve). A data
+A relative path counts from the directory of wav.scp, or from where the recipe ran (layout.resolve). A data
 directory by itself is train. Kaldi knows no standard for marks in text: whatever stands there is the
 transcript. A transcript without a recording is listed as a recording below wav.scp, where there can be none.
 """
@@ -22,27 +22,14 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterator
-from typing import Optional
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors, files, manifest, spans
 from tfrecord_builder.corpora import kaldi_commands, layout
 
 # The command itself is in rejected.tsv.
 NOT_READ = "wav.scp: neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
 
-_SECONDS = r"\d{1,9}(?:\.\d*)?(?:e-\d{1,2})?"
-_SEGMENT = re.compile(rf"(\S+)\s+({_SECONDS})\s+(-1(?:\.0*)?|{_SECONDS})(?:\s+(\d{{1,3}}))?")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """A recording or a part of it, by the names of manifest.Utterance."""
-
-    audio: str
-    start_seconds: float = 0.0
-    seconds: Optional[float] = None
-    channel: Optional[int] = None
-    problem: str = ""
+_TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -69,10 +56,9 @@ def _is_data_directory(path: str) -> bool:
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     transcripts = {key: value for _, key, value in _read_columns(os.path.join(directory, "text"))}
     speakers = _read_speakers(os.path.join(directory, "utt2spk"))
-    for key, source in _read_sources(directory):
+    for key, audio, span in _read_sources(directory):
         text, speaker = transcripts.pop(key, ""), speakers.get(key, "")
-        audio, *part = dataclasses.astuple(source)
-        yield manifest.Utterance(key, audio, speaker, text, "", split, *part)
+        yield manifest.Utterance(key, audio, speaker, text, "", split, **dataclasses.asdict(span))
     for key, text in transcripts.items():
         audio = os.path.join(directory, "wav.scp", key)
         yield manifest.Utterance(key, audio, speakers.get(key, ""), text, "", split)
@@ -82,38 +68,43 @@ def _read_speakers(path: str) -> dict[str, str]:
     return {key: value for _, key, value in _read_columns(path)} if files.exists(path) else {}
 
 
-def _read_sources(directory: str) -> Iterator[tuple[str, _Source]]:
+def _read_sources(directory: str) -> Iterator[tuple[str, str, spans.Span]]:
+    """Yields (utterance id, recording, which part of it)."""
     segments = os.path.join(directory, "segments")
     if not files.exists(segments):
         yield from _read_recordings(directory)
         return
-    recordings = dict(_read_recordings(directory))
+    recordings = {key: (audio, span) for key, audio, span in _read_recordings(directory)}
     for where, key, value in _read_columns(segments):
-        yield key, _parse_segment(where, value, recordings)
+        yield key, *_parse_segment(where, value, recordings)
 
 
-def _read_recordings(directory: str) -> Iterator[tuple[str, _Source]]:
+def _read_recordings(directory: str) -> Iterator[tuple[str, str, spans.Span]]:
     for _, key, value in _read_columns(os.path.join(directory, "wav.scp")):
         command = value.removesuffix("|")
         found = (value, None) if command == value else kaldi_commands.find_file(command)
         if found and found[0]:
-            yield key, _Source(layout.resolve(directory, found[0]), channel=found[1])
+            yield key, layout.resolve(directory, found[0]), spans.Span(channel=found[1])
         else:
-            yield key, _Source(os.path.join(directory, "wav.scp", value or key), problem=NOT_READ)
+            yield key, os.path.join(directory, "wav.scp", value or key), spans.Span(problem=NOT_READ)
 
 
-def _parse_segment(where: str, value: str, recordings: dict[str, _Source]) -> _Source:
-    match = _SEGMENT.fullmatch(value)
-    start, end = (float(match[2]), float(match[3])) if match else (0.0, 0.0)
-    if not match or match[1] not in recordings or not (end == -1 or end > start):
+def _parse_segment(
+    where: str, value: str, recordings: dict[str, tuple[str, spans.Span]]
+) -> tuple[str, spans.Span]:
+    recording, *part = value.split() or [""]
+    if recording not in recordings or not 2 <= len(part) <= 3:
         raise errors.UserError(
             f"{where}: it is {value!a} for a segment, expected a recording of wav.scp, its begin and its "
             "end in seconds and perhaps a channel; fix the line."
         )
-    part = {"start_seconds": start, "seconds": None if end == -1 else end - start}
-    if match[4]:
-        part["channel"] = int(match[4])
-    return dataclasses.replace(recordings[match[1]], **part)
+    row = dict(zip(("start", "end", "channel"), part))
+    if _TO_THE_END.fullmatch(row["end"]):
+        del row["end"]
+    audio, whole = recordings[recording]
+    span = spans.read(where, row)
+    channel = whole.channel if span.channel is None else span.channel
+    return audio, dataclasses.replace(span, channel=channel, problem=whole.problem or span.problem)
 
 
 def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:

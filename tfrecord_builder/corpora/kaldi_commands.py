@@ -25,6 +25,7 @@ class _Program:
 
     flags: str = ""
     values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    input: str = ""  # the option before the first operand
     output: str = ""
     needed: str = ""  # an option must match it
 
@@ -51,8 +52,9 @@ _PROGRAMS = {
         {
             **dict.fromkeys(("-v", "-loglevel"), ".*"),
             **dict.fromkeys(("-acodec", "-codec:a", "-c:a"), "pcm_[suf].*"),
-            **{"-i": ".+", "-f": "wav", "-ar": _RATE, "-ac": _CHANNELS, "-threads": _BITS},
+            **{"-f": "wav", "-ar": _RATE, "-ac": _CHANNELS, "-threads": _BITS},
         },
+        input="-i",
         output="-|pipe:1?",
     ),
 }
@@ -68,8 +70,6 @@ def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
     options, operands = (program and _parse(program, words[1:])) or ({}, [])
     if not program or not any(re.fullmatch(program.needed, option) for option in (*options, "")):
         return None
-    if "-i" in options:
-        operands = [options["-i"], *operands]
     if program.output and not (operands and re.fullmatch(program.output, operands.pop())):
         return None
     if len(operands) != 1 or operands[0] == "-":
@@ -89,6 +89,9 @@ def _parse(program: _Program, words: list[str]) -> Optional[tuple[dict[str, str]
     """Returns options and operands; None if there is an option that may change the sound."""
     options, operands, rest = {}, [], iter(words)
     for word in rest:
+        if word and word == program.input:
+            operands.append(next(rest, ""))
+            continue
         name, value = (word[:2], word[2:]) if re.fullmatch(r"-[rbc]\d+k?", word) else (word, None)
         if name in program.values:
             options[name] = next(rest, "") if value is None else value

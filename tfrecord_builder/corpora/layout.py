@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional
 
+from absl import logging
+
 from tfrecord_builder import errors, files
 
 _ARCHIVE = ".tar.gz"
+_MOST_NOTES = 3  # on directories above: a line of a list each
 # What corpora call their splits, in lower case.
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -59,18 +62,22 @@ def recording_id(path: str) -> str:
 def resolve(directory: str, path: str) -> str:
     """Returns a path that a file in a directory names: from there, unless it is absolute or a URL.
 
-    Some lists name files from where a recipe runs, as egs/s5/data/train/wav.scp does with data/wav/a.wav:
-    from the directory above in which both paths begin with the same name (data), if the file is there.
+    Many lists name files from where a recipe ran, as egs/s5/data/train/wav.scp does with download/a.wav: if
+    there is none in the directory, from the nearest one above it that has the file. A name without a folder
+    is not looked for above.
     """
-    if files.is_remote(path) or os.path.isabs(path):
-        return path
     found = os.path.join(directory, path)
-    above, first = os.path.abspath(directory).split(os.sep), path.split(os.sep)[0]
-    if files.is_remote(directory) or first not in above or files.exists(found):
-        return found
-    places = [i for i, name in enumerate(above) if name == first]
-    candidates = [os.path.join(os.sep, *above[:i], path) for i in reversed(places)]
-    return next(filter(files.exists, candidates), found)
+    is_remote = files.is_remote(path) or files.is_remote(directory)
+    if is_remote or os.path.isabs(path) or os.sep not in path or files.exists(found):
+        return path if files.is_remote(path) else found
+    above = os.path.abspath(directory)
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
+        if files.exists(os.path.join(above, path)):
+            note = "%s: %s is read from %s"
+            logging.log_first_n(logging.WARNING, note, _MOST_NOTES, directory, path, above)
+            return os.path.join(above, path)
+    return found
 
 
 def split_of(name: str) -> Optional[str]:

@@ -8,7 +8,8 @@
 A supervision's start counts from its cut's, and both count in the sound after the transforms. A cut without
 supervisions is an utterance without a transcript. Speed and volume are applied as Lhotse would; Resample
 needs nothing. A padded cut is read without its padding. What else Lhotse can describe (mixtures, other
-transforms, sources other than files, some but not all channels of a file) is rejected, cut by cut.
+transforms, sources other than a file or a command that only decodes one (kaldi_commands), some but not all
+channels of a file) is rejected, cut by cut.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import json_lines, layout
+from tfrecord_builder import errors, manifest
+from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 
+_SOURCES = "expected file or command that only decodes one"
 _TOLERANCE_SECONDS = 0.1  # a supervision may reach so far beyond its cut, by rounding
 _SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # as far as --speeds and --volume_db go
 
@@ -101,7 +103,7 @@ def _find_sound(where: str, directory: str, cut: Fields, supervision: Fields) ->
     start, seconds = _find_part(where, cut, supervision)
     source, channel = _find_source(where, recording, _find_channels(cut, supervision))
     return {
-        "audio": _locate(directory, source),
+        "audio": layout.resolve(directory, source),
         "start_seconds": start * speed,
         "seconds": seconds and seconds * speed,
         "channel": channel,
@@ -147,14 +149,26 @@ def _find_source(where: str, recording: Fields, channels: list[Any]) -> tuple[st
             )
         if not channels or not all(channel in there for channel in channels):
             continue
-        if source.get("type") != "file":
-            raise _Unsupported(f"Lhotse audio source of type {source.get('type')!a}, expected file")
-        path = json_lines.get_text(where, source, "source")
+        path, channel = _find_file(where, source)
+        if len(there) == 1 and source["type"] == "command":  # it may take a channel, or mix all of them
+            return path, channel
         if len(channels) == 1:
             return path, there.index(channels[0])
         if len(channels) == len(there):
             return path, None
     raise _Unsupported("Lhotse channels that are neither one nor all of a file, expected one or all")
+
+
+def _find_file(where: str, source: Fields) -> tuple[str, Optional[int]]:
+    """Returns the file that a source reads, and the channel of it that a command takes."""
+    kind, found = source.get("type"), None
+    if kind == "file":
+        found = json_lines.get_text(where, source, "source"), None
+    elif kind == "command":
+        found = kaldi_commands.find_file(json_lines.get_text(where, source, "source"))
+    if not found:
+        raise _Unsupported(f"Lhotse audio source of type {kind!a}, {_SOURCES}")
+    return found
 
 
 def _read_transforms(where: str, recording: Fields) -> tuple[float, float]:
@@ -178,22 +192,6 @@ def _get_factor(transform: Fields, lowest: float, highest: float) -> float:
         name = transform["name"]
         raise _Unsupported(f"Lhotse transform {name} of another factor than {lowest:g} to {highest:g}")
     return float(factor)
-
-
-def _locate(directory: str, source: str) -> str:
-    """Returns the path of a source: a relative one counts from the manifest, or a directory above it.
-
-    Lhotse's own count from where a recipe ran.
-    """
-    path = layout.resolve(directory, source)
-    if os.path.isabs(source) or files.is_remote(path) or files.exists(path):
-        return path
-    folder = os.path.abspath(directory)
-    while folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-        if files.exists(os.path.join(folder, source)):
-            return os.path.join(folder, source)
-    return path
 
 
 def _get_objects(where: str, fields: Fields, name: str) -> list[Fields]:

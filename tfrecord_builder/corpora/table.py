@@ -11,6 +11,7 @@ the header its columns, and quoted as Python's csv module does (not with bars); 
 The columns (table_columns.py) have the names of several projects, in any case; other columns are ignored.
 Without an id an utterance is <file>-<line>-<recording>, such as train-2-u1. A column split goes before the
 name of the file. start, end, duration (seconds) and channel make an utterance a part of its recording.
+With SpeechBrain's stop, start may count samples: the duration then says how many a second.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 _BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
 _COMMAS = {"strict": True, "skipinitialspace": True}
 _SEMICOLONS = {"delimiter": ";", **_COMMAS}
+_RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 SAMPLES = "part of a recording that counts samples: give start and end or duration in seconds"
 
 
@@ -45,7 +47,7 @@ def _read_rows(path: str) -> Iterator[tuple[str, dict[str, str]]]:
     rows = _read_values(path)
     _, header = next(rows, ("", []))
     table_columns.check(path, header)
-    places = table_columns.find(header)
+    places = table_columns.find(tuple(header))
     for where, values in rows:
         if len(values) > len(header):
             raise errors.UserError(
@@ -81,7 +83,7 @@ def _find_format(path: str, header: str) -> dict[str, Any]:
 
 def _is_header(line: str, options: dict[str, Any]) -> bool:
     try:
-        return table_columns.is_enough(table_columns.find(next(csv.reader([line], **options), [])))
+        return table_columns.is_enough(table_columns.find(tuple(next(csv.reader([line], **options), []))))
     except csv.Error:
         return False
 
@@ -89,14 +91,14 @@ def _is_header(line: str, options: dict[str, Any]) -> bool:
 def _read_objects(path: str) -> Iterator[tuple[str, dict[str, str]]]:
     for where, fields in json_lines.read_objects(path):
         table_columns.check(where, list(fields))
-        places = table_columns.find(list(fields))
+        places = table_columns.find(tuple(fields))
         values = [_to_text(where, fields, name) for name in fields]
         yield where, table_columns.read_row(where, places, values)
 
 
 def _to_text(where: str, fields: dict[str, Any], name: str) -> str:
     value = fields[name]
-    if isinstance(value, float) or not table_columns.find([name]):  # what is ignored may be anything
+    if isinstance(value, float) or not table_columns.find((name,)):  # what is ignored may be anything
         return repr(value)
     return json_lines.get_text(where, fields, name, "")
 
@@ -111,8 +113,9 @@ def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[
     if row.get("split", "").strip():
         split = layout.require_split(where, row["split"])
     span = spans.read(where, row)
-    if "start:" in row.get("options", "") or (row.get("stop", "").strip() and span.seconds is None):
+    if "start:" in row.get("options", ""):
         span = spans.Span(problem=SAMPLES)
+    span = _to_seconds(span, row.get("stop", "").strip())
     return manifest.Utterance(
         utterance_id=utterance_id,
         audio=audio,
@@ -122,3 +125,19 @@ def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[
         split=split or layout.split_of(named.split("/")[0]) or "train",
         **dataclasses.asdict(span),
     )
+
+
+def _to_seconds(span: spans.Span, stop: str) -> spans.Span:
+    """Returns a span in seconds if start and stop count samples, as in SpeechBrain's tables.
+
+    The duration says how many a second; without it only a start of 0 is known.
+    """
+    if not stop or span.problem or (span.seconds is not None and not span.start_seconds):
+        return span
+    found = []
+    if span.seconds and stop.isdecimal():
+        rate = (int(stop) - span.start_seconds) / span.seconds
+        found = [each for each in _RATES if abs(rate / each - 1) < 0.01]
+    if not found:
+        return spans.Span(problem=SAMPLES)
+    return dataclasses.replace(span, start_seconds=span.start_seconds / found[0])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, spans
 
 # As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet and Hugging Face's datasets call them, in lower
 # case and with underscores.
@@ -19,21 +20,15 @@ NAMES = {
     "pinyin": ("pinyin",),
     "speaker": ("speaker", "speaker_id", "speaker_name", "spk", "spk_id", "client_id"),
     "split": ("split", "subset"),
-    "start": ("start", "start_time", "begin", "begin_time", "offset"),
-    "end": ("end", "end_time"),
+    **spans.NAMES,
     "stop": ("stop",),
     "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
-    "duration": ("duration",),
-    "channel": ("channel",),
 }
-_SPEECHBRAIN = {
-    "ID",
-    "duration",
-    "wav",
-}  # every CSV of SpeechBrain has these; audio_path and so on are beside
+_SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; audio_path and so on are beside
 
 
-def find(header: Sequence[str]) -> dict[str, list[int]]:
+@functools.lru_cache(maxsize=1 << 10)
+def find(header: tuple[str, ...]) -> dict[str, list[int]]:
     """Returns the places of those of NAMES that a header has, in any case."""
     words = [re.sub(r"[\s-]+", "_", word.strip().lower()) for word in header]
     found = {name: [i for i, word in enumerate(words) if word in NAMES[name]] for name in NAMES}
@@ -49,7 +44,7 @@ def is_enough(places: Mapping[str, Sequence[int]]) -> bool:
 
 def check(where: str, header: Sequence[str]) -> None:
     """Raises UserError, which names all that is accepted, if a header has too little."""
-    if not is_enough(find(header)):
+    if not is_enough(find(tuple(header))):
         raise errors.UserError(
             f"{where}: its header line has {', '.join(header) or 'nothing'}, expected a column for audio "
             f"({', '.join(NAMES['audio'])}) and one for the transcript ({', '.join(NAMES['text'])}, pinyin); "

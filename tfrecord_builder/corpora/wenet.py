@@ -9,7 +9,7 @@ Type shard, the path of a tar file per line, in which KEY.wav (or flac, mp3, ...
 
     /data/shards/shards_000000000.tar
 
-Relative paths count from the list or from where the recipe runs (layout.resolve). A list that is passed by
+Relative paths count from the list or from where the recipe ran (layout.resolve). A list that is passed by
 itself is the split that is in its name, or train. The recordings of a shard are read where they lie in it.
 """
 
@@ -22,6 +22,8 @@ from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest, members, spans
 from tfrecord_builder.corpora import json_lines, layout
+
+NOT_UTF_8 = "transcript in a shard is in another encoding than UTF-8"
 
 _LIST = "data.list"
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
@@ -84,9 +86,18 @@ def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[
     for member in archive:
         key, suffix = os.path.splitext(member.name)
         if suffix == ".txt":
-            texts[key] = archive.extractfile(member).read().decode("utf-8", "replace").strip()
+            texts[key] = archive.extractfile(member).read()
         elif suffix.lower() in _AUDIO and member.isfile():
             recordings[key] = str(members.Member(shard, member.offset_data, member.size))
     for key in sorted({*texts, *recordings}):
         audio = recordings.get(key, os.path.join(shard, key))
-        yield manifest.Utterance(key, audio, "", texts.get(key, ""), "", split)
+        text, problem = _decode(texts.get(key, b""))
+        yield manifest.Utterance(key, audio, "", text, "", split, problem=problem)
+
+
+def _decode(content: bytes) -> tuple[str, str]:
+    """Returns the transcript, or why there is none."""
+    try:
+        return content.decode("utf-8").strip(), ""
+    except UnicodeDecodeError:
+        return "", NOT_UTF_8
