@@ -28,7 +28,7 @@ from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.corpora import kaldi_commands, layout
 
 # The command itself is in rejected.tsv.
-NOT_READ = "wav.scp: neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+NOT_READ = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
 
 _SECONDS = r"\d{1,9}(?:\.\d*)?(?:e-\d{1,2})?"
 _SEGMENT = re.compile(rf"(\S+)\s+({_SECONDS})\s+(-1(?:\.0*)?|{_SECONDS})(?:\s+(\d{{1,3}}))?")
