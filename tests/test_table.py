@@ -216,7 +216,7 @@ def test_json_of_speechbrain_counts_from_its_own_directory(tmp_path):
 @pytest.mark.parametrize("content", ["", "[1]", '{"u1": 3}', '{"a": {}}\n{"b": {}}', "{" * 5000])
 def test_json_that_is_none_of_named_objects(tmp_path, content):
     small_corpora.write_text(tmp_path / "train.json", content)
-    with pytest.raises(errors.UserError, match="train.json: it is no JSON object of named objects, expected"):
+    with pytest.raises(errors.UserError, match="train.json: it is not a JSON object of named objects"):
         list(registry.list_utterances("table", [str(tmp_path / "train.json")]))
 
 

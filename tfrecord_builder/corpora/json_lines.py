@@ -46,7 +46,7 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         found = None
     if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
         raise errors.UserError(
-            f'{path}: it is no JSON object of named objects, expected {{"u1": {{...}}, "u2": {{...}}}} as '
+            f'{path}: it is not a JSON object of named objects, expected {{"u1": {{...}}, "u2": {{...}}}} as '
             "SpeechBrain has; write other lists with an object per line, as .jsonl."
         )
     for name, fields in found.items():
