@@ -67,6 +67,11 @@ class EvaluateConfig:
             raise errors.UserError(
                 f"evaluate: --output_dir={self.output_dir} is a file, expected a directory"
             )
+        if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
+            raise errors.UserError(
+                f"evaluate: --output_dir={self.output_dir} holds data, whose report.html would be replaced, "
+                "expected another directory; choose one, nothing was changed"
+            )
         _check_pattern(self.group_pattern)
 
 

@@ -44,8 +44,8 @@ _EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a re
 
 def define_flags() -> None:
     """Defines --data_dir, --model_dir and one flag per config field."""
-    flags.DEFINE_list("data_dir", None, "data directories made by tfrecord_builder.build", required=True)
-    flags.DEFINE_string("model_dir", None, "where the model is made or continued", required=True)
+    flags.DEFINE_list("data_dir", None, "data directories made by tfrecord_builder.build")
+    flags.DEFINE_string("model_dir", None, "where the model is made or continued")
     for section in config_lib.SECTIONS.values():
         config_flags.define(section)
 
@@ -53,6 +53,9 @@ def define_flags() -> None:
 def main(argv: list[str]) -> int:
     """Trains with the settings of the flags; returns the exit code."""
     _set_up_logging()
+    for name in ("data_dir", "model_dir"):
+        if not flags.FLAGS[name].value:
+            raise errors.UserError(f"train: --{name} is missing; give a directory")
     sections = {name: config_flags.from_flags(section) for name, section in config_lib.SECTIONS.items()}
     data_dirs, model_dir = flags.FLAGS.data_dir, flags.FLAGS.model_dir
     infos = [dataset_info.DatasetInfo.load(data_dir) for data_dir in data_dirs]

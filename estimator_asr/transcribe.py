@@ -31,6 +31,7 @@ from tfrecord_builder import audio, config_flags, errors
 
 # Attention over n frames takes n x n numbers a head: 3 minutes need about a gigabyte.
 MAX_SECONDS = 180
+LOUDEST_PEAK = 1e12  # full scale is 1; the energy of much more does not fit a float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +53,16 @@ def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -
     Silence has an empty transcript, and a warning on standard error.
 
     Raises:
-      errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or holds what is no number.
+      errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or holds NaN, Inf or what
+        exceeds LOUDEST_PEAK.
     """
     waveform = audio.read_audio(path, sample_rate, MAX_SECONDS)
     if not np.isfinite(waveform).all():
-        raise errors.UserError(f"{path}: has NaN or infinite samples, expected numbers; save it anew")
-    is_silent = np.max(np.abs(waveform)) < audio.SILENT_PEAK
+        raise errors.UserError(f"{path}: has NaN or infinite samples, expected numbers; save it again")
+    peak = np.max(np.abs(waveform))
+    if peak > LOUDEST_PEAK:
+        raise errors.UserError(f"{path}: peak is {peak:.0e}, expected 1 at full scale; save it again")
+    is_silent = peak < audio.SILENT_PEAK
     if is_silent:
         _warn_of_silence(path)
     num_samples = 0 if is_silent else waveform.size  # exports of earlier versions transcribe silence

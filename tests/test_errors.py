@@ -174,3 +174,20 @@ def test_leftover_words_are_refused_unless_the_program_takes_them():
         "error: command line: 'False' is no flag; write --flag=value, --switch or --noswitch\n",
     )
     assert run("a.wav", accepts_words=True) == (0, "words ['a.wav']\n", "")
+
+
+def test_a_flag_file_that_is_no_text_is_one_sentence(tmp_path):
+    (tmp_path / "sound.wav").write_bytes(b"RIFF\xa4\x00\xff")
+    assert run(f"--flagfile={tmp_path}/sound.wav") == (
+        1,
+        "",
+        "error: --flagfile: it is not UTF-8, expected a file of flags; give another\n",
+    )
+
+
+def test_of_several_words_the_first_is_named(tmp_path):
+    file = tmp_path / "page.txt"
+    file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
+    assert run(f"--flagfile={file}")[2] == (
+        "error: command line: 'once' is no flag; write --flag=value, --switch or --noswitch\n"
+    )

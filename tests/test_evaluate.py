@@ -246,6 +246,11 @@ def test_flags_that_do_not_go_together(changes, message):
         evaluate.EvaluateConfig(**config)
 
 
+def test_a_data_directory_keeps_its_own_report(tiny_export):
+    with pytest.raises(errors.UserError, match="holds data, whose report.html would be replaced, expected"):
+        make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)
+
+
 @pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
 def test_an_output_directory_that_cannot_be_written_is_told_before_a_model_is_opened(
     tiny_export, tmp_path, monkeypatch, flag

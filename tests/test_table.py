@@ -216,3 +216,32 @@ def test_other_directories_and_encodings(tmp_path):
     (tmp_path / "dev.csv").write_bytes("audio,text\na,señor Müller\n".encode("latin-1"))
     with pytest.raises(errors.UserError, match="dev.csv: byte 15 is not UTF-8, expected UTF-8, UTF-16 with"):
         _list(tmp_path)
+
+
+def test_json_of_speechbrain_counts_from_its_own_directory(tmp_path):
+    path = tmp_path / "ASR_train.json"
+    small_corpora.write_text(
+        path,
+        '{\n"s1": {"wav": "{data_root}/a/s1.wav", "path": "{data_root}/a/s1.wav", "duration": "2.87",\n'
+        '"spk_id": "k", "wrd": "THE DOG", "words": "THE DOG", "phn": ["dh", "ax"], "fold": 1},\n'
+        '"s2": {"uttid": "s2", "wav": "/in/s2.wav", "wrd": "好"}}\n',
+    )
+    first, second = registry.list_utterances("table", [str(path)])
+    assert (first.utterance_id, first.audio, first.text) == ("s1", str(tmp_path / "a/s1.wav"), "THE DOG")
+    assert (first.speaker, first.seconds, first.split) == ("k", 2.87, "train")
+    assert (second.utterance_id, second.audio, second.text) == ("s2", "/in/s2.wav", "好")
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"u1": 3}', '{"a": {}}\n{"b": {}}', "{" * 5000])
+def test_json_that_is_none_of_named_objects(tmp_path, content):
+    small_corpora.write_text(tmp_path / "train.json", content)
+    with pytest.raises(errors.UserError, match="train.json: it is not a JSON object of named objects"):
+        list(registry.list_utterances("table", [str(tmp_path / "train.json")]))
+
+
+def test_an_object_without_audio_is_named(tmp_path):
+    small_corpora.write_text(tmp_path / "train.json", '{"u1": {"wrd": "好"}}')
+    with pytest.raises(
+        errors.UserError, match="train.json: 'u1': its header line has wrd, id, expected a col"
+    ):
+        list(registry.list_utterances("table", [str(tmp_path / "train.json")]))

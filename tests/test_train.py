@@ -163,6 +163,11 @@ def test_contradicting_flags_are_both_named(directory):
     assert line.startswith("error: train: --train_steps=5 and --train_epochs=2 are both given")
 
 
+def test_a_directory_that_is_not_given_is_one_sentence():
+    assert train("--model_dir=y").stderr == "error: train: --data_dir is missing; give a directory\n"
+    assert train("--data_dir=x").stderr == "error: train: --model_dir is missing; give a directory\n"
+
+
 def test_a_missing_data_directory_is_named(directory):
     line = refuse(f"--data_dir={directory / 'nowhere'}", f"--model_dir={directory / 'new'}")
     assert line.startswith(f"error: {directory / 'nowhere'}: there is no such data directory")

@@ -86,6 +86,12 @@ def test_samples_that_are_no_numbers_are_refused(tiny_export, tmp_path):
         transcribe.transcribe_file(None, str(tmp_path / "nan.wav"), 16000)
 
 
+def test_samples_too_loud_for_finite_features_are_refused(tmp_path):
+    soundfile.write(tmp_path / "loud.wav", np.float32([0, 3e29] * 8000), 16000, subtype="FLOAT")
+    with pytest.raises(errors.UserError, match=r"loud.wav: peak is 3e\+29, expected 1 at full scale; save"):
+        transcribe.transcribe_file(None, str(tmp_path / "loud.wav"), 16000)
+
+
 def test_a_recording_longer_than_fits_the_memory_is_refused(tiny_export, tmp_path):
     soundfile.write(tmp_path / "long.wav", np.zeros(1000 * 181, np.int16), 1000)
     with pytest.raises(errors.UserError, match="long.wav: audio is longer than 180 s; cut or remove it"):

@@ -65,9 +65,8 @@ def run_program(
     def guarded(argv: list[str]) -> object:
         try:
             if len(argv) > 1 and not accepts_words:
-                words = " ".join(argv[1:])
                 raise UserError(
-                    f"command line: {words!r} is no flag; write --flag=value, --switch or --noswitch"
+                    f"command line: {argv[1]!r} is no flag; write --flag=value, --switch or --noswitch"
                 )
             interrupts.raise_again()
             return main(argv)
@@ -119,6 +118,8 @@ def _parse_flags(argv: list[str]) -> list[str]:
     except flags.Error as error:
         message = str(error).removeprefix("ERROR:: ")  # absl's own, before a flagfile that is not there
         sys.exit(_complain(f"error: {message}; see --help", 1))
+    except UnicodeDecodeError:
+        sys.exit(_complain("error: --flagfile: it is not UTF-8, expected a file of flags; give another", 1))
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:

@@ -34,6 +34,25 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{path}: line {number}", _parse(f"{path}: line {number}", line)
 
 
+def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (where, object) for every object of a file that is one object of named ones; the name is its id.
+
+    Raises:
+      UserError: the file cannot be read, or holds something else.
+    """
+    try:
+        found = json.loads("\n".join(manifest.read_lines(path)))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(fields, dict) for fields in found.values()):
+        raise errors.UserError(
+            f'{path}: it is not a JSON object of named objects, expected {{"u1": {{...}}, "u2": {{...}}}} as '
+            "SpeechBrain has; write other lists with an object per line, as .jsonl."
+        )
+    for name, fields in found.items():
+        yield f"{path}: {ascii(name)}", {**fields, "id": name}
+
+
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
     """Gives a text field; the default where it is missing or null, if there is a default.
 

@@ -27,7 +27,7 @@ from tfrecord_builder import errors, files, manifest, spans
 from tfrecord_builder.corpora import kaldi_commands, layout
 
 # The command itself is in rejected.tsv.
-NOT_READ = "wav.scp: neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+NOT_READ = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 

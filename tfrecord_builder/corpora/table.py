@@ -7,6 +7,9 @@ The files (table_files.py): train, dev and test as .csv or .tsv, or what others 
 Face's metadata.csv or metadata.jsonl, here or in train/, validation/, test/; or one table of any name, which
 can be passed in place of the directory. A .csv is separated by commas, semicolons or bars, whichever gives
 the header its columns, and quoted as Python's csv module does (not with bars); a .tsv has tabs alone.
+SpeechBrain's .json is passed itself; data_root is taken to be its own directory:
+
+    {"u1": {"wav": "{data_root}/wav/u1.wav", "spk_id": "s1", "words": "今天天气很好"}, ...}
 
 The columns (table_columns.py) have the names of several projects, in any case; other columns are ignored.
 Without an id an utterance is <file>-<line>-<recording>, such as train-2-u1. A column split goes before the
@@ -31,13 +34,14 @@ _BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
 _COMMAS = {"strict": True, "skipinitialspace": True}
 _SEMICOLONS = {"delimiter": ";", **_COMMAS}
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
+_DATA_ROOT = "{data_root}/"  # SpeechBrain's JSON; its recipes say where that is
 SAMPLES = "part of a recording that counts samples: give start and end or duration in seconds"
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of the tables of a directory, or of a single table."""
     for split, path in table_files.find(corpus_dir):
-        rows = _read_objects(path) if path.lower().endswith(".jsonl") else _read_rows(path)
+        rows = _read_objects(path) if path.lower().endswith((".jsonl", ".json")) else _read_rows(path)
         for where, row in rows:
             yield _make_utterance(where, path, row, split)
 
@@ -89,7 +93,9 @@ def _is_header(line: str, options: dict[str, Any]) -> bool:
 
 
 def _read_objects(path: str) -> Iterator[tuple[str, dict[str, str]]]:
-    for where, fields in json_lines.read_objects(path):
+    is_named = path.lower().endswith(".json")
+    found = json_lines.read_named_objects(path) if is_named else json_lines.read_objects(path)
+    for where, fields in found:
         table_columns.check(where, list(fields))
         places = table_columns.find(tuple(fields))
         values = [_to_text(where, fields, name) for name in fields]
@@ -104,7 +110,7 @@ def _to_text(where: str, fields: dict[str, Any], name: str) -> str:
 
 
 def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[str]) -> manifest.Utterance:
-    named = row["audio"].strip()
+    named = row["audio"].strip().removeprefix(_DATA_ROOT)
     audio = layout.resolve(os.path.dirname(path), named)
     default_id = f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
     utterance_id = row["id"].strip() if "id" in row else default_id
