@@ -103,9 +103,9 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """True if the file is missing or may not be read; False if its disk or store fails."""
+    """True if the file is missing, forbidden or no part of an archive; False if its disk or store fails."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
-    return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG)
+    return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def open_binary(path: str) -> BinaryIO:
