@@ -106,7 +106,7 @@ def compare(config: CompareBatchesConfig) -> list[Compared]:
 
 
 def _open_data(data_dirs, model):
-    infos = [dataset_info.DatasetInfo.load(path) for path in data_dirs]
+    infos = dataset_info.load_all(data_dirs)
     for info, path in zip(infos, data_dirs):
         model_directory.check_data(model.path, model.config, info, path)
     source = splits.read_split(infos, data_dirs, _SPLIT, model.config.model)

@@ -73,7 +73,7 @@ def _load(*names: str) -> list:
 
 
 def _time(check: Callable, config: DoctorConfig) -> Iterable[findings.Finding]:
-    infos = [dataset_info.DatasetInfo.load(path) for path in config.data_dir]
+    infos = dataset_info.load_all(config.data_dir)
     return check(infos, config.data_dir, config.model_dir)
 
 

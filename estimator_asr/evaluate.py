@@ -104,7 +104,7 @@ class Subject(NamedTuple):
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognise, score and report; gives what metrics.json holds."""
     report.check_output_dir(config.output_dir)
-    infos = [dataset_info.DatasetInfo.load(path) for path in config.data_dir]
+    infos = dataset_info.load_all(config.data_dir)
     open_subject = _open_saved_model if config.model_dir is None else _open_model
     subject = open_subject(config, infos)
     num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.reads).num_utterances

@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
             raise errors.UserError(f"train: --{name} is missing; give a directory")
     sections = {name: config_flags.from_flags(section) for name, section in config_lib.SECTIONS.items()}
     data_dirs, model_dir = flags.FLAGS.data_dir, flags.FLAGS.model_dir
-    infos = [dataset_info.DatasetInfo.load(data_dir) for data_dir in data_dirs]
+    infos = dataset_info.load_all(data_dirs)
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
     strategies.check(config.train, cluster)

@@ -38,6 +38,14 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
 
 
+def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
+    INFO.save(str(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert dataset_info.load_all([str(tmp_path)]) == [INFO]
+    with pytest.raises(errors.UserError, match="--data_dir: .*/link is given more than once, expected each"):
+        dataset_info.load_all([str(tmp_path), str(tmp_path / "link")])
+
+
 def test_text_has_no_frontend(tmp_path):
     info = dataclasses.replace(INFO, frontend=None, feature_mean=(), feature_stddev=())
     info.save(str(tmp_path))

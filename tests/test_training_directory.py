@@ -109,6 +109,14 @@ def test_a_directory_of_something_else_is_refused(tmp_path, name, content):
     )
 
 
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "AM").touch()
+    with pytest.raises(
+        errors.UserError, match="--model_dir: .*/AM is a file, expected a directory; choose an"
+    ):
+        training_directory.check_usable(str(tmp_path / "AM"))
+
+
 def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
     (tmp_path / "export" / "best" / "1763000000").mkdir(parents=True)
     (tmp_path / "export" / "best" / "1763000000" / "saved_model.pb").touch()

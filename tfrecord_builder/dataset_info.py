@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Optional
 
 from tfrecord_builder import config_json, errors, files, frontend, schema, vocabulary
@@ -20,6 +21,23 @@ REJECTED_FILE = "rejected.tsv"
 REJECTED_COLUMNS = ("utterance_id", "split", "reason", "recording")
 BPE_FILE = "bpe.model"
 REPORT_FILE = "report.html"
+
+
+def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
+    """Reads the dataset_info.json of each directory.
+
+    Raises:
+      errors.UserError: as DatasetInfo.load does, or a directory is given twice: its utterances would count
+        twice.
+    """
+    places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
+    repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
+    if repeated:
+        raise errors.UserError(
+            f"--data_dir: {', '.join(repeated)} is given more than once, expected each directory once; "
+            "leave one out"
+        )
+    return [DatasetInfo.load(data_dir) for data_dir in data_dirs]
 
 
 def is_known_speaker(speaker: str) -> bool:

@@ -24,8 +24,10 @@ def check_usable(model_dir: str) -> None:
     """Checks that a directory to train in was not made for something else.
 
     Raises:
-        errors.UserError: it holds data, an export, or the best checkpoints of another directory.
+        errors.UserError: it is a file, or holds data, an export, or the best checkpoints of another one.
     """
+    if os.path.exists(model_dir) and not os.path.isdir(model_dir):
+        raise errors.UserError(f"--model_dir: {model_dir} is a file, expected a directory; choose another")
     best_checkpoints.refuse_training(model_dir)
     for pattern, content in _OTHERS.items():
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
