@@ -49,7 +49,7 @@ def test_an_input_that_is_no_number_is_named_with_its_rows():
     found = Model().find(values)
     assert (found.tensor, found.op, found.rows) == ("features/fbank:0", "Placeholder", [1])
     assert found.shape == (3, 4, 2) and found.share == pytest.approx(1 / 24)
-    assert "the input is no number before the model sees it" in found.cause
+    assert "the input holds NaN or Inf before the model sees it" in found.cause
 
 
 def test_weights_that_are_no_number_are_named_as_the_variable():

@@ -16,7 +16,7 @@ import tensorflow as tf
 _OVERFLOW = "numbers grew beyond the largest of their type: lower --learning_rate or --clip_norm"
 # What an operation does to numbers, by its type in TensorFlow.
 _CAUSES = {
-    "Placeholder": "the input is no number before the model sees it: find all such records with "
+    "Placeholder": "the input holds NaN or Inf before the model sees it: find all such records with "
     "python -m tfrecord_builder.verify --data_dir=DATA and build the data again",
     "ReadVariableOp": "the weights hold NaN or Inf already, so no batch can be learned: go back to an older "
     "checkpoint and lower --learning_rate",
