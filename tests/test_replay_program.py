@@ -64,7 +64,8 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, monkeypatch, capsys):
     first = "first tensor that is not finite: features/fbank:0, made by Placeholder in the forward pass of "
     assert lines[2] == f"{first}features"
     assert lines[4] == "  utterances: train001"
-    assert any(line.startswith("likely: the input holds NaN or Inf before the model sees it") for line in lines)
+    cause = "likely: the input holds NaN or Inf before the model sees it"
+    assert any(line.startswith(cause) for line in lines)
     rows = [line.split("\t") for line in lines[-3:]]
     assert [row[:2] for row in rows] == [["train000", "16"], ["train001", "33"], ["train002", "50"]]
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
