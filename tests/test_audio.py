@@ -254,6 +254,14 @@ def test_notes_of_libmpg123_on_an_odd_mp3_are_not_shown(tmp_path, capfd, damage)
     assert capfd.readouterr() == ("", "ours")
 
 
+def test_an_mp3_without_a_whole_frame_is_called_damaged(tmp_path):
+    path = tmp_path / "a.mp3"
+    soundfile.write(str(path), tone(16000, 16000), 16000)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(audio.AudioError, match=r"a.mp3: is no WAV, .* that can be read \(damaged MP3\)"):
+        audio.read_audio(str(path), 16000)
+
+
 def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))

@@ -126,6 +126,12 @@ def _read_through(file: BinaryIO) -> None:
         pass
 
 
+def _reason(error: soundfile.LibsndfileError) -> str:
+    reason = error.error_string.removeprefix("Error : ").rstrip(".")
+    # What libsndfile says of the open file of an MP3 whose first frames it cannot read.
+    return "damaged MP3" if reason.startswith("File does not exist") else reason
+
+
 def _decode(
     path: str, max_seconds: float, start_seconds: float, seconds: Optional[float]
 ) -> tuple[np.ndarray, int]:
@@ -145,7 +151,7 @@ def _decode(
         _check_cause(path, error)
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
     except soundfile.LibsndfileError as error:
-        reason = error.error_string.removeprefix("Error : ").rstrip(".")
+        reason = _reason(error)
         raise AudioError(f"{path}: is no WAV, FLAC, Ogg or MP3 that can be read ({reason})") from error
     if rate not in _SAMPLE_RATES_HZ:
         wanted = f"{_SAMPLE_RATES_HZ[0]} to {_SAMPLE_RATES_HZ[-1]}"
