@@ -61,7 +61,7 @@ def test_the_whole_programs_do_the_same_and_their_start_is_timed(recordings, tmp
 
 def test_the_whole_program_s_start_is_in_its_seconds():
     seconds, peak = builder_programs._time(sys.executable, "-c", "import time; time.sleep(0.5)")
-    assert seconds > 0.5 and 1 << 20 < peak < 1 << 30
+    assert seconds > 0.5 and 1 << 20 < peak < 64 << 20  # not that of this process, which holds TensorFlow
 
 
 def test_memory_of_the_workers_is_seen(recordings, tmp_path):

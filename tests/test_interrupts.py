@@ -33,7 +33,12 @@ if __name__ == "__main__":
 def test_ctrl_c_while_a_library_is_imported_is_one_line(program, library, seconds):
     command = [sys.executable, "-v", "-m", program]  # -v names each module that is imported
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     for line in process.stderr:
         if line.startswith(f"import '{library}"):
@@ -66,6 +71,7 @@ def test_an_ignored_interrupt_stays_ignored():
 def test_in_main_it_raises_again(monkeypatch):
     code = (
         "import os, signal\nfrom tfrecord_builder import interrupts\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "interrupts.end_quietly(); interrupts.raise_again()\n"
         "try: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')"
     )

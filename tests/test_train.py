@@ -209,7 +209,7 @@ def test_a_language_model_needs_characters(tmp_path):
 
 def test_no_data_directory_is_refused(tmp_path):
     assert refuse("--data_dir=", f"--model_dir={tmp_path / 'am'}").startswith(
-        "error: train: --data_dir is empty"
+        "error: train: --data_dir is missing"
     )
 
 
