@@ -199,7 +199,7 @@ class InputConfig:
     shuffle_records: int = config_flags.setting(2048, "records that the shuffle chooses from", positive=True)
     spec_augment: bool = config_flags.setting(True, "mask time and frequency stripes in acoustic training")
     # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
-    time_masks: int = config_flags.setting(2, "spec_augment: time masks an utterance", minimum=0)
+    time_masks: int = config_flags.setting(2, "spec_augment: time masks per utterance", minimum=0)
     time_mask_frames: int = config_flags.setting(
         40, "spec_augment: a time mask has at most so many frames", minimum=0
     )
@@ -209,7 +209,7 @@ class InputConfig:
         minimum=0,
         maximum=1,
     )
-    frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks an utterance", minimum=0)
+    frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks per utterance", minimum=0)
     frequency_mask_bins: int = config_flags.setting(
         15, "spec_augment: a frequency mask has at most so many bins", minimum=0
     )

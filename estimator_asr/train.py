@@ -121,8 +121,6 @@ def build_config(
         errors.UserError: an acoustic model cannot be trained on text, nor a language model without
             characters.
     """
-    if not data_dirs:
-        raise errors.UserError("train: --data_dir is empty, expected a data directory; give one")
     if sections["train"].model == "acoustic" and infos[0].frontend is None:
         raise errors.UserError(
             f"{data_dirs[0]}: holds text, expected audio features for --model=acoustic; "
