@@ -34,7 +34,7 @@ bench: .venv/installed-dev
 	$(VENV_PYTHON) -m benchmarks.train_step
 
 soak: .venv/installed-dev
-	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/test_recovery.py
+	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py
 
 .venv/installed: requirements.txt
 	@if ! $(VENV_PYTHON) $(SUITABLE) 2>/dev/null || ! $(VENV_PYTHON) -m pip --version >/dev/null 2>&1; then \

@@ -10,7 +10,7 @@ import os
 import soundfile
 import soxr
 
-from tfrecord_builder.synthesis import espeak, voices
+from estimator_asr.demo import espeak, voices
 
 SAMPLE_RATE = 16000
 FORMATS = ("wav", "flac", "mp3")

@@ -12,19 +12,9 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
-from tfrecord_builder import (
-    frontend,
-    items,
-    labels,
-    manifest,
-    plan,
-    schema,
-    shard,
-    shard_statistics,
-    spool,
-    vocabularies,
-    writer,
-)
+from tfrecord_builder import frontend, manifest, schema
+from tfrecord_builder.building import catalog, items, shard_statistics, shard_writer, sharding, worker_pool
+from tfrecord_builder.labels import labelling, vocabularies
 
 _NUM_SHARDS = 16
 _POLL_SECONDS = 0.05
@@ -43,7 +33,7 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
     for earlier in (path, f"{path}.json"):  # a build finds none; some file systems flush what is replaced
         with contextlib.suppress(FileNotFoundError):
             os.remove(earlier)
-    shard.write_shard(only, settings, directory, lambda done, rejected: None)
+    shard_writer.write_shard(only, settings, directory, lambda done, rejected: None)
     return path
 
 
@@ -64,13 +54,13 @@ def build_with_workers(
 
 
 def _write(
-    shards: Sequence[plan.Shard], settings: plan.Settings, directory: str, num_workers: int
+    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
     if num_workers > 1:
-        return writer.write_shards(shards, settings, directory, num_workers)
+        return worker_pool.write_shards(shards, settings, directory, num_workers)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(writer.write_shards, shards, settings, directory, num_workers).result()
+        return process.submit(worker_pool.write_shards, shards, settings, directory, num_workers).result()
 
 
 def read_features(path: str) -> list:
@@ -85,18 +75,18 @@ def read_features(path: str) -> list:
 @functools.cache
 def _plan(
     recordings: tuple[builder_input.Recording, ...], directory: str
-) -> tuple[plan.Shard, plan.Settings]:
+) -> tuple[sharding.Shard, sharding.Settings]:
     """Labels and plans before the time is taken, as a build has done when its workers start."""
     found = (_make_item(index, recording) for index, recording in enumerate(recordings))
     (only,) = _write_plan(found, 1, directory)
     return only, _make_settings(recordings)
 
 
-def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[plan.Shard]:
-    with spool.open_new(":memory:") as spooled:
+def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[sharding.Shard]:
+    with catalog.open_new(":memory:") as spooled:
         for item in found:
             spooled.add_item(item)
-        return plan.write(spooled, num_shards, directory)
+        return sharding.write(spooled, num_shards, directory)
 
 
 def _make_item(index: int, recording: builder_input.Recording) -> items.Item:
@@ -105,16 +95,16 @@ def _make_item(index: int, recording: builder_input.Recording) -> items.Item:
     return items.Item(utterance, _make_labels(recording), items.stamp(recording.path))
 
 
-def _make_labels(recording: builder_input.Recording) -> labels.Labels:
-    return labels.Labels("".join(recording.tokens), recording.tokens, recording.tokens)
+def _make_labels(recording: builder_input.Recording) -> labelling.Labels:
+    return labelling.Labels("".join(recording.tokens), recording.tokens, recording.tokens)
 
 
-def _make_settings(recordings: Sequence[builder_input.Recording]) -> plan.Settings:
-    collector = vocabularies.Collector(labels.LabelConfig())
+def _make_settings(recordings: Sequence[builder_input.Recording]) -> sharding.Settings:
+    collector = vocabularies.Collector(labelling.LabelConfig())
     for recording in recordings:
         collector.add(_make_labels(recording), "train")
     saved = vocabularies.make(collector, vocabularies.VocabularyConfig())
-    return plan.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
+    return sharding.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
 
 
 class _PeakOfChildren:

@@ -10,10 +10,11 @@ import tensorflow as tf
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, experiment, model_directory
-from estimator_asr.inputs import splits, stretches
-from estimator_asr.training import course, model_fn, step_hooks
-from estimator_asr.training.devices import strategies
-from estimator_asr.training.display import progress
+from estimator_asr.inputs import input_progress, splits
+from estimator_asr.monitoring import progress
+from estimator_asr.training import model_fn, step_hooks
+from estimator_asr.training import plan as course
+from estimator_asr.training.distributed import strategies
 from tfrecord_builder import frontend, vocabulary
 
 _MATRIX_SIZE = 2048
@@ -141,7 +142,7 @@ def _make_course(batch):
     counts = {longest: size * _STEPS_PER_EPOCH}
     source = splits.Split("acoustic", (), counts, 0.0, num_bins, "float16", num_tokens, "")
     plan = splits.BatchPlan((longest,), (size,), _STEPS_PER_EPOCH)
-    stretch = stretches.Stretch(0, "", plan, 1, 0.0, 0, (), _STEPS_PER_EPOCH)
+    stretch = input_progress.Stretch(0, "", plan, 1, 0.0, 0, (), _STEPS_PER_EPOCH)
     return course.Course(source, 0, 1000, (stretch,))
 
 

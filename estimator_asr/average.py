@@ -24,8 +24,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 
 import tensorflow as tf
 
-from estimator_asr import checkpoint_locks, checkpoints, model_directory
-from estimator_asr.training.keeping import averaging, best_checkpoints
+from estimator_asr import model_directory
+from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints
+from estimator_asr.checkpointing import locks as checkpoint_locks
 from tfrecord_builder import config_flags, errors
 
 DIRECTORY = "averaged"

@@ -26,8 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.inputs import batches, damage, replay, splits, stretches
-from estimator_asr.training.feeding import batch_comparison, batch_dump, batch_page, recording_comparison
+from estimator_asr.diagnostics import batch_comparison, batch_dump, batch_page, recording_comparison
+from estimator_asr.inputs import batch_source, batches, damage, input_progress, splits
 from tfrecord_builder import (
     config_flags,
     config_json,
@@ -69,7 +69,7 @@ class Data(NamedTuple):
     dirs: Sequence[str]
     source: splits.Split
     tokens: vocabulary.Vocabulary
-    history: Sequence[stretches.Stretch]
+    history: Sequence[input_progress.Stretch]
 
 
 class Compared(NamedTuple):
@@ -110,7 +110,7 @@ def _open_data(data_dirs, model):
     for info, path in zip(infos, data_dirs):
         model_directory.check_data(model.path, model.config, info, path)
     source = splits.read_split(infos, data_dirs, _SPLIT, model.config.model)
-    return Data(infos, data_dirs, source, model.tokens, stretches.load(model.path))
+    return Data(infos, data_dirs, source, model.tokens, input_progress.load(model.path))
 
 
 def _compare_dump(dump: batch_dump.Dump, data: Data) -> Compared:
@@ -150,7 +150,7 @@ def _shard_paths(info, data_dir):
 
 
 def _read_source(dump, config, data):
-    records = replay.read_batch(
+    records = batch_source.read_batch(
         data.infos,
         data.dirs,
         _SPLIT,
@@ -160,7 +160,7 @@ def _read_source(dump, config, data):
         position=dump.position,
         history=data.history,
     )
-    features, labels = replay.batch_of(
+    features, labels = batch_source.batch_of(
         records,
         config.input,
         model=config.model,

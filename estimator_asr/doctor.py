@@ -26,7 +26,7 @@ from typing import Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
-from estimator_asr.checkup import findings, versions
+from estimator_asr.diagnostics.doctor import findings, versions
 from tfrecord_builder import config_flags, dataset_info, errors
 
 

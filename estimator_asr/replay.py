@@ -22,8 +22,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.inputs import replay as replay_inputs
-from estimator_asr.training.bad_steps import bad_batches, batch_replay
+from estimator_asr.diagnostics import bad_batches, step_replay
+from estimator_asr.inputs import batch_source as replay_inputs
 from tfrecord_builder import config_flags, errors
 
 
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> None:
     print("\n".join(describe(report, utterances, result)))
 
 
-def run(nan_dir: str, report: dict) -> batch_replay.Replay:
+def run(nan_dir: str, report: dict) -> step_replay.Replay:
     """Builds model and batch from the files of a step and runs it."""
     model_dir = os.path.dirname(os.path.dirname(os.path.abspath(nan_dir)))
     model = model_directory.open_model_directory(model_dir)
@@ -63,10 +63,10 @@ def run(nan_dir: str, report: dict) -> batch_replay.Replay:
         fbank_dtype=report["fbank_dtype"],
         position=report["position"],
     )
-    return batch_replay.replay(model, os.path.join(nan_dir, bad_batches.CHECKPOINT), features, labels)
+    return step_replay.replay(model, os.path.join(nan_dir, bad_batches.CHECKPOINT), features, labels)
 
 
-def describe(report: dict, utterances: list[bad_batches.Utterance], result: batch_replay.Replay) -> list[str]:
+def describe(report: dict, utterances: list[bad_batches.Utterance], result: step_replay.Replay) -> list[str]:
     """Returns the lines that are printed."""
     seed, index = report["position"]
     lines = [

@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 
 import numpy as np
 
-from estimator_asr.training.weights import weight_files
+from estimator_asr.checkpointing.pretrained import weight_files
 from tfrecord_builder import errors
 
 

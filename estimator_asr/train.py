@@ -31,11 +31,10 @@ from absl import flags, logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory
-from estimator_asr.training import course, hooks, run_loop
-from estimator_asr.training.devices import cluster as cluster_lib
-from estimator_asr.training.devices import local_workers, strategies, xla_log
-from estimator_asr.training.keeping import training_directory
-from estimator_asr.training.watching import overfit
+from estimator_asr.diagnostics import overfit
+from estimator_asr.training import directory_lock, loop, plan, termination
+from estimator_asr.training.distributed import cluster as cluster_lib
+from estimator_asr.training.distributed import local_workers, strategies, xla_log
 from tfrecord_builder import config_flags, dataset_info, errors
 
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
@@ -62,7 +61,7 @@ def main(argv: list[str]) -> int:
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
     strategies.check(config.train, cluster)
-    training_directory.check_usable(model_dir)
+    directory_lock.check_usable(model_dir)
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)
@@ -76,15 +75,15 @@ def main(argv: list[str]) -> int:
         return _launch(config, model_dir, data_dirs[0])
     is_writer = cluster is None or cluster.is_chief
     open_model = model_directory.check if is_writer else model_directory.open_for_worker
-    wait_seconds = training_directory.CLUSTER_WAIT_SECONDS if cluster else 0.0
-    with training_directory.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
+    wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
+    with directory_lock.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
         return _train(open_model(model_dir, config, data_dirs[0]), infos, data_dirs, cluster)
 
 
 def _train(model, infos, data_dirs, cluster):
     try:
-        run_loop.train(model, infos, data_dirs, _command())
-    except hooks.Terminated:
+        loop.train(model, infos, data_dirs, _command())
+    except termination.Terminated:
         logging.warning("SIGTERM: a checkpoint is saved in %s; the same command continues", model.path)
         return _EXIT_TERMINATED
     except errors.UserError:
@@ -99,7 +98,7 @@ def _train(model, infos, data_dirs, cluster):
 
 def _launch(config, model_dir, data_dir):
     """The chief, which is started here, holds the directory; what it would refuse is refused at once."""
-    with training_directory.reserve(model_dir):
+    with directory_lock.reserve(model_dir):
         model_directory.check(model_dir, config, data_dir)
     os.makedirs(model_dir, exist_ok=True)
     command = [sys.executable, "-m", "estimator_asr.train", *sys.argv[1:], "--num_local_workers=1"]
@@ -135,7 +134,7 @@ def build_config(
 
 
 def _num_characters(info):
-    split = info.splits.get(course.TRAIN_SPLIT)
+    split = info.splits.get(plan.TRAIN_SPLIT)
     return split.num_characters if split else 0
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pathlib
 import sys
 
+import paths
 import pytest
 
 # Begun first: at the end, one alone would leave the other cores idle.
 LONG = (
-    "test_demo",
+    "test_main",
     "test_workers",
     "test_train",
     "test_resume",
     "test_replicas",
-    "test_stopping",
+    "test_early_stopping",
     "test_memory",
 )
 
@@ -82,6 +82,6 @@ def two_replicas() -> dict:
     """What the program two_replicas printed."""
     import programs
 
-    done = programs.run(pathlib.Path(__file__).parent / "two_replicas.py")
+    done = programs.run(paths.SUPPORT / "two_replicas.py")
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -21,23 +21,16 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
-from tfrecord_builder import (
-    augmentation_config,
-    build_config,
-    builder,
-    config_flags,
-    dataset_info,
-    errors,
-    frontend,
-    labels,
-    vocabularies,
-)
+from tfrecord_builder import config_flags, dataset_info, errors, frontend
+from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.labels import labelling, vocabularies
 
 _CONFIGS = (
     build_config.BuildConfig,
     frontend.FrontendConfig,
     augmentation_config.AugmentationConfig,
-    labels.LabelConfig,
+    labelling.LabelConfig,
     vocabularies.VocabularyConfig,
 )
 

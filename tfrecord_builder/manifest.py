@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from absl import logging
 
-from tfrecord_builder import encodings, errors, files, spans
-from tfrecord_builder.corpora import layout, table_columns
+from tfrecord_builder import errors, files
+from tfrecord_builder.corpora import encodings, layout, segments, table_columns
 
 SPLITS = ("train", "dev", "test")
 _MOST_NOTES = 10  # on encodings: some corpora have a file per utterance
@@ -196,10 +196,10 @@ def _to_utterance(path: str, row: dict[str, str]) -> Utterance:
     )
 
 
-def _read_span(where: str, row: dict[str, str]) -> spans.Span:
+def _read_span(where: str, row: dict[str, str]) -> segments.Span:
     places = table_columns.find(tuple(row))
-    part = {name: places[name] for name in spans.NAMES if name in places}
-    return spans.read(where, table_columns.read_row(where, part, list(row.values())))
+    part = {name: places[name] for name in segments.NAMES if name in places}
+    return segments.read(where, table_columns.read_row(where, part, list(row.values())))
 
 
 def _list(words: Iterable[str]) -> str:

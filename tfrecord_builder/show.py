@@ -24,18 +24,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
 import numpy as np
 
-from tfrecord_builder import (
-    config_flags,
-    dataset_info,
-    errors,
-    files,
-    fonts,
-    half_floats,
-    pictures,
-    record_checks,
-    record_search,
-    vocabulary,
-)
+from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, vocabulary
+from tfrecord_builder.building import half_floats
+from tfrecord_builder.records import pictures, record_checks, search
 
 _UNSAFE = re.compile("[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
@@ -88,13 +79,13 @@ def show(config: ShowConfig) -> None:
         for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)
     )
     expected = record_checks.Expected(tokens, characters, info.frontend, info.fbank_dtype)
-    found = record_search.find(config.data_dir, info, expected, config.utterance_id)
+    found = search.find(config.data_dir, info, expected, config.utterance_id)
     print("\n".join(_describe(found, expected)))
     if found.record.fbank is not None:
         _draw(found, expected, config.output or _file_name(found.record.utterance_id))
 
 
-def _describe(found: record_search.Found, expected: record_checks.Expected) -> Iterator[str]:
+def _describe(found: search.Found, expected: record_checks.Expected) -> Iterator[str]:
     record = found.record
     yield f"utterance_id   {record.utterance_id}"
     yield f"split          {found.split}, record {found.number} of {os.path.basename(found.shard)}"
@@ -134,7 +125,7 @@ def _describe_features(fbank: np.ndarray) -> Iterator[str]:
             yield f"{'':13s}  {name:6s} quarter: {figures}"
 
 
-def _draw(found: record_search.Found, expected: record_checks.Expected, output: str) -> None:
+def _draw(found: search.Found, expected: record_checks.Expected, output: str) -> None:
     with files.writing(output) as path:
         left_out = pictures.draw(found.record, expected.frontend, path)
     print(f"picture        {output}")

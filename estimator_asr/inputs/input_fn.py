@@ -16,10 +16,10 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, order, splits, stretches
+from estimator_asr.inputs import batches, input_progress, order, splits
 from tfrecord_builder import dataset_info
 
-BEGINNING = stretches.Position(0, (), 0)
+BEGINNING = input_progress.Position(0, (), 0)
 
 
 def build_input_fn(
@@ -31,7 +31,7 @@ def build_input_fn(
     model: str,
     training: bool,
     seed: int = 0,
-    start: stretches.Position = BEGINNING,
+    start: input_progress.Position = BEGINNING,
     num_replicas: int = 1,
     fixed_shapes: bool = False,
 ) -> Callable[..., tf.data.Dataset]:
@@ -92,7 +92,7 @@ def read_epoch(
     config: config_lib.InputConfig,
     seed: Optional[int],
     first_index: int = 0,
-    taken: Sequence[stretches.Taken] = (),
+    taken: Sequence[input_progress.Taken] = (),
 ) -> tf.data.Dataset:
     """Returns the batches of an epoch as a dataset of (position int64 [2], records string [batch]).
 
@@ -107,7 +107,7 @@ def read_epoch(
     chunks = order.read_chunks(source, config.shuffle_records, seed)
     if taken:
         lengths = order.read_lengths(source, config.shuffle_records, seed)
-        chunks = _leave_out(chunks, stretches.left_over(lengths, taken))
+        chunks = _leave_out(chunks, input_progress.left_over(lengths, taken))
 
     def to_buckets(places, lengths, records):
         return tf.searchsorted(tf.constant(plan.bucket_ends), lengths, out_type=tf.int64), records

@@ -12,8 +12,10 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import checkpoints, model_builder, model_directory
+from estimator_asr import model_directory
+from estimator_asr.checkpointing import checkpoints
 from estimator_asr.models import candidates, decoding
+from estimator_asr.tasks import model_builder
 from tfrecord_builder import dataset_info, vocabulary
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr import checkpoint_locks, checkpoints, model_directory
+from estimator_asr import model_directory
+from estimator_asr.checkpointing import checkpoints, locks
 from estimator_asr.serving import cascade, recogniser, signatures
 from tfrecord_builder import errors
 
@@ -18,7 +19,7 @@ class TrainedModel(NamedTuple):
 
     model: model_directory.ModelDirectory
     checkpoint: str
-    lock: checkpoint_locks.ReadLock
+    lock: locks.ReadLock
 
     @property
     def kind(self) -> str:
@@ -43,9 +44,9 @@ def open_trained_model(path: str) -> TrainedModel:
     return TrainedModel(model, checkpoint, lock)
 
 
-def _lock_checkpoint(path: str) -> tuple[str, checkpoint_locks.ReadLock]:
+def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     try:
-        return checkpoint_locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
+        return locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
     except FileNotFoundError as error:
         raise checkpoints.DamagedError(
             error.filename.removesuffix(".index"), "its .index is not there"

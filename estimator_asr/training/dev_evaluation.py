@@ -9,11 +9,10 @@ from absl import logging
 
 from estimator_asr import model_directory
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.training import evaluation, hooks
-from estimator_asr.training.devices import cluster as cluster_lib
-from estimator_asr.training.display import cards, progress
-from estimator_asr.training.keeping import exporters
-from estimator_asr.training.watching import watchdog
+from estimator_asr.monitoring import prediction_samples, progress, watchdog
+from estimator_asr.training import evaluation, exporters
+from estimator_asr.training import termination as hooks
+from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import dataset_info
 
 DEV_SPLIT = "dev"
@@ -52,7 +51,7 @@ def build(
     own.append(progress.EvaluationHook(DEV_SPLIT, _count_batches(model, infos, data_dirs)))
     alarms = [watchdog.WatchdogExporter(watching)] if watching else []
     shows = cluster is None or cluster.is_evaluator
-    shown = cards.build(model, infos, data_dirs, DEV_SPLIT) if shows else []
+    shown = prediction_samples.build(model, infos, data_dirs, DEV_SPLIT) if shows else []
     return evaluation.Evaluation(read, own, [*chosen[:-1], *alarms, *shown, chosen[-1]])
 
 

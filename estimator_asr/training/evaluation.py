@@ -8,7 +8,8 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training.keeping import evaluations, exporters
+from estimator_asr.checkpointing import evaluation_log
+from estimator_asr.training import exporters
 
 
 class Evaluation(NamedTuple):
@@ -43,7 +44,7 @@ class Evaluation(NamedTuple):
     def make_up(self, estimator: estimator_api.Estimator, model: model_directory.ModelDirectory) -> None:
         """Makes the evaluation of a checkpoint during which an earlier run was killed, where it counts."""
         step = latest_step(model.path)
-        known = {evaluation.step for evaluation in evaluations.read(model.path)}
+        known = {evaluation.step for evaluation in evaluation_log.read(model.path)}
         is_due = step and step % model.config.train.save_checkpoints_steps == 0 and step not in known
         if is_due and counts(model):
             self.export(estimator, estimator.evaluate(self.input_fn, hooks=self.hooks), is_last=False)

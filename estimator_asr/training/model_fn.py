@@ -7,15 +7,18 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import checkpoints, estimator_api, model_directory
+from estimator_asr import estimator_api, model_directory
+from estimator_asr.checkpointing import checkpoints, evaluation_log
+from estimator_asr.diagnostics import memory_probe
 from estimator_asr.models import replicas
-from estimator_asr.training import acoustic_task, language_task, objectives, ratios, step_hooks
-from estimator_asr.training.display import summaries
-from estimator_asr.training.feeding import data_wait, worst_batch
-from estimator_asr.training.keeping import evaluations
-from estimator_asr.training.update import gradient_accumulation, optimization, schedules
+from estimator_asr.monitoring import data_wait, summaries
+from estimator_asr.tasks import acoustic, language
+from estimator_asr.tasks import metrics as ratios
+from estimator_asr.tasks import task as objectives
+from estimator_asr.training import step_hooks
+from estimator_asr.training.optimizer import gradient_accumulation, optimization, schedules
 
-_TASKS = {"acoustic": acoustic_task, "language": language_task}
+_TASKS = {"acoustic": acoustic, "language": language}
 _SERVING_KEY = "serving_default"
 
 
@@ -35,7 +38,7 @@ def build_model_fn(
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
         timed = (data_wait.time_input if training else data_wait.Timed)(features, labels)
-        kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic_task else {}
+        kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic else {}
         forward = task.forward(model, timed.features, timed.labels, training, **kernel)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.stated(model.path), model, variables)
@@ -65,7 +68,7 @@ def _eval_spec(forward):
 def _train_spec(model, plan, timed, forward, task):
     config, course = model.config.optimizer, plan.course
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    history = evaluations.History(model.path, task.ERROR_RATE)
+    history = evaluation_log.History(model.path, task.ERROR_RATE)
     schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch, history)
     learning_rate = schedule(global_step + course.step_offset)
     optimizer = optimization.build_optimizer(config, learning_rate)
@@ -79,7 +82,7 @@ def _train_spec(model, plan, timed, forward, task):
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
     summaries.write_scalars(scalars)
-    worst_batch.remember(timed.features, timed.labels)
+    memory_probe.remember(timed.features, timed.labels)
     step = objectives.Step(
         number=update.number,
         features=timed.features,

@@ -7,14 +7,13 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.checkpointing import evaluation_log
+from estimator_asr.diagnostics import bad_batches, batch_dump, flight_recorder, memory_probe
 from estimator_asr.models import losses, replicas
-from estimator_asr.training import course as course_lib
-from estimator_asr.training import objectives
-from estimator_asr.training.bad_steps import bad_batches, flight_recorder
-from estimator_asr.training.display import histograms, profiler, progress
-from estimator_asr.training.feeding import batch_dump, data_wait, worst_batch
-from estimator_asr.training.keeping import evaluations, stopping
-from estimator_asr.training.watching import watchdog
+from estimator_asr.monitoring import data_wait, histograms, profiler, progress, watchdog
+from estimator_asr.tasks import task as objectives
+from estimator_asr.training import early_stopping
+from estimator_asr.training import plan as course_lib
 
 
 class TrainingPlan(NamedTuple):
@@ -115,18 +114,18 @@ def _stop_early(model, plan, step, error_rate_tag):
     patience = model.config.stopping.early_stopping_evaluations
     if not patience or not plan.is_alone:
         return []
-    history = evaluations.History(model.path, error_rate_tag)
-    return [stopping.EarlyStoppingHook(step.number, history, patience)]
+    history = evaluation_log.History(model.path, error_rate_tag)
+    return [early_stopping.EarlyStoppingHook(step.number, history, patience)]
 
 
 def _look_at_batches(model, plan, step):
     watch, chosen = model.config.watch, []
     if watch.try_worst_batch:
-        shapes = worst_batch.candidates(plan.course.stretch.plan)
-        hook = worst_batch.WorstBatchHook(
+        shapes = memory_probe.candidates(plan.course.stretch.plan)
+        hook = memory_probe.WorstBatchHook(
             step.gradient_norm,
             plan.course.source,
-            worst_batch.token_shares(model, plan.course.source.unknown_share),
+            memory_probe.token_shares(model, plan.course.source.unknown_share),
             shapes,
             replicas.num_replicas(),
             plan.course.first_step,

@@ -18,8 +18,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import manifest, text
+from tfrecord_builder import manifest
 from tfrecord_builder.corpora import layout
+from tfrecord_builder.labels import tokenisation
 
 _SPLITS = ("train", "test")
 _REMEDY = "pass the directory into which data_aishell3.tgz was unpacked"
@@ -61,4 +62,6 @@ def _part(tokens: list[str]) -> tuple[str, str]:
 
 
 def _is_pair(word: str, syllable: str) -> bool:
-    return text.is_hanzi(word) and word[1:] in ("", "儿") and _SYLLABLE.fullmatch(syllable) is not None
+    return (
+        tokenisation.is_hanzi(word) and word[1:] in ("", "儿") and _SYLLABLE.fullmatch(syllable) is not None
+    )

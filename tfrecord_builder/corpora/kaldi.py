@@ -23,8 +23,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest, spans
+from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.corpora import kaldi_commands, layout
+from tfrecord_builder.corpora import segments as spans
 
 # The command itself is in rejected.tsv.
 NOT_READ = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"

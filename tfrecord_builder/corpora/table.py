@@ -26,8 +26,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import errors, manifest, spans
-from tfrecord_builder.corpora import json_lines, layout, table_columns, table_files
+from tfrecord_builder import errors, manifest
+from tfrecord_builder.corpora import json_lines, layout, segments, table_columns, table_files
 
 _TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 _BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
@@ -118,9 +118,9 @@ def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[
         raise errors.UserError(f"{where}: id or audio is empty, expected both; fix the line.")
     if row.get("split", "").strip():
         split = layout.require_split(where, row["split"])
-    span = spans.read(where, row)
+    span = segments.read(where, row)
     if "start:" in row.get("options", ""):
-        span = spans.Span(problem=SAMPLES)
+        span = segments.Span(problem=SAMPLES)
     span = _to_seconds(span, row.get("stop", "").strip())
     return manifest.Utterance(
         utterance_id=utterance_id,
@@ -133,7 +133,7 @@ def _make_utterance(where: str, path: str, row: dict[str, str], split: Optional[
     )
 
 
-def _to_seconds(span: spans.Span, stop: str) -> spans.Span:
+def _to_seconds(span: segments.Span, stop: str) -> segments.Span:
     """Returns a span in seconds if start and stop count samples, as in SpeechBrain's tables.
 
     The duration says how many a second; without it only a start of 0 is known.
@@ -145,5 +145,5 @@ def _to_seconds(span: spans.Span, stop: str) -> spans.Span:
         rate = (int(stop) - span.start_seconds) / span.seconds
         found = [each for each in _RATES if abs(rate / each - 1) < 0.01]
     if not found:
-        return spans.Span(problem=SAMPLES)
+        return segments.Span(problem=SAMPLES)
     return dataclasses.replace(span, start_seconds=span.start_seconds / found[0])

@@ -6,7 +6,8 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 
-from tfrecord_builder import errors, spans
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import segments
 
 # As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet and Hugging Face's datasets call them, in lower
 # case and with underscores.
@@ -20,7 +21,7 @@ NAMES = {
     "pinyin": ("pinyin",),
     "speaker": ("speaker", "speaker_id", "speaker_name", "spk", "spk_id", "client_id"),
     "split": ("split", "subset"),
-    **spans.NAMES,
+    **segments.NAMES,
     "stop": ("stop",),
     "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
 }

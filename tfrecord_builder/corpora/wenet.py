@@ -20,8 +20,8 @@ import os
 import tarfile
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest, members, spans
-from tfrecord_builder.corpora import json_lines, layout
+from tfrecord_builder import errors, files, manifest, members
+from tfrecord_builder.corpora import json_lines, layout, segments
 
 NOT_UTF_8 = "transcript in a shard is in another encoding than UTF-8"
 
@@ -56,7 +56,7 @@ def _find_lists(path: str) -> list[tuple[str, str]]:
 def _read_raw(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
         row = {name: str(fields[name]) for name in ("start", "end") if fields.get(name) is not None}
-        span = spans.read(where, row)
+        span = segments.read(where, row)
         audio = layout.resolve(os.path.dirname(path), json_lines.get_text(where, fields, "wav"))
         texts = [json_lines.get_text(where, fields, name, "") for name in ("speaker", "txt")]
         key = json_lines.get_text(where, fields, "key")

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors, files
-from tfrecord_builder.downloading import archives, checksum, fetch, origin, unpack
+from tfrecord_builder.downloading import archives, checksum, fetch, sidecar, unpack
 
 
 def choose(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
@@ -136,7 +136,7 @@ def _obtain(archive: archives.Archive, address: str, path: str, patience: fetch.
         return checksum.check_md5(path, archive.md5, f"{path}.wrong")
     incomplete = f"{path}.incomplete"
     fetch.fetch(address, incomplete, archive.num_bytes, patience)
-    origin.forget(incomplete)
+    sidecar.forget(incomplete)
     checksum.check_md5(incomplete, archive.md5, f"{path}.wrong")
     os.replace(incomplete, path)
 

@@ -24,7 +24,7 @@ import urllib3
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.downloading import answer, origin
+from tfrecord_builder.downloading import responses, sidecar
 
 _CHUNK_BYTES = 1 << 16
 _NO_FAILURE_BYTES = 1 << 24  # an attempt that brings as much does not count as failed
@@ -60,7 +60,7 @@ def fetch(address: str, path: str, about_bytes: int, patience: Patience = PATIEN
         before = _length(path)
         try:
             return _attempt(address, path, about_bytes, patience.timeout_seconds)
-        except answer.TryLater as reason:
+        except responses.TryLater as reason:
             if _length(path) - before >= _NO_FAILURE_BYTES:
                 pauses = list(patience.pauses_seconds)
             if not pauses:
@@ -74,28 +74,28 @@ def fetch(address: str, path: str, about_bytes: int, patience: Patience = PATIEN
 
 def _attempt(address: str, path: str, about_bytes: int, timeout_seconds: float) -> None:
     """Asks once for what is missing, and takes what comes."""
-    known, offset = origin.load(path), _length(path)
+    known, offset = sidecar.load(path), _length(path)
     if offset and offset == known.num_bytes:
         return
     headers = _request_headers(address, offset, known)
     try:
         with requests.get(address, headers=headers, stream=True, timeout=timeout_seconds) as response:
-            body = answer.read(response, address, offset, known, about_bytes)
+            body = responses.read(response, address, offset, known, about_bytes)
             if body is None:
                 return
             _check_room(path, about_bytes - body.start)
             received = _receive(response, path, body, address, about_bytes)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise answer.TryLater(_reason(error, timeout_seconds)) from error
+        raise responses.TryLater(_reason(error, timeout_seconds)) from error
     except errors.UserError:
         raise
     except ValueError as error:  # urllib's own, of a redirect to what is no address
-        raise answer.TryLater(str(error)) from error
-    if not answer.is_whole(received, body.end, about_bytes):
-        raise answer.TryLater("the connection broke off")
+        raise responses.TryLater(str(error)) from error
+    if not responses.is_whole(received, body.end, about_bytes):
+        raise responses.TryLater("the connection broke off")
 
 
-def _request_headers(address: str, offset: int, known: origin.Origin) -> dict[str, str]:
+def _request_headers(address: str, offset: int, known: sidecar.Origin) -> dict[str, str]:
     headers = {"Accept-Encoding": "identity"}  # the archive as it is, not packed once more for the road
     if offset:
         headers["Range"] = f"bytes={offset}-"
@@ -114,24 +114,24 @@ def _check_room(path: str, num_bytes: int) -> None:
 
 
 def _receive(
-    response: requests.Response, path: str, body: answer.Body, address: str, about_bytes: int
+    response: requests.Response, path: str, body: responses.Body, address: str, about_bytes: int
 ) -> int:
     """Writes a body to its place in the file, and gives how long the file then is."""
-    received, most = body.start, answer.most_bytes(body.end, about_bytes)
+    received, most = body.start, responses.most_bytes(body.end, about_bytes)
     with open(path, "ab" if body.start else "wb") as file, _progress_bar(path, body) as bar:
         if not body.start:
-            origin.save(path, origin.Origin(address, _validator(response), body.end))
+            sidecar.save(path, sidecar.Origin(address, _validator(response), body.end))
         while chunk := response.raw.read(_CHUNK_BYTES, decode_content=False):
             received += len(chunk)
             if received > most:
                 expected = "as many as it said" if body.end is not None else f"about {about_bytes:,}"
-                raise answer.contradiction(address, f"more than {most:,} bytes", expected)
+                raise responses.contradiction(address, f"more than {most:,} bytes", expected)
             file.write(chunk)
             bar.update(len(chunk))
     return received
 
 
-def _progress_bar(path: str, body: answer.Body) -> tqdm.tqdm:
+def _progress_bar(path: str, body: responses.Body) -> tqdm.tqdm:
     name, quiet = os.path.basename(path), not sys.stderr.isatty()
     return tqdm.tqdm(desc=name, initial=body.start, total=body.end, unit="B", unit_scale=True, disable=quiet)
 

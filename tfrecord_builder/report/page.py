@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 import jinja2
 
-from tfrecord_builder import dataset_info, files, shard_statistics, syllables, vocabularies
+from tfrecord_builder import dataset_info, files, syllables
+from tfrecord_builder.building import shard_statistics
+from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.report import charts, findings, listings, sounds
 
 _TEMPLATE = "page.html"

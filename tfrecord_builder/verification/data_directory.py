@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from tfrecord_builder import dataset_info, record_checks
-from tfrecord_builder.verification import companions, problems, recount, shards, sightings
+from tfrecord_builder import dataset_info
+from tfrecord_builder.records import record_checks
+from tfrecord_builder.verification import duplicate_index, problems, recount, shards, sidecar_files
 
 
 class Verification:
@@ -21,7 +22,7 @@ class Verification:
     def __init__(self, data_dir: str):
         """Raises errors.UserError without a whole dataset_info.json."""
         self.info = dataset_info.DatasetInfo.load(data_dir)
-        self.vocabularies = companions.load_vocabularies(data_dir, self.info)
+        self.vocabularies = sidecar_files.load_vocabularies(data_dir, self.info)
         self.num_shards = sum(len(split.shards) for split in self.info.splits.values())
         self.num_records = 0
         self._data_dir = data_dir
@@ -33,12 +34,12 @@ class Verification:
 
     def problems(self, advance: Callable[[int], object]) -> Iterator[problems.Problem]:
         """Yields everything that is wrong, as it is found; calls advance with the number of bytes read."""
-        yield from companions.check(self._data_dir, self.info)
+        yield from sidecar_files.check(self._data_dir, self.info)
         expected = self._expected()
         if expected is None:
             what = "labels and features of its records are not checked without their vocabularies"
             yield problems.Problem(problems.FILES, self._data_dir, what)
-        seen = sightings.Sightings()
+        seen = duplicate_index.Sightings()
         checker = shards.ShardChecker(self._data_dir, expected, seen, advance)
         is_right = expected is not None
         for name in sorted(self.info.splits):
@@ -68,7 +69,7 @@ class Verification:
             for what in counted.moment_problems(self.info):
                 yield self._total_problem(what)
 
-    def _check_sentences(self, seen: sightings.Sightings) -> Iterator[problems.Problem]:
+    def _check_sentences(self, seen: duplicate_index.Sightings) -> Iterator[problems.Problem]:
         for name, split in sorted(self.info.splits.items()):
             if not split.num_sentences:  # data of an earlier version do not say
                 continue

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, record_checks, schema, shard_statistics, tallies
+from tfrecord_builder import dataset_info, schema
+from tfrecord_builder.building import shard_statistics, tallies
+from tfrecord_builder.records import record_checks
 
 _MOMENT_TOLERANCE = 1e-5  # of mean and deviation, both of a few units
 

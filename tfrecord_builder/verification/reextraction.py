@@ -11,19 +11,9 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder import (
-    checks,
-    dataset_info,
-    errors,
-    files,
-    half_floats,
-    items,
-    plan,
-    record_checks,
-    record_file,
-    schema,
-    shard,
-)
+from tfrecord_builder import dataset_info, errors, files, schema
+from tfrecord_builder.building import checks, half_floats, items, shard_writer, sharding
+from tfrecord_builder.records import record_checks, record_file
 from tfrecord_builder.verification import problems
 
 # Another processor sums in another order, and one step of float16 (1/64 at 16) may lie between the results.
@@ -43,7 +33,7 @@ class Reextraction:
         self._expected = record_checks.Expected(
             saved.tokens, saved.characters, info.frontend, info.fbank_dtype
         )
-        self._settings = plan.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
+        self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
         """Yields how num_samples records, drawn by the seed, differ from what their audio gives now."""
@@ -64,7 +54,7 @@ class Reextraction:
                 yield from self._check_shard(path, numbers)
 
     def _path(self, shard: dataset_info.ShardInfo) -> str:
-        return os.path.join(self._data_dir, shard.file)
+        return os.path.join(self._data_dir, shard_writer.file)
 
     def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
         """Yields what _check_records does, and what keeps it from going on."""
@@ -110,7 +100,7 @@ class Reextraction:
             return f"its recording {audio} {change}"
         try:
             as_it_is = dataclasses.replace(item, stamp=items.stamp(audio))
-            made, _ = shard.make_record(as_it_is, self._settings)
+            made, _ = shard_writer.make_record(as_it_is, self._settings)
         except checks.Rejected as reason:
             return f"its recording {audio} cannot be used any more ({reason})"
         difference = _difference(stored, made)

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, files, record_checks, record_file
-from tfrecord_builder.verification import problems, recount, sightings
+from tfrecord_builder import dataset_info, files
+from tfrecord_builder.records import record_checks, record_file
+from tfrecord_builder.verification import duplicate_index, problems, recount
 
 
 class ShardChecker:
@@ -21,7 +22,7 @@ class ShardChecker:
         self,
         data_dir: str,
         expected: Optional[record_checks.Expected],
-        seen: sightings.Sightings,
+        seen: duplicate_index.Sightings,
         advance: Callable[[int], object],
     ):
         """Takes what the records must agree with, and what is called with the number of bytes read.

@@ -1,0 +1,1 @@
+"""Checkpoints: saving, choosing, averaging, warm start, and the log of evaluations."""

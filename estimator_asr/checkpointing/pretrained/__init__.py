@@ -1,0 +1,1 @@
+"""Weights of another model to start training from."""

@@ -1,0 +1,1 @@
+"""The demo: a synthesised corpus, its stages and its tables."""

@@ -1,0 +1,205 @@
+"""The whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts.
+
+    python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
+
+Each stage is one of the other programs and prints its command line, to be taken for a corpus of your own. A
+finished stage is skipped when the demo is called again, an interrupted one goes on where it stopped.
+Everything lies in the output directory.
+"""
+
+from __future__ import annotations
+
+from tfrecord_builder import interrupts
+
+if __name__ == "__main__":
+    interrupts.end_quietly()  # while the modules below are imported
+
+import csv
+import dataclasses
+import functools
+import os
+import pathlib
+import shlex
+import signal
+import sys
+
+from estimator_asr.demo import directory as demo_directory
+from estimator_asr.demo import stages, tables
+from tfrecord_builder import config_flags, errors
+
+_FLAGS_DIR = pathlib.Path(__file__).parent.parent / "flags" / "demo"
+_NUM_TRANSCRIBED = 10
+
+# What a size adds to command lines. "small" shows in two minutes that all works; its models learn little.
+SIZES: dict[str, dict[str, str]] = {
+    "full": {"synthesise": "", "acoustic": "", "language": ""},
+    "small": {
+        "synthesise": """--num_train=60 --num_dev=4 --num_test=12 --num_train_voices=2
+        --num_text_sentences=200 --min_occurrences=1""",
+        "acoustic": "--train_epochs=0.3 --encoder_layers=1 --encoder_units=32",
+        "language": "--train_epochs=2 --language_layers=1 --language_units=32",
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoConfig:
+    """What to run, and where."""
+
+    output_dir: str = config_flags.setting("demo", "where everything goes")
+    size: str = config_flags.setting(
+        "full",
+        "full: at most 8 minutes on two cores; small: two, to see that all works",
+        choices=sorted(SIZES),
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
+
+# Name of the stamp, title, command. Builds may overwrite, so that one that was whole before its stamp can be
+# made again.
+_STAGES = (
+    (
+        "synthesise",
+        "Speak the corpus",
+        "estimator_asr.demo.synthesise --output_dir={demo}/corpus {synthesise}",
+    ),
+    (
+        "build_speech",
+        "Build the TFRecords of the speech",
+        """tfrecord_builder.build --flagfile={flags}/build.flags --corpus_dir={demo}/corpus
+        --output_dir={demo}/data --overwrite""",
+    ),
+    (
+        "build_text",
+        "Build the TFRecords of the text",
+        """tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/corpus/text
+        --output_dir={demo}/text --overwrite""",
+    ),
+    (
+        "train_acoustic",
+        "Train the acoustic model: speech to pinyin",
+        """estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data
+        --model_dir={demo}/acoustic {acoustic}""",
+    ),
+    (
+        "train_language",
+        "Train the language model: pinyin to hanzi",
+        """estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text
+        --model_dir={demo}/language {language}""",
+    ),
+    (
+        "evaluate_acoustic",
+        "Evaluate the acoustic model",
+        """estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data
+        --output_dir={demo}/report/acoustic""",
+    ),
+    (
+        "evaluate_language",
+        "Evaluate the language model",
+        """estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text
+        --output_dir={demo}/report/language""",
+    ),
+    (
+        "export",
+        "Export both as one SavedModel",
+        """estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
+        --export_dir={demo}/export""",
+    ),
+    (
+        "evaluate_cascade",
+        "Evaluate the SavedModel: speech to hanzi",
+        """estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data
+        --output_dir={demo}/report/cascade""",
+    ),
+)
+
+
+def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
+    """Returns the stages up to the evaluated SavedModel."""
+    places = {
+        "demo": shlex.quote(str(directory)),
+        "flags": shlex.quote(os.path.relpath(_FLAGS_DIR)),
+        **SIZES[size],
+    }
+    commands = ((name, title, shlex.split(command.format(**places))) for name, title, command in _STAGES)
+    return [stages.Stage(name, title, words[0], tuple(words[1:])) for name, title, words in commands]
+
+
+def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[tables.Transcribed]]:
+    """Returns the last stage and what it transcribes: test recordings of as many voices as there are."""
+    with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
+        rows = [
+            row
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            if row["split"] == "test"
+        ]
+    chosen = [
+        tables.Transcribed(row["id"], str(directory / "corpus" / row["audio"]), row["text"])
+        for row in rows[:_NUM_TRANSCRIBED]
+    ]
+    arguments = (f"--saved_model={directory / 'export'}", *(each.audio for each in chosen))
+    output = directory / "transcripts.tsv"
+    title = f"Transcribe {len(chosen)} test recordings"
+    return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
+
+
+def main(argv: list[str]) -> None:
+    """Runs the stages that are not finished, then shows what came of them."""
+    del argv
+    _exit_on(signal.SIGTERM, signal.SIGHUP)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
+    config = config_flags.from_flags(DemoConfig)
+    _check_flag_files()
+    directory = pathlib.Path(config.output_dir)
+    with demo_directory.claim(directory, config.size) as lock:
+        planned = make_stages(directory, config.size)
+        count = len(planned) + 1
+        finish = functools.partial(_finish, count=count, directory=directory, lock=lock)
+        seconds = {stage.title: finish(stage, i) for i, stage in enumerate(planned, 1)}
+        last, transcribed = make_transcription(directory)
+        seconds[last.title] = finish(last, count)
+    reports = {name: directory / "report" / name for name in ("acoustic", "language", "cascade")}
+    for lines in (
+        tables.transcripts(transcribed, last.output),
+        tables.error_rates(reports),
+        tables.durations(seconds),
+        tables.next_commands(directory),
+    ):
+        print("\n".join(["", *lines]))
+
+
+def _exit_on(*numbers: signal.Signals) -> None:
+    """Makes signals raise SystemExit, so that the stage that is running is ended too; code as of a shell."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+def _check_flag_files() -> None:
+    if not _FLAGS_DIR.is_dir():
+        raise errors.UserError(
+            f"demo: {_FLAGS_DIR} is not there, expected the demo's flag files; run from a checkout."
+        )
+
+
+def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Path, lock: int) -> float:
+    """Runs the stage unless it is finished; returns its seconds."""
+    stamps = directory / "finished"
+    seconds = stages.seconds_of_finished(stage, stamps)
+    head = f"[{number}/{count}] {stage.title}"
+    if seconds is not None:
+        print(f"{head}: done before, in {seconds:.0f} s", flush=True)
+        return seconds
+    print(f"\n{head}\n$ {stage.command}", flush=True)
+    return stages.run(stage, stamps, keep_open=(lock,))
+
+
+def define_flags() -> None:
+    """Defines the flags of this program."""
+    config_flags.define(DemoConfig)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, define_flags)

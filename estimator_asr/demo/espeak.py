@@ -1,0 +1,97 @@
+"""eSpeak NG from its wheel (espeakng-loader), by ctypes: pinyin to samples.
+
+One rule: eSpeak NG keeps a hidden state from one utterance to the next (its flutter), so the same calls give
+the same samples only in a fresh process. Whoever wants the same bytes twice speaks the same list in the same
+order in a process of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+
+import numpy as np
+
+from estimator_asr.demo import voices
+from tfrecord_builder import errors
+
+_WHEEL = "espeakng-loader==0.2.4"
+
+# speak_lib.h
+_SYNCHRONOUS_TO_CALLBACK = 2
+_DO_NOT_EXIT_ON_ERROR = 0x8000
+_UTF8_TEXT = 1
+_SPEED, _VOLUME, _PITCH, _PITCH_RANGE = 1, 2, 3, 4
+_BY_CHARACTER = 1
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+
+
+def check_installed() -> None:
+    """Raises UserError if the wheel with eSpeak NG is not there."""
+    if importlib.util.find_spec("espeakng_loader") is None:
+        raise errors.UserError(
+            "synthesise: espeakng-loader is not installed, expected it for the demo's speech; "
+            f"run: pip install {_WHEEL}"
+        )
+
+
+def _damaged(found: str) -> errors.UserError:
+    return errors.UserError(
+        f"synthesise: {found}, expected espeakng-loader as its wheel has it; "
+        f"run: pip install --force-reinstall --no-deps {_WHEEL}"
+    )
+
+
+class Speaker:
+    """eSpeak NG with Mandarin pinyin; one a process.
+
+    Raises:
+      UserError: the library or its data are not there or damaged; so does `speak`.
+    """
+
+    def __init__(self):
+        check_installed()
+        import espeakng_loader
+
+        try:
+            self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        except OSError as error:
+            raise _damaged(f"eSpeak NG cannot be loaded ({error})") from error
+        data_path = espeakng_loader.get_data_path()
+        self.sample_rate = self._library.espeak_Initialize(
+            _SYNCHRONOUS_TO_CALLBACK, 0, data_path.encode(), _DO_NOT_EXIT_ON_ERROR
+        )
+        if self.sample_rate <= 0:
+            raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # else the time of day
+        self._chunks: list[np.ndarray] = []
+        self._callback = _CALLBACK(self._collect)  # kept: the library holds no reference to it
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
+        """Returns the speech, float32 [num_samples] in [-1, 1].
+
+        Args:
+          pinyin: toned syllables; those of one word written together, words parted by blanks.
+          voice: timbre, pitch and pitch range; its level and noise are not the synthesiser's.
+          words_per_minute: the speed of this utterance.
+        """
+        name = f"cmn-latn-pinyin+{voice.variant}"
+        if self._library.espeak_SetVoiceByName(name.encode()) != 0:
+            raise _damaged(f"eSpeak NG has no voice {name}")
+        self._set(_SPEED, words_per_minute)
+        self._set(_VOLUME, 60)  # at 100 some variants clip
+        self._set(_PITCH, voice.pitch)
+        self._set(_PITCH_RANGE, voice.pitch_range)
+        self._chunks.clear()
+        spoken = pinyin.encode() + b"\0"
+        self._library.espeak_Synth(spoken, len(spoken), 0, _BY_CHARACTER, 0, _UTF8_TEXT, None, None)
+        return np.concatenate(self._chunks).astype(np.float32) / 32768
+
+    def _set(self, parameter: int, value: int) -> None:
+        self._library.espeak_SetParameter(parameter, value, 0)
+
+    def _collect(self, samples, num_samples: int, _events) -> int:
+        if samples and num_samples > 0:
+            self._chunks.append(np.ctypeslib.as_array(samples, (num_samples,)).copy())
+        return 0

@@ -1,0 +1,58 @@
+"""Words to toned pinyin: dictionary readings for the transcript, tone sandhi for what is spoken.
+
+    read("一起")  -> yi1 qi3        spoken(["一起", "走"])     -> yi4qi2 zou3
+    read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
+
+The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays
+one, whatever follows. (text.to_syllables, which labels anyone's transcripts, keeps third tones too, but some
+of pypinyin's phrases have the sandhi of 一 and 不 in them: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG says
+each tone as it is written, so what it is given has the sandhi of a speaker: the acoustic model learns it as
+it must from real speech.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from tfrecord_builder.labels import tokenisation, tone_sandhi
+
+# Where pypinyin's reading is not the one of Xiandai Hanyu Cidian, or has the sandhi in it, or a lone hanzi
+# is polyphonic.
+READINGS: dict[str, str] = {
+    "一共": "yi1 gong4",
+    "一点": "yi1 dian3",
+    "一起": "yi1 qi3",
+    "不要": "bu4 yao4",
+    "先生": "xian1 sheng5",
+    "哪里": "na3 li5",
+    "喜欢": "xi3 huan5",
+    "多少": "duo1 shao5",
+    "妈妈": "ma1 ma5",
+    "学生": "xue2 sheng5",
+    "慢慢地": "man4 man4 de5",
+    "早上": "zao3 shang5",
+    "晚上": "wan3 shang5",
+    "有意思": "you3 yi4 si5",
+    "朋友": "peng2 you5",
+    "爸爸": "ba4 ba5",
+    "窗户": "chuang1 hu5",
+    "衣服": "yi1 fu5",
+    "调": "tiao2",
+    "谢谢": "xie4 xie5",
+    "豆腐": "dou4 fu5",
+    "路上": "lu4 shang5",
+    "还书": "huan2 shu1",
+}
+
+
+def read(word: str) -> list[str]:
+    """Returns the dictionary syllables of a word of hanzi, one a hanzi."""
+    return READINGS[word].split() if word in READINGS else tokenisation.to_syllables(word)
+
+
+def spoken(words: Sequence[str]) -> list[str]:
+    """Returns the words in the pinyin that a speaker says, the syllables of a word written together."""
+    syllables = [syllable for word in words for syllable in read(word)]
+    said = iter(tone_sandhi.change_tones(words, syllables, [False] * len(syllables)))
+    return ["".join(itertools.islice(said, len(word))) for word in words]

@@ -1,0 +1,136 @@
+"""Who says what: a pure function of the settings.
+
+The training recordings are drawn with replacement, so a frequent sentence is read by several voices. The
+sentences of dev and test are distinct, occur nowhere in training (neither spoken nor in the text of the
+language model), and consist of syllables and hanzi that training does hold; their voices are heard nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from estimator_asr.demo import grammar, pronunciation, voices
+from tfrecord_builder import config_flags, errors
+
+Sentence = tuple[str, ...]  # words
+
+_MAX_DRAWS = 500_000
+
+
+@dataclasses.dataclass(frozen=True)
+class SynthesisConfig:
+    """How large the corpus is. The defaults give about 2.7 hours of speech by 48 voices."""
+
+    num_train: int = config_flags.setting(3600, "training recordings", minimum=1)
+    num_dev: int = config_flags.setting(80, "dev recordings", minimum=1)
+    num_test: int = config_flags.setting(120, "test recordings", minimum=1)
+    num_train_voices: int = config_flags.setting(
+        len(voices.VARIANTS["train"]), "voices in training", minimum=1, maximum=len(voices.VARIANTS["train"])
+    )
+    min_occurrences: int = config_flags.setting(
+        3, "times that training holds each reading of each hanzi in dev and test", minimum=1
+    )
+    num_text_sentences: int = config_flags.setting(6000, "distinct training sentences of text", minimum=1)
+    synthesis_seed: int = config_flags.setting(1, "decides sentences, voices and noise", minimum=0)
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """One utterance to speak."""
+
+    utterance_id: str
+    split: str
+    variant: str
+    sentence: Sentence
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All recordings, and the sentences of the text corpus by split."""
+
+    recordings: tuple[Recording, ...]
+    text: dict[str, tuple[Sentence, ...]]
+
+
+def make_plan(config: SynthesisConfig) -> Plan:
+    """Returns the plan; raises UserError when the grammar or the training recordings are too small for it."""
+    draws = _draw_sentences(config.synthesis_seed)
+    train = [next(draws) for _ in range(config.num_train)]
+    is_covered = _coverage(train, config.min_occurrences)
+    dev = _draw_distinct(draws, config.num_dev, is_covered, set(train), "--num_dev")
+    test = _draw_distinct(draws, config.num_test, is_covered, {*train, *dev}, "--num_test")
+    held_out = {*dev, *test}
+    spoken = list(dict.fromkeys(train))[: config.num_text_sentences]
+    unspoken = _draw_distinct(
+        draws,
+        config.num_text_sentences - len(spoken),
+        lambda _: True,
+        held_out.union(spoken),
+        "--num_text_sentences",
+    )
+    recordings = [
+        *_assign("train", train, voices.VARIANTS["train"][: config.num_train_voices]),
+        *_assign("dev", dev, voices.VARIANTS["dev"]),
+        *_assign("test", test, voices.VARIANTS["test"]),
+    ]
+    return Plan(tuple(recordings), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
+
+
+def fingerprint(plan: Plan, seed: int) -> str:
+    """Returns a digest of all that decides how the recordings sound: by id its voice, words and pinyin."""
+    digest = hashlib.sha256()
+    for recording in plan.recordings:
+        voice = voices.make_voice(recording.variant, seed)
+        said = pronunciation.spoken(recording.sentence)
+        digest.update(repr((recording.utterance_id, voice, recording.sentence, said)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _draw_sentences(seed: int) -> Iterator[Sentence]:
+    rng = random.Random(seed)
+    while True:
+        yield grammar.draw_sentence(rng)
+
+
+def _draw_distinct(
+    draws: Iterator[Sentence],
+    count: int,
+    is_allowed: Callable[[Sentence], bool],
+    taken: Collection[Sentence],
+    flag: str,
+) -> list[Sentence]:
+    chosen: dict[Sentence, None] = {}
+    for _ in range(_MAX_DRAWS):
+        if len(chosen) >= count:
+            return list(chosen)
+        sentence = next(draws)
+        if sentence not in taken and is_allowed(sentence):
+            chosen[sentence] = None
+    raise errors.UserError(
+        f"{flag}: the grammar gave {len(chosen)} fitting sentences, expected {count}; "
+        "ask for fewer, raise --num_train, or lower --min_occurrences."
+    )
+
+
+def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
+    """Returns whether every reading of every hanzi of a sentence is heard often enough in training."""
+    counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
+    return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
+
+
+def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
+    for word in sentence:
+        yield from zip(word, pronunciation.read(word))
+
+
+def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str]) -> Iterator[Recording]:
+    for i, sentence in enumerate(sentences):
+        yield Recording(f"{split}-{i:04d}", split, variants[i % len(variants)], sentence)

@@ -1,0 +1,1 @@
+"""Explains a training: NaN recorder, memory probe, label and CTC checks, batch dump, overfit test."""

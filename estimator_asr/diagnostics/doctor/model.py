@@ -1,0 +1,50 @@
+"""A model directory, and whether it fits the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from estimator_asr import model_directory
+from estimator_asr.checkpointing import checkpoints
+from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.monitoring import watchdog
+from estimator_asr.training import exporters
+from tfrecord_builder import dataset_info
+
+
+def check(model_dir: str) -> Iterator[findings.Finding]:
+    """Yields the findings of a model directory.
+
+    Raises:
+        errors.UserError: it cannot be opened, or has no checkpoint that can be read.
+    """
+    model = model_directory.open_model_directory(model_dir)
+    kind, classes = model.config.model, model.num_classes
+    yield findings.ok(
+        f"{kind} model of unit {model.config.unit} with {classes:,} classes; its files are whole"
+    )
+    checkpoint = checkpoints.latest(model_dir)
+    checkpoints.check(checkpoint, model)
+    step = checkpoints.global_step(checkpoint)
+    yield findings.ok(f"checkpoint of step {step:,} can be read")
+    best = exporters.read_evaluation(exporters.export_path(model_dir, exporters.BestExporter.name))
+    tag = exporters.ERROR_RATES[kind]
+    if tag in best:
+        yield findings.ok(f"best on dev at step {int(best['global_step']):,}: {tag} {best[tag]:.4f}")
+    else:
+        yield findings.warning(f"{model_dir}: nothing was evaluated yet, so there is no best model to export")
+    alarm = watchdog.last_alarm(model_dir)
+    if alarm:
+        yield findings.warning(f"last alarm, at step {alarm[0]:,}: {alarm[1]}")
+
+
+def check_both(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
+    """Yields whether each data directory is what the model reads.
+
+    Raises:
+        errors.UserError: one is not, or either cannot be opened.
+    """
+    config = model_directory.open_model_directory(model_dir).config
+    for data_dir in data_dirs:
+        model_directory.check_data(model_dir, config, dataset_info.DatasetInfo.load(data_dir), data_dir)
+        yield findings.ok(f"{data_dir} has the vocabulary, unit and frontend of {model_dir}")

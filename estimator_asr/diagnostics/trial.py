@@ -1,0 +1,101 @@
+"""A training step run by hand on a few batches in memory: without Estimator, checkpoints and hooks.
+
+For programs that try a model for a minute. The step is the model_fn's own; its figures are the scalars that
+it gives TensorBoard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr import estimator_api, model_directory
+from estimator_asr.monitoring import progress
+from estimator_asr.training import model_fn, step_hooks
+from estimator_asr.training import plan as course
+
+
+class Batches(NamedTuple):
+    """Batches as a model_fn gets them.
+
+    Attributes:
+        values: a pair (features, labels) of dicts of numpy arrays each.
+        spec: the like pair of dicts of tf.TensorSpec.
+    """
+
+    values: list
+    spec: tuple
+
+
+class Trial:
+    """The graph of a training step, and its session."""
+
+    def __init__(self, session: tf.compat.v1.Session, inputs: tuple, spec: estimator_api.EstimatorSpec):
+        self.session = session
+        self._inputs = inputs
+        self._spec = spec
+        self._summary = tf.compat.v1.summary.merge_all()
+
+    @property
+    def train_op(self) -> tf.Operation:
+        return self._spec.train_op
+
+    def step(self, batch: tuple, fetches: Any = ()) -> Any:
+        """Makes one training step on (features, labels); returns the values of the fetches."""
+        return self.session.run([self._spec.train_op, fetches], self.feed(batch))[1]
+
+    def step_with_figures(self, batch: tuple) -> dict[str, float]:
+        """Makes one training step; returns its scalars, by tag, as they were before the update."""
+        return _read_scalars(self.step(batch, self._summary))
+
+    def feed(self, batch: tuple) -> dict[tf.Tensor, np.ndarray]:
+        """Returns what feeds a batch."""
+        pairs = zip(self._inputs, batch)
+        return {tensor: part[name] for inputs, part in pairs for name, tensor in inputs.items()}
+
+
+def read_batches(read: Callable[[], tf.data.Dataset], count: int) -> Batches:
+    """Returns the first `count` batches of an input_fn, or as many as there are."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = read().take(count)
+        following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        values = []
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                values.append(session.run(following))
+        return Batches(values, dataset.element_spec)
+
+
+@contextlib.contextmanager
+def start(
+    model: model_directory.ModelDirectory,
+    spec: Sequence[dict[str, tf.TensorSpec]],
+    session_config: tf.compat.v1.ConfigProto,
+) -> Iterator[Trial]:
+    """Yields a trial of a new model, whose learning rate knows no warm-up: an epoch is a batch.
+
+    Args:
+        model: settings and vocabularies; nothing is written into its directory.
+        spec: of the batches.
+        session_config: settings of the session.
+    """
+    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), progress.Clock())
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
+        tf.compat.v1.set_random_seed(model.config.train.seed)
+        tf.compat.v1.train.create_global_step()
+        inputs = tuple(
+            {name: tf.compat.v1.placeholder(item.dtype, item.shape, name) for name, item in part.items()}
+            for part in spec
+        )
+        built = model_fn.build_model_fn(model, plan)(*inputs, estimator_api.ModeKeys.TRAIN)
+        session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
+        yield Trial(session, inputs, built)
+
+
+def _read_scalars(text):
+    values = tf.compat.v1.Summary.FromString(text).value
+    return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}

@@ -1,0 +1,1 @@
+"""Observes a training: progress, TensorBoard, prediction samples, data wait, watchdog."""

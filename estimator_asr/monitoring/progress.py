@@ -1,0 +1,149 @@
+"""How far training and evaluation are: a bar in a terminal, else a line every few seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tqdm
+from absl import logging
+
+from estimator_asr import estimator_api
+from estimator_asr.monitoring import bars
+
+_BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
+
+
+class Clock:
+    """Seconds spent in training steps: stands still while a checkpoint is written and evaluated."""
+
+    def __init__(self, now=time.monotonic):
+        self._now = now
+        self._seconds = 0.0
+        self._running_since = None
+
+    @property
+    def seconds(self) -> float:
+        running = 0.0 if self._running_since is None else self._now() - self._running_since
+        return self._seconds + running
+
+    def pause(self) -> None:
+        self._seconds, self._running_since = self.seconds, None
+
+    def resume(self) -> None:
+        if self._running_since is None:
+            self._running_since = self._now()
+
+
+class ProgressHook(estimator_api.SessionRunHook):
+    """Shows step, loss, decoded error rate, speed and time left: a bar in a terminal, else lines."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, tf.Tensor],
+        *,
+        unit: str,
+        max_steps: int,
+        seconds: float,
+        num_replicas: int,
+        num_parameters: int,
+        clock: Clock,
+    ):
+        """Takes the tensors by name.
+
+        Args:
+            tensors: "number" int64 [], steps made before this one; "loss" float32 [] per label, "error_rate"
+                float32 [], "inputs" int32 [] of the batch. The error rate needs decoding and is computed only
+                for the steps that are shown.
+            unit: what inputs counts, "frames" or "tokens".
+            max_steps: where training ends.
+            seconds: time between two lines.
+            num_replicas: inputs of one replica stand for so many.
+            num_parameters: shown at the start.
+            clock: leaves out evaluation from the speed.
+        """
+        self._tensors = dict(tensors)
+        self._unit = unit
+        self._max_steps = max_steps
+        self._seconds = seconds
+        self._num_replicas = num_replicas
+        self._num_parameters = num_parameters
+        self._clock = clock
+        self._bar = None
+
+    def begin(self):
+        logging.info("parameters: %s", f"{self._num_parameters:,}")
+        self._global_step = tf.compat.v1.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._first_step = session.run(self._global_step)
+        self._started = self._shown = time.monotonic()
+        self._next_step = self._first_step + 1
+        self._forget_window(self._first_step)
+        self._bar = bars.open_bar("step", self._max_steps, self._first_step)
+        if self._bar is not None:
+            self._seconds = min(self._seconds, _BAR_SECONDS)
+        self._clock.resume()
+
+    def before_run(self, run_context):
+        is_last = self._next_step >= self._max_steps
+        self._is_due = is_last or time.monotonic() - self._shown >= self._seconds
+        names = ["number", "loss", "inputs"] + (["error_rate"] if self._is_due else [])
+        return estimator_api.SessionRunArgs({name: self._tensors[name] for name in names})
+
+    def after_run(self, run_context, run_values):
+        self._clock.resume()
+        values = run_values.results
+        step = int(values["number"]) + 1
+        self._next_step = step + 1
+        self._batches += 1
+        self._loss += values["loss"]
+        self._inputs += int(values["inputs"]) * self._num_replicas
+        if self._is_due:
+            self._show(step, values["error_rate"])
+            self._shown = time.monotonic()
+            self._forget_window(step)
+        elif self._bar is not None:
+            self._bar.update(step - self._bar.n)
+
+    def end(self, session):
+        self._clock.pause()
+        if self._bar is not None:
+            self._bar.close()
+
+    def _forget_window(self, step):
+        self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
+        self._window_start = self._clock.seconds
+
+    def _show(self, step, error_rate):
+        seconds = max(self._clock.seconds - self._window_start, 1e-9)
+        learnt = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
+        speed = f"{self._inputs / seconds:,.0f} {self._unit}/s"
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{learnt}  {speed}", refresh=False)
+            self._bar.update(step - self._bar.n)
+            return
+        per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
+        left = tqdm.tqdm.format_interval(max(self._max_steps - step, 0) * per_step)
+        shown = f"{learnt}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
+        logging.info("step %d of %d  %s  left %s", step, self._max_steps, shown, left)
+
+
+class EvaluationHook(estimator_api.SessionRunHook):
+    """Shows in a terminal how far an evaluation is; the bar goes when it ends."""
+
+    def __init__(self, split: str, num_batches: int):
+        self._split = split
+        self._num_batches = num_batches
+
+    def after_create_session(self, session, coord):
+        self._bar = bars.open_bar(self._split, self._num_batches, keep=False)
+
+    def after_run(self, run_context, run_values):
+        if self._bar is not None:
+            self._bar.update()
+
+    def end(self, session):
+        if self._bar is not None:
+            self._bar.close()

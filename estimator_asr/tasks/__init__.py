@@ -1,0 +1,1 @@
+"""One task per model: its features and labels, graph, losses and metrics."""

@@ -1,1 +1,0 @@
-"""Steps that are no number: kept, and run again."""

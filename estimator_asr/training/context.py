@@ -1,0 +1,88 @@
+"""What the model_fn needs to know to train: made once, before the first graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr import model_directory
+from estimator_asr.diagnostics import bad_batches, batch_dump, ctc_check
+from estimator_asr.inputs import batch_source
+from estimator_asr.models import losses
+from estimator_asr.monitoring import progress, readings, watchdog
+from estimator_asr.training import exporters, step_hooks
+from estimator_asr.training import plan as course_lib
+from estimator_asr.training.distributed import cluster as cluster_lib
+from estimator_asr.training.distributed import strategies
+from tfrecord_builder import dataset_info
+
+
+def plan(
+    model: model_directory.ModelDirectory,
+    course: course_lib.Course,
+    infos: Sequence[dataset_info.DatasetInfo],
+    data_dirs: Sequence[str],
+    command: str,
+    cluster: Optional[cluster_lib.Cluster],
+) -> step_hooks.TrainingPlan:
+    """Returns what the model_fn needs to know to train.
+
+    Args:
+        model, infos, data_dirs, command: as for run_loop.train.
+        course: of this run.
+        cluster: that this process is part of; None: it trains alone.
+    """
+    looks = cluster is None or cluster.is_chief or cluster.is_evaluator  # at its steps, or at dev
+    is_watched = model.config.watch.watchdog and looks
+    return step_hooks.TrainingPlan(
+        course,
+        progress.Clock(),
+        _choose_ctc_kernel(model),
+        batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
+        _build_watchdog(model, course, data_dirs, command) if is_watched else None,
+        _read_again(model.config, course, infos, data_dirs),
+        is_alone=cluster is None,
+        doctor_command=readings.doctor_command(",".join(data_dirs), model.path),
+    )
+
+
+def _read_again(config, course, infos, data_dirs):
+    """How the flight recorder reads a batch once more."""
+
+    def read(position):
+        return batch_source.read_batch(
+            infos,
+            data_dirs,
+            course_lib.TRAIN_SPLIT,
+            config.input,
+            model=config.model,
+            seed=config.train.seed,
+            position=position,
+            history=course.history,
+        )
+
+    return bad_batches.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
+
+
+def _build_watchdog(model, course, data_dirs, command):
+    context = watchdog.build_context(
+        model.config,
+        train_command=command,
+        model_dir=model.path,
+        data_dir=",".join(data_dirs),
+        error_rate=exporters.ERROR_RATES[model.config.model],
+        batch_size=course.batch_size,
+        steps_per_epoch=course.steps_per_epoch,
+        max_steps=course.max_steps,
+    )
+    return watchdog.Watchdog(context)
+
+
+def _choose_ctc_kernel(model):
+    config = model.config.train
+    if model.config.model != "acoustic":
+        return losses.CLASSIC
+    has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
+    return ctc_check.choose_kernel(model.num_classes, has_gpu, strategies.session_config(config))

@@ -1,1 +1,0 @@
-"""On which devices, processes and machines a training runs."""

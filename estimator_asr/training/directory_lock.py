@@ -1,0 +1,82 @@
+"""The directory that a training writes: whether it may be used, and who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from estimator_asr.checkpointing import best_checkpoints
+from tfrecord_builder import dataset_info, errors, files
+
+LOCK_FILE = "training.lock"
+# An NFS 4 server keeps the lock of a machine that died for 90 s by default.
+CLUSTER_WAIT_SECONDS = 120.0
+# What tells that a directory was made for something else.
+_OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9]/saved_model.pb": "exports"}
+
+
+def check_usable(model_dir: str) -> None:
+    """Checks that a directory to train in was not made for something else.
+
+    Raises:
+        errors.UserError: it is a file, or holds data, an export, or the best checkpoints of another one.
+    """
+    if os.path.exists(model_dir) and not os.path.isdir(model_dir):
+        raise errors.UserError(f"--model_dir: {model_dir} is a file, expected a directory; choose another")
+    best_checkpoints.refuse_training(model_dir)
+    for pattern, content in _OTHERS.items():
+        for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
+            raise errors.UserError(
+                f"--model_dir: {model_dir} holds {content} ({os.path.relpath(path, model_dir)}), expected a "
+                "model directory or a new one; choose another, nothing was changed"
+            )
+
+
+@contextlib.contextmanager
+def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Makes the directory if need be and holds it against other trainings.
+
+    The lock holds as files.take_lock says: between machines on NFS 4; where the file system has no locks, two
+    trainings in one directory are the user's to avoid.
+
+    Args:
+        model_dir: to train in.
+        wait_seconds: for another training to end.
+
+    Raises:
+        errors.UserError: another training is running in it; nothing was changed.
+    """
+    is_new = not os.path.isdir(model_dir)
+    os.makedirs(model_dir, exist_ok=True)
+    path = os.path.join(model_dir, LOCK_FILE)
+    # Open for writing, which NFS wants for a lock.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _take_lock(descriptor, path, wait_seconds):
+            raise errors.UserError(
+                f"--model_dir: another training is running in {model_dir}, expected none; "
+                "wait for it to end, or choose another directory"
+            )
+        try:
+            yield
+        finally:
+            if is_new and os.listdir(model_dir) == [LOCK_FILE]:  # the run was refused
+                os.remove(path)
+                os.rmdir(model_dir)
+    finally:
+        os.close(descriptor)
+
+
+def _take_lock(descriptor, path, wait_seconds):
+    limit = time.monotonic() + wait_seconds
+    if not (is_taken := files.take_lock(descriptor, path)) and wait_seconds:
+        logging.info("%s: held by another training, waiting for at most %g seconds", path, wait_seconds)
+    while not is_taken and time.monotonic() < limit:
+        time.sleep(1.0)
+        is_taken = files.take_lock(descriptor, path)
+    return is_taken

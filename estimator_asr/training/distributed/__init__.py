@@ -1,0 +1,1 @@
+"""Devices, processes and machines of a training."""

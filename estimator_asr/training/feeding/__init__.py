@@ -1,1 +1,0 @@
-"""What the model is fed: checked before the first step, timed, written down and compared."""

@@ -1,1 +1,0 @@
-"""What is kept of a training: checkpoints, exports, evaluations, and when they say to stop."""

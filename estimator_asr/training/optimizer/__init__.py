@@ -1,0 +1,1 @@
+"""The update of the weights: learning rate, accumulation, clipping, optimizer."""

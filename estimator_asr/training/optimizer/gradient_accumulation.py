@@ -1,0 +1,187 @@
+"""One update from several batches: equal to one batch that holds them all, but for batch norm.
+
+A training step adds gradients up in variables that no checkpoint holds, each replica its own; after the last
+batch a hook runs the update, with one sum over the replicas. A training that stops in between begins again
+at the first batch after the last update.
+
+Gradients are those of the sum over labels, divided by all labels in the end, so that batches count by their
+labels. Within a batch every replica's sum is divided by the same number: batch norm's gradients are sums over
+the replicas, so a weight of each replica's own would come too late. Batch norm takes each batch's own
+statistics; its moving averages get the mean of the batches. NaN or Inf stays in a sum: a bad batch skips the
+whole update.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr import estimator_api
+from estimator_asr.models import normalisation, replicas
+from estimator_asr.tasks import task
+from estimator_asr.training.optimizer import loss_scale, optimization
+
+
+def minimize(
+    losses: task.Losses,
+    optimizer: tf.compat.v1.train.Optimizer,
+    clip_norm: float,
+    global_step: tf.Variable,
+    num_batches: int,
+    scale: Optional[loss_scale.LossScale] = None,
+) -> optimization.Update:
+    """Builds the step of one batch; the hook in the result runs the update after every num_batches steps.
+
+    Args:
+        losses: of this replica's batch.
+        optimizer, clip_norm, global_step, scale: as for optimization.minimize.
+        num_batches: of an update.
+
+    Returns:
+        An Update whose loss, gradients (of this replica alone, times the replicas) and is_finite are this
+        batch's, and whose gradient_norm is that of the last update, NaN where the batch is not finite.
+    """
+    gradients, variables = optimization.compute_gradients(losses.to_minimise(), optimizer, scale)
+    batch = _Batch(gradients, losses, scale)
+    averages, changes = zip(*normalisation.pending_updates()) if normalisation.pending_updates() else ((), ())
+    sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
+    average_sums = [_DenseSum(_name(average), average.shape) for average in averages]
+    totals = _DenseSum("loss_and_labels", [2])
+    norm = _get_variable("gradient_norm", [])
+    update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+    addends = zip([*sums, *average_sums, totals], [*batch.weighted(), *changes, batch.totals])
+    train_op = tf.group(*update_ops, *(one.add(value) for one, value in addends))
+
+    *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
+    factor = 1.0 if scale is None else scale.value
+    changes = [one.read() / num_batches for one in average_sums]
+    result = optimization.Sums(summed, all_totals[1] * factor, all_totals[0], list(zip(averages, changes)))
+    applied = optimization.apply(result, variables, optimizer, clip_norm, global_step, scale)
+    with tf.control_dependencies([applied.op, norm.assign(applied.norm)]):
+        reset = tf.group(*(one.reset() for one in [*sums, *average_sums, totals]))
+    return optimization.Update(
+        train_op,
+        tf.identity(global_step),
+        batch.loss,
+        tuple(zip(batch.gradients, variables)),
+        tf.where(batch.is_finite, tf.identity(norm), math.nan),
+        batch.is_finite,
+        optimization.count_parameters(variables),
+        {} if scale is None else {"loss-scale": scale.value},
+        [UpdateHook(replicas.group_over_replicas(reset), num_batches)],
+    )
+
+
+class UpdateHook(estimator_api.SessionRunHook):
+    """Runs the update after every num_batches steps; hooks of the next step are the first to see it."""
+
+    def __init__(self, update: tf.Operation, num_batches: int):
+        self._update = update
+        self._num_batches = num_batches
+
+    def after_create_session(self, session, coord):
+        self._count = 0  # the sums are zero again too
+
+    def after_run(self, run_context, run_values):
+        self._count += 1
+        if self._count == self._num_batches:
+            run_context.session.run(self._update)
+            self._count = 0
+
+
+class _Batch:
+    """What one batch adds."""
+
+    def __init__(self, gradients, losses, scale):
+        factor = replicas.num_replicas() / (1.0 if scale is None else scale.value)
+        self._scaled = gradients
+        self.gradients = [optimization.multiply(gradient, factor) for gradient in gradients]
+        self.totals = tf.stack([losses.total, losses.num_labels])
+        is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
+        flag = tf.cast(~is_finite, tf.float32)
+        totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
+        self._weight = totals[1]  # what every replica's sum was divided by
+        self.loss = tf.math.divide_no_nan(totals[0], totals[1])
+        is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
+        self.is_finite = is_loss_finite & is_gradient_finite
+        if scale is not None:
+            self.is_finite |= scale.is_overflow(is_loss_finite, is_gradient_finite)
+
+    def weighted(self):
+        """The gradients of the sum over labels, times the loss scale."""
+        return [optimization.multiply(gradient, self._weight) for gradient in self._scaled]
+
+
+def _build_sum(variable, gradient):
+    kind = _RowSum if isinstance(gradient, tf.IndexedSlices) else _DenseSum
+    return kind(_name(variable), variable.shape)
+
+
+def _name(variable):
+    """The same on all replicas, which the name of a variable's operation is not."""
+    return variable.name.partition(":")[0]
+
+
+class _DenseSum:
+    """A sum of tensors of one shape."""
+
+    def __init__(self, name, shape):
+        self._sum = _get_variable(name, shape)
+
+    def add(self, value):
+        return self._sum.assign_add(value)
+
+    def read(self):
+        return tf.identity(self._sum)
+
+    def reset(self):
+        return self._sum.assign(tf.zeros(self._sum.shape))
+
+
+class _RowSum:
+    """A sum of sparse gradients: as large as the table, but only the rows that occur are updated."""
+
+    def __init__(self, name, shape):
+        self._sum = _get_variable(name, shape)
+        self._occurs = _get_variable(f"{name}/occurs", shape[:1])
+
+    def add(self, slices):
+        ones = tf.ones(tf.shape(slices.indices))
+        return tf.group(
+            tf.raw_ops.ResourceScatterAdd(
+                resource=self._sum.handle, indices=slices.indices, updates=slices.values
+            ),
+            tf.raw_ops.ResourceScatterUpdate(
+                resource=self._occurs.handle, indices=slices.indices, updates=ones
+            ),
+        )
+
+    def read(self):
+        indices = tf.where(tf.identity(self._occurs) > 0)[:, 0]
+        values = tf.raw_ops.ResourceGather(resource=self._sum.handle, indices=indices, dtype=tf.float32)
+        return tf.IndexedSlices(values, indices, tf.constant(self._sum.shape.as_list(), tf.int64))
+
+    def reset(self):
+        rows = self.read()
+        with tf.control_dependencies([rows.values]):
+            zeros = tf.zeros_like(rows.values)
+            reset = tf.raw_ops.ResourceScatterUpdate(
+                resource=self._sum.handle, indices=rows.indices, updates=zeros
+            )
+            with tf.control_dependencies([reset]):
+                return self._occurs.assign(tf.zeros(self._occurs.shape)).op
+
+
+def _get_variable(name, shape):
+    """A local variable, zero when a session starts, of each replica."""
+    return tf.compat.v1.get_variable(
+        f"accumulated/{name}",
+        shape,
+        initializer=tf.compat.v1.zeros_initializer(),
+        trainable=False,
+        collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )

@@ -1,1 +1,0 @@
-"""One update of the weights: rates, sums over replicas and batches, clipping, the optimiser."""

@@ -1,1 +1,0 @@
-"""Weights of another model to start with."""

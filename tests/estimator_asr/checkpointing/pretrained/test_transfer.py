@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import new_models
+import numpy as np
+import pytest
+
+from estimator_asr.checkpointing.pretrained import token_rows, transfer, weight_sources
+from tfrecord_builder import errors, syllables
+
+OLD_TOKENS = ("<unk>", "hao3", "ma5", "ni3", "shi4", "tian1")
+KERNEL = "acoustic/encoder/kernel"
+VECTORS = "acoustic/ctc/class_vectors"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return new_models.make_new_model(str(tmp_path_factory.mktemp("new") / "am"))  # <unk> ai4 hao3 ni3 shi4
+
+
+def make_source(**values):
+    values = {name.replace("__", "/"): np.float32(value) for name, value in values.items()}
+    return weight_sources.WeightSource(
+        "AM/model.ckpt-5", values, token_rows.class_names(OLD_TOKENS), ("it differs",)
+    )
+
+
+def test_the_weights_of_a_model_are_neither_slots_nor_steps_nor_counts():
+    names = [
+        "global_step",
+        "beta1_power",
+        "language/tokens",
+        "acoustic/norm/num_updates",
+        "acoustic/norm/scale",
+    ]
+    names += ["acoustic/norm/scale/Adam", "acoustic/norm/scale/Adam_1", "acoustic/a/b/kernel/Momentum"]
+    names += ["acoustic/a/b/kernel"]
+    assert transfer.list_weights(names, "acoustic") == ["acoustic/a/b/kernel", "acoustic/norm/scale"]
+
+
+def test_one_shape_is_copied_whole_and_others_are_named(model):
+    initial = {"acoustic/a/x": np.zeros([2, 3]), "acoustic/a/y": np.zeros([2]), "acoustic/a/z": np.zeros([1])}
+    source = make_source(acoustic__a__x=np.ones([2, 3]), acoustic__a__y=np.ones([3]), acoustic__old__w=[1])
+    values, report = transfer.combine(model, initial, source)
+    assert set(values) == {"acoustic/a/x"} and values["acoustic/a/x"].sum() == 6
+    assert report.whole == {"acoustic/a/x": 6} and report.new == ["acoustic/a/z"]
+    assert report.misfits == [transfer.Misfit("acoustic/a/y", (2,), (3,))] and report.unused == [
+        "acoustic/old/w"
+    ]
+
+
+def test_rows_and_columns_go_with_their_token(model):
+    initial = {VECTORS: np.full([6, 2], -1.0), "acoustic/ctc/bias": np.full([1, 6], -1.0)}
+    old = np.arange(7.0)  # <unk> hao3 ma5 ni3 shi4 tian1 blank
+    source = make_source(
+        acoustic__ctc__class_vectors=np.stack([old, old + 10], axis=1), acoustic__ctc__bias=old[None]
+    )
+    values, report = transfer.combine(model, initial, source)
+    assert values["acoustic/ctc/bias"].tolist() == [[0, -1, 1, 3, 4, 6]]  # ai4 keeps its initial value
+    assert values[VECTORS][:, 1].tolist() == [10, -1, 11, 13, 14, 16]
+    assert report.rows[VECTORS] == token_rows.Count(copied=5, new=1, dropped=2)
+
+
+def test_rows_of_another_width_do_not_fit(model):
+    source = make_source(acoustic__ctc__class_vectors=np.ones([7, 3]))
+    values, report = transfer.combine(model, {VECTORS: np.zeros([6, 2])}, source)
+    assert not values and str(report.misfits[0]) == f"{VECTORS} [6, 2], in the source [7, 3]"
+
+
+def test_where_only_the_new_model_adds_parts_the_sum_is_what_the_source_has(model):
+    parts = syllables.part_matrix(model.tokens.tokens)
+    rng = np.random.default_rng(0)
+    initial = {
+        VECTORS: rng.normal(size=[6, 2]),
+        "acoustic/ctc/part_vectors": rng.normal(size=[parts.shape[1], 2]),
+    }
+    source = make_source(acoustic__ctc__class_vectors=rng.normal(size=[7, 2]))
+    values, _ = transfer.combine(model, initial, source)
+    sums = values[VECTORS] + np.pad(parts, [[0, 1], [0, 0]]) @ initial["acoustic/ctc/part_vectors"]
+    places = [0, 2, 3, 4, 5]
+    np.testing.assert_allclose(sums[places], source.values[VECTORS][[0, 1, 3, 4, 6]], atol=1e-6)
+    np.testing.assert_array_equal(values[VECTORS][1], initial[VECTORS][1])
+
+
+def test_where_both_add_parts_rows_are_copied_as_they_are(model):
+    initial = {VECTORS: np.zeros([6, 2]), "acoustic/ctc/part_vectors": np.zeros([3, 2])}
+    source = make_source(
+        acoustic__ctc__class_vectors=np.ones([7, 2]), acoustic__ctc__part_vectors=np.ones([3, 2])
+    )
+    values, _ = transfer.combine(model, initial, source)
+    assert values[VECTORS][2].tolist() == [1, 1] and values["acoustic/ctc/part_vectors"].sum() == 6
+
+
+def report_of(num_whole, num_misfits):
+    misfits = [transfer.Misfit(f"acoustic/w{i}", (2, 4), (2, 3)) for i in range(num_misfits)]
+    return transfer.Report({f"acoustic/v{i}": 1 for i in range(num_whole)}, {}, misfits, [], [])
+
+
+def test_less_than_half_that_fits_is_refused_with_both_shapes():
+    transfer.check(report_of(2, 2), "AM", "NEW")
+    said = (
+        r"AM: 1 of 6 variables fit into the model of NEW, expected most of them \(acoustic/w0 \[2, 4\], in "
+        r"the source \[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], in the source \[2, 3\]\); give the sizes"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        transfer.check(report_of(1, 5), "AM", "NEW")
+    with pytest.raises(errors.UserError, match=r"AM: 0 of 0 variables .* \(no variable is in both\)"):
+        transfer.check(report_of(0, 0), "AM", "NEW")
+
+
+def test_the_table_says_what_became_of_all():
+    misfit = transfer.Misfit("acoustic/encoder/block_0/x", (3,), (5,))
+    new = ["acoustic/encoder/block_1/a/b", "acoustic/encoder/block_1/c", "acoustic/ctc/part_vectors"]
+    report = transfer.Report(
+        {"acoustic/a": 1000, "acoustic/b": 234},
+        {VECTORS: token_rows.Count(5, 1, 2)},
+        [misfit],
+        new,
+        ["acoustic/x"],
+    )
+    assert list(transfer.describe(report, make_source())) == [
+        "warm start from AM/model.ckpt-5",
+        "  copied whole: 2 variables, 1,234 values",
+        "  by token                      copied       new   dropped",
+        "  acoustic/ctc/class_vectors         5         1         2",
+        "  does not fit, starts anew: acoustic/encoder/block_0/x [3], in the source [5]",
+        "  starts anew: acoustic/encoder/block_1 (2), acoustic/ctc/part_vectors",
+        "  only in the source, left out: acoustic/x",
+        "  it differs",
+    ]

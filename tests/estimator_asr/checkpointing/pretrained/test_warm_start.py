@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import new_models
+import numpy as np
+import paths
+import programs
+import pytest
+import tensorflow as tf
+import tiny_models
+
+from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files
+from estimator_asr.models import acoustic
+from estimator_asr.tasks import model_builder
+from tfrecord_builder import errors, vocabulary
+
+TESTS = paths.SUPPORT
+CHARACTERS = vocabulary.Vocabulary(["<unk>", "好", "你", "爱", "是", "郝"])  # 爱 is new
+
+
+@pytest.fixture(scope="module")
+def am(tmp_path_factory):
+    """Tokens <unk> hao3 ma5 ni3 shi4 tian1; without the decoder, which recognising needs not."""
+    return tiny_models.make_acoustic_model(str(tmp_path_factory.mktemp("sources") / "am")).path
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory):
+    """Tokens as of am; characters <unk> 你 吗 好 妈 字 是 气 郝."""
+    return tiny_models.make_language_model(str(tmp_path_factory.mktemp("sources") / "lm")).path
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    said = []
+    monkeypatch.setattr(warm_start.logging, "info", lambda text, *values: said.append(text % values))
+    return said
+
+
+@pytest.fixture
+def light(monkeypatch):
+    """Leaves the losses and the optimiser out of the graph."""
+
+    def build(model, plan, train_input_fn):
+        features, _ = tf.compat.v1.data.make_initializable_iterator(train_input_fn()).get_next()
+        if model.config.model == "acoustic":
+            model_builder.build_acoustic(model, features["fbank"], features["num_frames"], features)
+        else:
+            model_builder.build_language(model, features["token_ids"], features["num_tokens"])
+
+    monkeypatch.setattr(warm_start, "_build_training", build)
+
+
+def make_new(tmp_path, kind, **settings):
+    return new_models.make_new_model(str(tmp_path / "new"), kind, **settings)
+
+
+def with_source(model, source):
+    train = dataclasses.replace(model.config.train, warm_start_from=source)
+    return dataclasses.replace(model, config=dataclasses.replace(model.config, train=train))
+
+
+def prepare(model, **options):
+    warm_start.prepare(model, new_models.plan(), new_models.build_input_fn(model), **options)
+
+
+def read(path):
+    return weight_files.read(path)[1]
+
+
+def run_program(name, argument):
+    done = programs.run(TESTS / name, argument)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_an_acoustic_model_starts_with_the_weights_of_another_vocabulary(tmp_path, am, lines, light):
+    model = make_new(tmp_path, "acoustic", warm_start_from=am)
+    prepare(model)
+    old, new = read(am), read(model.path)
+    assert new["global_step"] == 0
+    assert set(token_rows.class_names(())) <= set(new)
+    # <unk> ai4 hao3 ni3 shi4 blank of <unk> hao3 ma5 ni3 shi4 tian1 blank
+    vectors, bias = "acoustic/ctc/class_vectors", "acoustic/ctc/bias"
+    np.testing.assert_array_equal(new[vectors][[0, 2, 3, 4, 5]], old[vectors][[0, 1, 3, 4, 6]])
+    assert 0 < np.abs(new[vectors][1]).max() < 0.2  # deviation 0.02
+    np.testing.assert_array_equal(new[bias][0, [0, 2, 3, 4, 5]], old[bias][0, [0, 1, 3, 4, 6]])
+    assert new[bias][0, 1] == 0
+    for name in set(old) & set(new) - {"global_step", vectors, bias}:
+        np.testing.assert_array_equal(new[name], old[name])
+    assert lines[0] == f"warm start from {am}/model.ckpt-7"
+    assert any(line.split() == [vectors, "5", "1", "2"] for line in lines)
+
+
+def test_a_language_model_starts_with_tokens_characters_and_readings_of_another(tmp_path, lm, lines, light):
+    model = make_new(tmp_path, "language", characters=CHARACTERS, warm_start_from=lm)
+    prepare(model)
+    old, new = read(lm), read(model.path)
+    name = "language/tokens"
+    np.testing.assert_array_equal(new[name][[0, 2, 3, 4]], old[name][[0, 1, 3, 4]])
+    name = "language/characters"
+    np.testing.assert_array_equal(new[name][[0, 1, 2, 4, 5]], old[name][[0, 3, 1, 6, 8]])
+    # First those of <unk>, which may be any character; then ai4 <unk>, hao3 好郝, ni3 你, shi4 是.
+    bias, old_bias = new["language/reading_bias"], old["language/reading_bias"]
+    np.testing.assert_array_equal(bias[:6], [*old_bias[[0, 3, 1]], 0, *old_bias[[6, 8]]])
+    np.testing.assert_array_equal(bias[6:9], [0, *old_bias[9:11]])
+    assert not np.any(new["language/ngrams"])
+    assert any(line.startswith("  language/ngrams starts anew") for line in lines)
+    name = "language/ngram_projection/kernel"
+    np.testing.assert_array_equal(new[name], old[name])
+
+
+def test_two_replicas_go_on_from_it(tmp_path, lm):
+    model = make_new(tmp_path, "language", warm_start_from=lm)
+    prepare(model)
+    run_program("train_one_step.py", model.path)
+    start, end = (read(f"{model.path}/model.ckpt-{step}") for step in (0, 1))
+    assert end["global_step"] == 1 and set(start) == set(end)
+    assert "language/ngrams/Adam" in start
+    assert not any(np.any(start[name]) for name in start if name.endswith(("/Adam", "/Adam_1")))
+    for name in start:
+        if name.startswith("language/") and "Adam" not in name:  # the rate is 1e-12
+            np.testing.assert_allclose(end[name], start[name], atol=1e-6, err_msg=name)
+
+
+def test_more_layers_start_anew_beside_those_that_fit(tmp_path, lm, lines, light):
+    model = make_new(tmp_path, "language", language={"language_layers": 2}, warm_start_from=lm)
+    prepare(model)
+    name = "language/layer_{}/self_attention/output/kernel"
+    new = read(model.path)
+    np.testing.assert_array_equal(new[name.format(0)], read(lm)[name.format(0)])
+    assert np.any(new[name.format(1)])
+    assert any("starts anew: " in line and "language/layer_1/self_attention (4)" in line for line in lines)
+
+
+def test_other_units_are_refused_and_nothing_is_written(tmp_path, lm, light):
+    model = make_new(tmp_path, "language", language={"language_units": 32}, warm_start_from=lm)
+    said = (
+        r"model.ckpt-7: \d+ of \d+ variables fit into the model of .*new.* \[9, 32\], in the source \[9, 16\]"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        prepare(model)
+    assert weight_files.newest_checkpoint(model.path) is None
+
+
+def test_what_batch_norm_counts_begins_at_zero(tmp_path, am, light):
+    model = make_new(tmp_path, "acoustic", warm_start_from=am)
+    source = warm_start.open_source(model)
+    scope = "acoustic/encoder/batch_norm_0"
+    source.values[f"{scope}/num_updates"] = np.float32(500)
+    input_fn = new_models.build_input_fn(model)
+    warm_start.write(model, source, lambda: warm_start._build_training(model, None, input_fn))
+    new = read(model.path)
+    assert new[f"{scope}/num_updates"] == 0
+    np.testing.assert_array_equal(new[f"{scope}/moving_mean"], source.values[f"{scope}/moving_mean"])
+
+
+def test_a_directory_with_a_checkpoint_continues_and_says_so(tmp_path, am, lm, lines):
+    model = with_source(tiny_models.make_language_model(str(tmp_path / "lm")), lm)
+    before = sorted(os.listdir(model.path))
+    prepare(model)
+    assert lines == [f"{model.path}: has a checkpoint, so --warm_start_from={lm} has no effect"]
+    assert sorted(os.listdir(model.path)) == before
+
+
+def test_without_the_flag_nothing_is_done(tmp_path, lines):
+    model = make_new(tmp_path, "language")
+    prepare(model)
+    assert lines == [] and weight_files.newest_checkpoint(model.path) is None
+
+
+@pytest.mark.parametrize("source", ["new", "new/model.ckpt-7", "new/../new"])
+def test_a_model_is_no_source_for_itself(tmp_path, source):
+    model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / source))
+    with pytest.raises(errors.UserError, match="--warm_start_from is .*, which is --model_dir=.*new itself"):
+        prepare(model)
+
+
+def test_a_source_that_is_missing_is_refused(tmp_path):
+    model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / "no"))
+    with pytest.raises(
+        errors.UserError, match="no: there is no such model directory, checkpoint or Keras .h5"
+    ):
+        prepare(model)
+
+
+@pytest.mark.parametrize("source", [None, "lm"])
+def test_tokens_without_a_keras_file_are_refused(tmp_path, source):
+    model = make_new(tmp_path, "language", warm_start_from=source, warm_start_tokens="dict.txt")
+    with pytest.raises(errors.UserError, match="--warm_start_tokens is dict.txt, expected it only with"):
+        prepare(model)
+
+
+def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch, light):
+    model = make_new(tmp_path, "language", warm_start_from=lm)
+    monkeypatch.setattr(warm_start, "_WAIT_SECONDS", 0.2)
+    with pytest.raises(errors.UserError, match="new: the chief has written no checkpoint for 0.2 seconds"):
+        prepare(model, is_chief=False)
+    monkeypatch.setattr(warm_start.time, "sleep", lambda seconds: prepare(model))
+    prepare(model, is_chief=False)
+    assert read(model.path)["global_step"] == 0
+
+
+@pytest.fixture(scope="module")
+def keras(tmp_path_factory):
+    """Directory with Keras files, fbank, and what the models say of it."""
+    path = tmp_path_factory.mktemp("keras")
+    fbank = np.random.default_rng(1).normal(size=[1, 16, 16]).astype(np.float32)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        np.save(path / "inputs.npy", session.run(acoustic.normalise(tf.constant(fbank), tf.constant([16]))))
+    np.save(path / "fbank.npy", fbank)
+    (path / "dict.txt").write_text("hao3\t好\nma5\t吗\nni3\t你\nshi4\t是\n", encoding="utf-8")
+    run_program("classic_keras.py", path)
+    return path
+
+
+def run_ours(model, fbank):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        outputs = model_builder.build_acoustic(model, tf.constant(fbank), tf.constant([fbank.shape[1]]))
+        tf.compat.v1.train.Saver().restore(session, weight_files.newest_checkpoint(model.path))
+        return session.run(outputs.ctc_logits)
+
+
+@pytest.mark.parametrize("name", ["before", "behind"])
+def test_a_classic_keras_model_says_the_same_of_the_tokens_it_knows(tmp_path, keras, name, lines, light):
+    model = make_new(
+        tmp_path,
+        "acoustic",
+        acoustic={"encoder": "cnn"},
+        num_mel_bins=16,
+        warm_start_from=str(keras / f"{name}.h5"),
+        warm_start_tokens=str(keras / "dict.txt"),
+    )
+    prepare(model)
+    ours, theirs = run_ours(model, np.load(keras / "fbank.npy")), np.load(keras / f"{name}.npy")
+    assert theirs.std() > 0.1
+    # hao3 ni3 shi4 blank of <unk> ai4 hao3 ni3 shi4 blank, and of hao3 ma5 ni3 shi4 blank
+    np.testing.assert_allclose(ours[..., 2:], theirs[..., [0, 2, 3, 4]], rtol=1e-3, atol=1e-4)
+    assert any(line.split() == ["acoustic/ctc/bias", "4", "2", "1"] for line in lines)
+    assert not any("no place" in line or "does not fit" in line for line in lines)

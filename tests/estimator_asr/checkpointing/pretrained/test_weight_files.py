@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.checkpointing.pretrained import weight_files
+from tfrecord_builder import errors
+
+KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def write_keras(path, group_name=None, layers=(("z", "kernel:0"), ("a", "bias:0"))):
+    """As model.save does with group_name model_weights, else as save_weights does."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group(group_name) if group_name else file
+        group.attrs["layer_names"] = [b"input", *(layer.encode() for layer, _ in layers)]
+        group.create_group("input").attrs["weight_names"] = []
+        for layer, weight in layers:
+            name = f"{layer}/{weight}"
+            group.create_group(layer).attrs["weight_names"] = [name.encode()]
+            group[layer][name] = KERNEL
+    return str(path)
+
+
+def write_checkpoint(directory):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("b", initializer=KERNEL)
+        tf.compat.v1.get_variable("a", initializer=np.int64(7))
+        tf.compat.v1.get_variable("text", initializer="no number")
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver().save(session, os.path.join(directory, "model.ckpt"), 5)
+
+
+@pytest.mark.parametrize("group", [None, "model_weights"])
+def test_both_layouts_of_keras_are_read_in_the_order_of_the_layers(tmp_path, group):
+    path = write_keras(tmp_path / "a.h5", group)
+    source, weights = weight_files.read(path)
+    assert source == path and list(weights) == ["z/kernel", "a/bias"]
+    np.testing.assert_array_equal(weights["z/kernel"], KERNEL)
+
+
+def test_weights_of_a_model_inside_a_model_keep_the_names_of_their_layers(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = ["model_1"]
+        names = ["conv2d_1/kernel:0", "dense_1/kernel:0"]
+        file.create_group("model_1").attrs["weight_names"] = names
+        for name in names:
+            file["model_1"][name] = KERNEL
+    assert list(weight_files.read_keras(str(path))) == ["conv2d_1/kernel", "dense_1/kernel"]
+
+
+def test_a_directory_a_prefix_and_a_file_of_a_checkpoint_are_the_same(tmp_path):
+    prefix = write_checkpoint(tmp_path)
+    for path in (str(tmp_path), prefix, f"{prefix}.index", f"{prefix}.data-00000-of-00001", f"{prefix}.meta"):
+        source, weights = weight_files.read(path)
+        assert source == prefix and list(weights) == ["a", "b"] and weights["a"] == 7
+        np.testing.assert_array_equal(weights["b"], KERNEL)
+
+
+@pytest.mark.parametrize("name", ["a.h5", "model.ckpt-9", "no/such/directory"])
+def test_what_is_missing_is_said(tmp_path, name):
+    path = str(tmp_path / name)
+    with pytest.raises(
+        errors.UserError, match=f"{name}: there is no such model directory, checkpoint or Keras"
+    ):
+        weight_files.read(path)
+
+
+@pytest.mark.parametrize("state", [None, ""])
+def test_a_directory_without_a_checkpoint_is_refused(tmp_path, state):
+    if state is not None:
+        (tmp_path / "checkpoint").write_text(state)
+    with pytest.raises(errors.UserError, match="there is no checkpoint, expected one; train it first"):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_checkpoint_cut_short_is_refused(tmp_path):
+    prefix = write_checkpoint(tmp_path)
+    os.truncate(f"{prefix}.data-00000-of-00001", 4)
+    with pytest.raises(
+        errors.UserError, match="model.ckpt-5: checkpoint cannot be read .*, expected a whole one"
+    ):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_keras_file_cut_short_and_what_is_none_are_refused(tmp_path):
+    path = write_keras(tmp_path / "a.h5")
+    os.truncate(path, os.path.getsize(path) // 2)
+    (tmp_path / "b.h5").write_text("no HDF5")
+    for name in ("a.h5", "b.h5"):
+        with pytest.raises(
+            errors.UserError, match=f"{name}: cannot be read as HDF5 .*, expected a whole .h5"
+        ):
+            weight_files.read(str(tmp_path / name))
+
+
+def test_a_keras_file_whose_lists_name_what_is_not_there_is_refused(tmp_path):
+    path = write_keras(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        del file["z"]
+    with pytest.raises(errors.UserError, match="a.h5: cannot be read as HDF5"):
+        weight_files.read(path)
+
+
+def test_hdf5_without_weights_is_refused(tmp_path):
+    path = str(tmp_path / "a.h5")
+    with h5py.File(path, "w") as file:
+        file["features"] = KERNEL
+    with pytest.raises(errors.UserError, match="a.h5: holds no weights of layers, expected a file of Keras'"):
+        weight_files.read(path)
+    with pytest.raises(errors.UserError, match="holds no weights"):
+        weight_files.read(write_keras(tmp_path / "b.h5", layers=()))

@@ -1,0 +1,227 @@
+"""The demo at its small size: interrupted once, resumed, and every product looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import paths
+import pytest
+
+from estimator_asr.demo import __main__ as demo
+from estimator_asr.demo import directory as demo_directory
+from tfrecord_builder import errors
+
+ROOT = paths.ROOT
+NUM_STAGES = 10
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def start(directory, *words):
+    command = [sys.executable, "-m", "estimator_asr.demo", f"--output_dir={directory}", *words]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
+    )
+
+
+def call(directory, *words):
+    process = start(directory, *words)
+    output, _ = process.communicate()
+    return process.returncode, output
+
+
+class Finished(NamedTuple):
+    """What there is to look at.
+
+    Attributes:
+      first, second: what the interrupted call and the one after it printed.
+      seconds: how long the interrupted training had run.
+    """
+
+    directory: pathlib.Path
+    exit_code: int
+    first: str
+    seconds: float
+    second: str
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A demo that was ended in the first steps of its training, and called again."""
+    directory = tmp_path_factory.mktemp("demo") / "demo"
+    interrupted = start(directory, "--size=small")
+    lines = _read_until(interrupted, r"parameters: ")
+    _wait_for(directory / "acoustic" / "checkpoint")  # the last that is written before the first step
+    time.sleep(0.3)
+    interrupted.send_signal(signal.SIGTERM)
+    lines.append(interrupted.communicate()[0])
+    stamp = json.loads((directory / "finished" / "train_acoustic.part.json").read_text())
+    exit_code, output = call(directory, "--size=small")
+    assert exit_code == 0, output
+    return Finished(directory, interrupted.returncode, "".join(lines), stamp["seconds"], output)
+
+
+def _wait_for(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
+
+
+def _read_until(process, pattern):
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if re.search(pattern, line):
+            return lines
+    raise AssertionError(f"no line matches {pattern}:\n{''.join(lines)}")
+
+
+def test_every_stage_has_a_head_and_its_command(finished):
+    printed = finished.first + finished.second
+    for i in range(1, NUM_STAGES + 1):
+        assert re.search(rf"^\[{i}/{NUM_STAGES}\] .+\n\$ python -m \w+\.\w+ --", printed, re.MULTILINE)
+
+
+def test_an_ended_demo_goes_on_where_it_stopped(finished):
+    assert finished.exit_code == 143
+    assert "[4/10]" in finished.first and "[5/10]" not in finished.first
+    heads = re.findall(r"^\[(\d+)/\d+\] .*: done before, in \d+ s$", finished.second, re.MULTILINE)
+    assert heads == ["1", "2", "3"]
+
+
+def test_an_ended_training_continues_from_its_last_step(finished):
+    assert "/acoustic: new model" in finished.first
+    assert re.findall(r"training: (\d+) steps", finished.first) == ["4"]
+    steps = re.findall(r"/acoustic: continues from step (\d+)$", finished.second, re.MULTILINE)
+    assert steps in (["1"], ["2"], ["3"])
+
+
+def test_seconds_of_an_ended_training_count(finished):
+    stamp = json.loads((finished.directory / "finished" / "train_acoustic.json").read_text())
+    assert 0 < finished.seconds < stamp["seconds"] - 1  # it is at least as long again to load TensorFlow
+    assert f"Train the acoustic model: speech to pinyin  {stamp['seconds']:.0f}\n" in finished.second
+
+
+def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
+    output = finished.second
+    assert len(re.findall(r"^  test-\d{4} .* \d+ of \d+$", output, re.MULTILINE)) == 10
+    rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
+    for name in ("acoustic  token", "language  character", "cascade   token", "cascade   character"):
+        assert re.search(rf"^  {name} {rate}$", output, re.MULTILINE), name
+    assert re.search(r"^  together +\d+$", output, re.MULTILINE)
+    assert "tensorboard.main --logdir=" in output and "YOUR.wav" in output
+
+
+def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
+    """Also true only if the text's test split is read with the vocabulary that the model has."""
+    directory = finished.directory
+    metrics = json.loads((directory / "report" / "language" / "metrics.json").read_text())
+    assert metrics["character_error_rate"]["rate"] < 0.5
+
+
+def test_everything_lies_in_the_output_directory(finished):
+    directory = finished.directory
+    names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "text")}
+    assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.tsv"}
+    assert len(list((directory / "corpus" / "wav").rglob("*.wav"))) == 76
+    assert len(list((directory / "finished").iterdir())) == NUM_STAGES
+
+
+def test_a_second_call_does_nothing_and_shows_the_same(finished):
+    directory, output = finished.directory, finished.second
+    began = time.monotonic()
+    exit_code, again = call(directory, "--size=small")
+    assert exit_code == 0
+    assert time.monotonic() - began < 15
+    assert again.count("done before, in") == NUM_STAGES
+    assert again.split("\n\n")[1:] == output.split("\n\n")[-4:]
+
+
+BARE = """
+import glob, os, sys
+import tensorflow as tf
+version, wav = sys.argv[1:]
+assert not {"estimator_asr", "tfrecord_builder", "tensorflow_io"} & set(sys.modules)
+model = tf.saved_model.load(version)
+outputs = model.signatures["serving_default"](tf.constant([open(wav, "rb").read()]))
+print(outputs["transcript"].numpy()[0].decode(), outputs["pinyin"].numpy()[0].decode(), sep="\\t")
+"""
+
+
+def test_a_bare_tensorflow_process_gives_the_same_transcript(finished, tmp_path):
+    directory = finished.directory
+    (version,) = (directory / "export").iterdir()
+    wav, transcript, pinyin = (directory / "transcripts.tsv").read_text("utf-8").splitlines()[0].split("\t")
+    completed = subprocess.run(
+        [sys.executable, "-I", "-c", BARE, str(version), wav], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.strip().split("\t") == [transcript, pinyin]
+
+
+def test_saved_model_cli_shows_the_signatures(finished):
+    directory = finished.directory
+    (version,) = (directory / "export").iterdir()
+    tool = pathlib.Path(sys.executable).with_name("saved_model_cli")
+    completed = subprocess.run([tool, "show", "--dir", version, "--all"], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    for signature in ("serving_default", "waveform", "features"):
+        assert f"signature_def['{signature}']" in completed.stdout
+
+
+def test_refuses_another_size_in_the_same_directory(finished):
+    directory = finished.directory
+    exit_code, output = call(directory, "--size=full")
+    assert exit_code == 1
+    assert re.search(
+        r"^error: --size is full, expected small as in .*size.txt; remove ", output, re.MULTILINE
+    )
+
+
+def test_refuses_a_directory_of_something_else(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    exit_code, output = call(tmp_path)
+    assert exit_code == 1
+    assert "holds files and no size.txt, expected a demo or a new directory" in output
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
+def test_refuses_a_directory_where_another_demo_runs(tmp_path):
+    with demo_directory.claim(tmp_path, "small"):
+        exit_code, output = call(tmp_path, "--size=small")
+    assert exit_code == 1
+    assert re.fullmatch(
+        r"error: --output_dir: another demo, .*, is running in .*, expected none; .*\n", output
+    )
+    assert os.listdir(tmp_path) == ["size.txt"]
+
+
+def test_refuses_a_place_that_takes_no_directory(tmp_path):
+    (tmp_path / "file").touch()
+    exit_code, output = call(tmp_path / "file" / "demo")
+    assert exit_code == 1
+    assert re.fullmatch(r"error: --output_dir: .* cannot be made or written to \(.*\), expected .*\n", output)
+
+
+def test_under_nohup_a_closed_terminal_does_not_end_it():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        demo._exit_on(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def test_says_that_it_needs_the_flag_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
+    with pytest.raises(errors.UserError, match="flags is not there, expected the demo's flag files; run"):
+        demo._check_flag_files()

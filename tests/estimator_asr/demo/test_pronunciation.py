@@ -1,0 +1,129 @@
+"""What the demo's sentences sound like: readings of polyphonic hanzi, sandhi only in what is spoken."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator_asr.demo import grammar, pronunciation
+from tfrecord_builder import syllables
+from tfrecord_builder.labels import tokenisation
+
+# Every word of the grammar with a polyphonic hanzi whose other reading a dictionary look-up could have given.
+POLYPHONES = {
+    "一点": "yi1 dian3",
+    "一起": "yi1 qi3",
+    "不": "bu4",
+    "不要": "bu4 yao4",
+    "为什么": "wei4 shen2 me5",
+    "会议": "hui4 yi4",
+    "便宜": "pian2 yi5",
+    "先生": "xian1 sheng5",
+    "几": "ji3",
+    "分钟": "fen1 zhong1",
+    "号码": "hao4 ma3",
+    "和": "he2",
+    "慢慢地": "man4 man4 de5",
+    "地铁": "di4 tie3",
+    "都": "dou1",
+    "成都": "cheng2 du1",
+    "首都": "shou3 du1",
+    "多少": "duo1 shao5",
+    "方便": "fang1 bian4",
+    "校长": "xiao4 zhang3",
+    "长城": "chang2 cheng2",
+    "长沙": "chang2 sha1",
+    "睡觉": "shui4 jiao4",
+    "觉得": "jue2 de5",
+    "空气": "kong1 qi4",
+    "空调": "kong1 tiao2",
+    "调": "tiao2",
+    "行李": "xing2 li3",
+    "银行": "yin2 hang2",
+    "快乐": "kuai4 le4",
+    "可乐": "ke3 le4",
+    "音乐": "yin1 yue4",
+    "有意思": "you3 yi4 si5",
+    "朋友": "peng2 you5",
+    "还": "hai2",
+    "还书": "huan2 shu1",
+    "重庆": "chong2 qing4",
+    "重要": "zhong4 yao4",
+    "比较": "bi3 jiao4",
+    "数学": "shu4 xue2",
+    "房间": "fang2 jian1",
+    "了": "le5",
+    "张": "zhang1",
+    "转": "zhuan3",
+    "在": "zai4",
+    "正在": "zheng4 zai4",
+    "好": "hao3",
+    "放": "fang4",
+    "绿茶": "lv4 cha2",
+    "那": "na4",
+    "哪里": "na3 li5",
+    "没有": "mei2 you3",
+    "火车": "huo3 che1",
+    "出租车": "chu1 zu1 che1",
+    "衣服": "yi1 fu5",
+    "服务员": "fu2 wu4 yuan2",
+    "晚上": "wan3 shang5",
+    "上": "shang4",
+    "上海": "shang4 hai3",
+}
+
+
+@pytest.mark.parametrize("word, reading", POLYPHONES.items())
+def test_polyphones_have_the_reading_of_their_word(word, reading):
+    assert word in grammar.words()
+    assert pronunciation.read(word) == reading.split()
+
+
+def test_every_hanzi_of_the_grammar_has_one_syllable():
+    for word in grammar.words():
+        assert all(tokenisation.is_hanzi(character) for character in word), word
+        assert len(pronunciation.read(word)) == len(word), word
+        assert all(syllables.split_syllable(syllable) for syllable in pronunciation.read(word)), word
+
+
+def test_readings_are_of_words_that_the_grammar_says():
+    assert set(pronunciation.READINGS) <= set(grammar.words())
+
+
+def test_labels_of_yi_and_bu_have_no_sandhi():
+    for word in grammar.words():
+        for hanzi, syllable in zip(word, pronunciation.read(word)):
+            assert {"一": "yi1", "不": "bu4"}.get(hanzi, syllable) == syllable, word
+
+
+def test_pypinyin_has_the_sandhi_of_some_phrases():
+    """What the labels of the demo leave out, and those of other transcripts have."""
+    assert tokenisation.to_syllables("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
+    words = ("一", "个", "不要", "一起")
+    assert [s for word in words for s in pronunciation.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("不 会 说", "bu2 hui4 shuo1"),
+        ("不 高兴", "bu4 gao1xing4"),
+        ("不要 跑", "bu2yao4 pao3"),
+        ("一 个", "yi2 ge4"),
+        ("一 杯 绿茶", "yi4 bei1 lv4cha2"),
+        ("一 百 零 一 页", "yi4 bai3 ling2 yi1 ye4"),
+        ("二十 一 个", "er4shi2 yi1 ge4"),
+        ("第 一 名", "di4 yi1 ming2"),
+        ("一 月", "yi1 yue4"),
+        ("星期 一", "xing1qi1 yi1"),
+        ("十一 点", "shi2yi1 dian3"),
+        ("一起 去", "yi4qi3 qu4"),
+        ("一共 是", "yi2gong4 shi4"),
+        ("很 好", "hen2 hao3"),
+        ("我 想 买", "wo2 xiang2 mai3"),
+        ("小姐", "xiao2jie3"),
+        ("李 小姐 想 买 水", "li3 xiao2jie3 xiang2 mai2 shui3"),
+        ("香港 有 小雨", "xiang1gang2 you3 xiao2yu3"),
+    ],
+)
+def test_spoken_words_have_sandhi(words, said):
+    assert pronunciation.spoken(words.split()) == said.split()

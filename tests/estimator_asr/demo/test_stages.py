@@ -1,0 +1,168 @@
+"""Stages: stamped when done, failed by name, ended in good order."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import paths
+import pytest
+
+from estimator_asr.demo import stages
+from tfrecord_builder import errors
+
+ROOT = paths.ROOT
+
+
+def stage(*arguments, module="calendar", output=None):
+    return stages.Stage("january", "Print January", module, arguments, output)
+
+
+def test_runs_the_program_and_stamps_it(tmp_path):
+    january = stage("2024", "1", output=tmp_path / "january.txt")
+    assert stages.seconds_of_finished(january, tmp_path / "stamps") is None
+    seconds = stages.run(january, tmp_path / "stamps")
+    assert "January 2024" in (tmp_path / "january.txt").read_text()
+    assert stages.seconds_of_finished(january, tmp_path / "stamps") == seconds
+    assert sorted(os.listdir(tmp_path)) == ["january.txt", "stamps"]
+
+
+def test_a_stamp_counts_for_the_same_command_only(tmp_path):
+    stages.run(stage("2024", "1", output=tmp_path / "x"), tmp_path)
+    assert stages.seconds_of_finished(stage("2025", "1", output=tmp_path / "x"), tmp_path) is None
+
+
+def test_a_failed_program_is_named_and_leaves_neither_stamp_nor_output(tmp_path, capfd):
+    failing = stage("no year", output=tmp_path / "x")
+    with pytest.raises(
+        errors.UserError, match=r"python -m calendar 'no year' > .*x: exit code is 2, expected 0; "
+    ):
+        stages.run(failing, tmp_path / "stamps")
+    assert "no year" in capfd.readouterr().err
+    assert stages.seconds_of_finished(failing, tmp_path / "stamps") is None
+    assert os.listdir(tmp_path) == ["stamps"]
+    assert os.listdir(tmp_path / "stamps") == ["january.part.json"]
+    is_open = [os.path.realpath(path) for path in pathlib.Path("/proc/self/fd").iterdir()]
+    assert not [path for path in is_open if path.startswith(str(tmp_path))]
+
+
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        (
+            signal.SIGKILL,
+            r"was killed by signal 9 \(Killed\), expected exit code 0; the machine may be out of mem",
+        ),
+        (signal.SIGSEGV, r"was killed by signal 11 \(Segmentation fault\), expected exit code 0; see above"),
+    ],
+)
+def test_a_killed_program_is_told_from_a_failed_one(tmp_path, monkeypatch, number, said):
+    (tmp_path / "dying.py").write_text(f"import os; os.kill(os.getpid(), {number:d})")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(errors.UserError, match=rf"^python -m dying: {said}.*, then call this program again"):
+        stages.run(stage(module="dying"), tmp_path / "stamps")
+
+
+def test_seconds_of_earlier_attempts_count(tmp_path):
+    slow = stage("-n1", "-r1", "import time; time.sleep(0.3)", module="timeit", output=tmp_path / "x")
+    part = tmp_path / "january.part.json"
+    part.write_text(json.dumps({"command": slow.command, "seconds": 190.0}))
+    seconds = stages.run(slow, tmp_path)
+    assert 190.3 <= seconds < 220
+    assert stages.seconds_of_finished(slow, tmp_path) == seconds
+    assert not part.exists()
+
+
+def test_seconds_of_another_command_do_not_count(tmp_path):
+    part = tmp_path / "january.part.json"
+    part.write_text(json.dumps({"command": "python -m calendar 2025", "seconds": 190.0}))
+    assert stages.run(stage("2024", "1", output=tmp_path / "x"), tmp_path) < 30
+
+
+# A program with a worker in its process group; it saves something when it is asked to end.
+SLEEPER = """
+import os, pathlib, signal, subprocess, sys, time
+def end(*_):
+    pathlib.Path("saved").touch()
+    sys.exit(143)
+if "worker" not in sys.argv:
+    signal.signal(signal.SIGTERM, end)
+    worker = subprocess.Popen([sys.executable, "-m", "sleeper", "worker"])
+    pathlib.Path("pids.tmp").write_text(f"{os.getpid()} {worker.pid}")
+    os.rename("pids.tmp", "pids")
+time.sleep(60)
+"""
+RUNNER = """
+import fcntl, pathlib, signal
+from estimator_asr import demo, stages
+demo._exit_on(signal.SIGTERM, signal.SIGHUP)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
+with open("lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    stage = stages.Stage("sleep", "Sleep", "sleeper", ())
+    stages.run(stage, pathlib.Path("stamps"), keep_open=[lock.fileno()])
+"""
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A process that runs the sleeper in tmp_path, and the ids of the sleeper and its worker."""
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNER], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+    ) as process:
+        _wait_until((tmp_path / "pids").exists)
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        yield process, *pids
+        process.kill()
+    for pid in filter(_is_running, pids):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "signal_number, exit_code",
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+)
+def test_when_interrupted_the_program_ends_in_good_order_first(tmp_path, running, signal_number, exit_code):
+    """Its workers end too, and its seconds are kept. A terminal that is closed sends SIGHUP."""
+    process, sleeper, worker = running
+    time.sleep(0.2)
+    process.send_signal(signal_number)
+    assert process.wait(timeout=30) == exit_code
+    assert (tmp_path / "saved").exists()
+    assert os.listdir(tmp_path / "stamps") == ["sleep.part.json"]
+    assert json.loads((tmp_path / "stamps" / "sleep.part.json").read_text())["seconds"] >= 0.2
+    _wait_until(lambda: not _is_running(sleeper) and not _is_running(worker))
+
+
+def test_a_program_that_outlives_its_runner_keeps_the_lock(tmp_path, running):
+    process, sleeper, _ = running
+    process.kill()
+    process.wait()
+    with open(tmp_path / "lock") as lock:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.kill(sleeper, signal.SIGKILL)
+        _wait_until(lambda: not _is_running(sleeper))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return "(zombie)" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _wait_until(is_true) -> None:
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,54 @@
+"""The tables at the end of the demo."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+from estimator_asr.demo import tables
+
+
+def test_columns_of_hanzi_line_up():
+    """A hanzi is two columns wide."""
+    assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
+
+
+def test_transcripts_count_the_errors_of_each_recording(tmp_path):
+    output = tmp_path / "transcripts.tsv"
+    output.write_text("a.wav\t你好吗\tni3 hao3 ma5\nb.wav\t一天\tyi1 tian1\n", encoding="utf-8")
+    transcribed = [
+        tables.Transcribed("a", "a.wav", "你好吗"),
+        tables.Transcribed("b", "b.wav", "二天吧"),
+    ]
+    assert tables.transcripts(transcribed, output) == [
+        "  recording  reference  hypothesis  errors",
+        "  a          你好吗     你好吗      0 of 3",
+        "  b          二天吧     一天        2 of 3",
+    ]
+
+
+def test_error_rates_show_every_measure_of_every_report(tmp_path):
+    rate = {"rate": 0.0125, "errors": 5, "reference_length": 400, "confidence_interval": [0.008, 0.019]}
+    (tmp_path / "metrics.json").write_text(
+        json.dumps({"token_error_rate": rate, "character_error_rate": rate})
+    )
+    assert tables.error_rates({"cascade": tmp_path})[1:] == [
+        "  cascade  token error rate      1.25 % (95 % interval 0.80 to 1.90 %)",
+        "  cascade  character error rate  1.25 % (95 % interval 0.80 to 1.90 %)",
+    ]
+
+
+def test_durations_are_added_up():
+    assert tables.durations({"Speak": 20.4, "Train": 100.2}) == [
+        "Seconds",
+        "  Speak     20",
+        "  Train     100",
+        "  together  121",
+    ]
+
+
+def test_next_commands_name_the_products_of_this_demo():
+    text = "\n".join(tables.next_commands(pathlib.Path("demo")))
+    assert "-m tensorboard.main --logdir=demo" in text
+    assert "-m estimator_asr.transcribe --saved_model=demo/export YOUR.wav" in text
+    assert "demo/report/cascade/report.html" in text

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+import small_records
+
+from estimator_asr.diagnostics.doctor import data
+from tfrecord_builder import dataset_info, errors
+
+
+def test_a_whole_directory_is_fine_and_its_tightest_utterances_are_named(tmp_path):
+    small_records.make_data(str(tmp_path / "data"))
+    found = list(data.check(str(tmp_path / "data")))
+    assert {finding.level for finding in found} == {"ok"}
+    assert found[0].text == "5 tokens of unit syllable, as dataset_info.json says"
+    assert found[1].text.startswith("train: 12 utterances, 0.00 hours, 24 tokens, 2 shards of the right size")
+    # 16 frames a token and up to 3 more: the least is 4 for one token, and 8 for 2.
+    worst = found[-1].text.splitlines()
+    assert "12 utterances read" in worst[0] and len(worst) == 4
+    assert worst[1].split() == ["4", "frames", "for", "1", "train000"]
+
+
+def test_a_label_more_than_frames_is_a_problem():
+    rooms = [data.Room(0.9, "short", 9, 10), data.Room(4.0, "fine", 40, 10)]
+    (finding,) = data.judge_room("DATA", rooms)
+    assert finding.level == "problem"
+    assert finding.text.startswith("DATA: 1 utterances have more labels than frames after subsampling")
+    assert finding.text.splitlines()[1].split() == ["9", "frames", "for", "10", "short"]
+    assert list(data.judge_room("DATA", [])) == []
+
+
+def test_equal_labels_need_a_frame_between_them():
+    batch = {
+        "utterance_id": [b"u"],
+        "num_frames": [17],
+        "num_tokens": [3],
+        "token_ids": data.np.array([[2, 2, 3, 0, 0]]),
+    }
+    assert list(data._rooms(batch)) == [data.Room(5 / 4, "u", 5, 4)]
+
+
+def test_vocabulary_and_shards_must_be_those_of_the_info(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path)
+    dataclasses.replace(info, tokens_sha256="0" * 64).save(path)
+    finding = next(data.check(path))
+    assert (
+        finding.level == "problem"
+        and "expected 000000000000 as in dataset_info.json; restore" in finding.text
+    )
+    os.truncate(info.shard_paths(path, "dev")[0], 10)
+    with pytest.raises(errors.UserError, match="shard has 10 bytes, expected"):
+        list(data.check(path))
+
+
+def test_a_damaged_record_is_one_sentence(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path)
+    with open(info.shard_paths(path, "train")[0], "r+b") as file:
+        file.seek(40)
+        file.write(b"\0\1\2")
+    with pytest.raises(errors.UserError, match="a shard of split train is damaged"):
+        list(data.check(path))
+
+
+@pytest.mark.parametrize(
+    "splits, level, said",
+    [
+        ([("dev", 3)], "problem", "there is no train split"),
+        ([("train", 3)], "warning", "there is no dev split"),
+    ],
+)
+def test_missing_splits(tmp_path, splits, level, said):
+    small_records.make_data(str(tmp_path / "data"), splits=splits, with_audio=False)
+    finding = list(data.check(str(tmp_path / "data")))[-1]
+    assert finding.level == level and said in finding.text
+
+
+def test_unknown_tokens_and_shared_sentences_are_warnings(tmp_path):
+    split = small_records.make_data(str(tmp_path / "data")).splits["dev"]
+    assert isinstance(split, dataset_info.SplitInfo)
+    odd = dataclasses.replace(
+        split, num_tokens=100, unknown_tokens=3, num_sentences=3, shared_sentences={"train": 2}
+    )
+    texts = [finding.text for finding in data.judge_split("dev", odd) if finding.level == "warning"]
+    assert "3.0 % of the tokens are unknown" in texts[0] and "--extend_vocabulary" in texts[0]
+    assert "2 of 3 sentences stand in train too" in texts[1]
+    fine = dataclasses.replace(odd, unknown_tokens=2, shared_sentences={"train": 1})
+    assert [finding.level for finding in data.judge_split("dev", fine)] == ["ok"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import small_records
+import task_models
+
+from estimator_asr import config, experiment, model_directory
+from estimator_asr.diagnostics.doctor import matrix_products, timings
+from tfrecord_builder import errors
+
+
+def test_steps_beside_the_matrix_product_and_the_input():
+    steps = timings.Steps(seconds=5.0, num_steps=10, num_inputs=20000, num_operations=100e9)
+    texts = [finding.text for finding in timings.judge_steps(steps, "frames", rate=40e9, input_rate=200000.0)]
+    assert texts == [
+        "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products are 50 % of "
+        "what the device can do",
+        "the input alone delivers 50.0 times what training takes",
+    ]
+
+
+def test_an_input_that_is_too_slow_is_a_warning():
+    steps = timings.Steps(seconds=1.0, num_steps=1, num_inputs=1000, num_operations=0)
+    levels = [list(timings.judge_steps(steps, "frames", 1e9, rate))[1].level for rate in (3000.0, 2999.0)]
+    assert levels == ["ok", "warning"]
+
+
+def test_without_data_only_the_matrix_product_is_timed(monkeypatch):
+    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 123.4e9)
+    (finding,) = timings.check([], [], None)
+    assert finding.text == "float32 matrix product on the CPU: 123 GFLOP/s"
+
+
+def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, with_audio=False)
+    settings = experiment.ExperimentConfig.for_data(
+        info, language=task_models.LANGUAGE, train=config.TrainConfig(model="language")
+    )
+    model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+    monkeypatch.setattr(timings, "_INPUT_SECONDS", 0.1)
+    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
+    texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
+    assert "input alone: " in texts[1] and texts[1].endswith(" tokens/s")
+    # An epoch of 24 tokens is a batch for each of the three lengths.
+    assert texts[2].startswith("training step, mean of 10: ") and " ms for 8 tokens, " in texts[2]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "model"]
+
+
+def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
+    for with_audio, kind in ((True, "acoustic"), (False, "language")):
+        info = small_records.make_data(str(tmp_path / kind), with_audio=with_audio)
+        assert timings._config([info], [str(tmp_path / kind)], None).model == kind
+
+
+def test_data_of_another_vocabulary_is_refused_as_what_it_is(tmp_path, monkeypatch):
+    path, model = str(tmp_path / "data"), str(tmp_path / "model")
+    info = small_records.make_data(path, with_audio=False)
+    settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model="language"))
+    model_directory.create_or_check(model, settings, path)
+    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
+    other = dataclasses.replace(info, tokens_sha256="0" * 64)
+    with pytest.raises(errors.UserError, match=f"tokens.txt has sha256 0+, expected .* as in {model}"):
+        list(timings.check([other], [path], model))

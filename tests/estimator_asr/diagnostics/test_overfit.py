@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+import small_records
+import task_models
+
+from estimator_asr import config, experiment, loop_config
+from estimator_asr.diagnostics import overfit
+from estimator_asr.inputs import splits
+from tfrecord_builder import errors
+
+OPTIMIZER = config.OptimizerConfig(learning_rate=0.0025, warmup_epochs=3)
+COMMAND = "python -m estimator_asr.train --data_dir=DATA --model_dir=AM"
+
+
+def make_data(tmp_path, kind, **sections):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", 10)])
+    settings = {
+        "acoustic": task_models.ACOUSTIC,
+        "language": task_models.LANGUAGE,
+        "optimizer": OPTIMIZER,
+        "train": config.TrainConfig(model=kind),
+        "watch": loop_config.WatchConfig(overfit_batches=1),
+    }
+    return experiment.ExperimentConfig.for_data(info, **{**settings, **sections}), [info], [path]
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_ten_utterances_are_learned_in_seconds_and_nothing_is_left_behind(tmp_path, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings, infos, dirs = make_data(tmp_path, kind)
+    said = overfit.run(settings, infos, dirs, COMMAND)
+    assert " utterances are known by heart after " in said and "model, loss and optimizer can learn" in said
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
+    """The same features with different labels."""
+    same = small_records._make_features(["hao3"] * 3, small_records.FRONTEND.num_bins, seed=1)
+    monkeypatch.setattr(small_records, "_make_features", lambda *args, **kwargs: same)
+    settings, infos, dirs = make_data(tmp_path, "acoustic")
+    with pytest.raises(errors.UserError) as raised:
+        overfit.run(settings, infos, dirs, COMMAND, seconds=1.0)
+    said = str(raised.value)
+    assert said.startswith("train: --overfit_batches=1: ") and "are not known by heart after" in said
+    assert "have the same input as another one but other labels, which nothing can learn" in said
+
+
+def test_a_rate_that_is_too_high_is_told(tmp_path):
+    wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
+    settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)
+    with pytest.raises(errors.UserError, match="learning rate is too high; try a tenth of it: .*=1e[+]29"):
+        overfit.run(settings, infos, dirs, COMMAND, seconds=5.0)
+
+
+def test_what_makes_remembering_hard_is_switched_off(tmp_path):
+    wild = config.OptimizerConfig(
+        learning_rate=0.01,
+        learning_rate_batch_size=10,
+        schedule="inverse_sqrt",
+        gradient_accumulation_steps=4,
+    )
+    settings, infos, dirs = make_data(
+        tmp_path, "acoustic", optimizer=wild, acoustic=config.AcousticConfig(acoustic_dropout=0.3)
+    )
+    simple = overfit.simplify(settings, splits.read_split(infos, dirs, "train", "acoustic"))
+    assert (simple.acoustic.acoustic_dropout, simple.acoustic.label_smoothing) == (0, 0)
+    language = simple.language
+    assert (language.language_dropout, language.ngram_dropout, language.token_noise) == (0, 0, 0)
+    assert not simple.input.spec_augment
+    assert (simple.optimizer.schedule, simple.optimizer.gradient_accumulation_steps) == ("step", 1)
+    # Ten utterances in batches of one length each (eight of them): the rate after the warm-up.
+    num_lengths = len(infos[0].splits["train"].frame_lengths)
+    assert simple.optimizer.learning_rate == pytest.approx(0.01 * 10 / num_lengths / 10)
+    assert simple.optimizer.learning_rate_batch_size == 0
+    assert simple.acoustic.encoder_layers == settings.acoustic.encoder_layers
+
+
+def test_batches_become_about_ten_utterances(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", 60)])
+    settings, _, _ = make_data(tmp_path / "other", "language")
+    simple = overfit.simplify(settings, splits.read_split([info], [path], "train", "language"))
+    assert (simple.input.batch_tokens, simple.input.num_buckets) == (30, 1)  # ten of the longest
+
+
+def test_every_batch_must_be_known_with_little_loss_and_no_error():
+    known = {"avg-loss": 0.049, "token-error-rate": 0.0}
+    assert overfit.is_learned([known, known], 2, "token-error-rate")
+    assert not overfit.is_learned([known], 2, "token-error-rate")
+    for unknown in ({**known, "avg-loss": 0.05}, {**known, "token-error-rate": 0.01}):
+        assert not overfit.is_learned([unknown, known], 2, "token-error-rate")
+        assert overfit.is_learned([unknown, known], 1, "token-error-rate")
+    half = {**known, "token-error-rate": 0.5}
+    assert overfit.is_learned([{**half, "unknown-fraction": 0.5}], 1, "token-error-rate")
+    assert not overfit.is_learned([{**half, "unknown-fraction": 0.25}], 1, "token-error-rate")
+
+
+def test_labels_that_are_not_learned_from_may_be_wrong():
+    """Of seven characters two stand in an utterance that has not one for each token, and one is unknown."""
+    values = {
+        "avg-loss": 0.01,
+        "character-error-rate": float(np.float32(3) / np.float32(7)),
+        "unknown-fraction": float(np.float32(1) / np.float32(7)),
+        "used-label-share": float(np.float32(5) / np.float32(7)),
+    }
+    assert overfit.is_learned([values], 1, "character-error-rate")
+    assert not overfit.is_learned([{**values, "character-error-rate": 4 / 7}], 1, "character-error-rate")

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small_records
+import tensorflow as tf
+from read_batches import LARGER, MASKED, read
+
+from estimator_asr.inputs import batch_source, batches, input_progress, splits
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data") / "data")
+    return small_records.make_data(path), path
+
+
+def read_again(data, position, model, settings=MASKED, history=()):
+    info, path = data
+    return batch_source.read_batch(
+        [info], [path], "train", settings, model=model, seed=2, position=position, history=history
+    )
+
+
+def make_again(records, data, position, model, part=batches.WHOLE):
+    bins = data[0].frontend.num_bins if model == "acoustic" else None
+    return batch_source.batch_of(
+        records, MASKED, model=model, num_bins=bins, fbank_dtype="float16", position=position, part=part
+    )
+
+
+def assert_same(left, right):
+    assert sorted(left) == sorted(right)
+    for key, value in left.items():
+        np.testing.assert_array_equal(value, right[key])
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
+    for features, labels in read(data, 9, seed=2, model=model, settings=MASKED)[::4]:
+        again = make_again(read_again(data, features["seed"], model), data, features["seed"], model)
+        assert_same(features, again[0])
+        assert_same(labels, again[1])
+
+
+def test_the_part_of_a_replica_is_made_again(data):
+    parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
+    for number, (features, _) in enumerate(parts):
+        records = read_again(data, features["seed"], "acoustic")
+        part = batches.Part(number % 2, 2)
+        assert_same(features, make_again(records, data, features["seed"], "acoustic", part)[0])
+
+
+def test_records_tell_the_utterances(data):
+    (first,) = read(data, 1, seed=2)
+    examples = [tf.train.Example.FromString(r) for r in read_again(data, first[0]["seed"], "acoustic")]
+    frames = [example.features.feature["num_frames"].int64_list.value[0] for example in examples]
+    assert frames == first[0]["num_frames"].tolist()
+
+
+def test_a_batch_behind_a_change_of_size_needs_the_history(data):
+    source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
+    small, large = (splits.plan_batches(source, settings) for settings in (MASKED, LARGER))
+    taken = (input_progress.Taken(small, 3),)
+    history = [
+        input_progress.Stretch(0, "a", small, 1, 0.0, 0, (), small.batches_per_epoch),
+        input_progress.Stretch(3, "a", large, 1, 0.5, 0, taken, 1),
+    ]
+    start = input_progress.Position(0, taken, 0)
+    (after,) = read(data, 1, seed=2, settings=LARGER, start=start)
+    (before,) = read(data, 1, seed=2)
+    for features in (after[0], before[0]):
+        records = read_again(data, features["seed"], "acoustic", LARGER, history)
+        assert len(records) == len(features["num_frames"])
+        again = make_again(records, data, features["seed"], "acoustic")[0]
+        assert again["num_frames"].tolist() == features["num_frames"].tolist()

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import read_batches
+import small_records
+import tensorflow as tf
+
+from estimator_asr.inputs import input_fn, input_progress, splits
+
+NUM_UTTERANCES = 12
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data") / "data")
+    return small_records.make_data(path), path
+
+
+def plan(data, model="acoustic"):
+    return splits.plan_batches(splits.read_split([data[0]], [data[1]], "train", model), read_batches.SETTINGS)
+
+
+def steps_per_epoch(data, model="acoustic"):
+    return plan(data, model).batches_per_epoch
+
+
+def identify(batches):
+    """Each utterance by its features, in order."""
+    return [
+        fbank[:frames].tobytes()
+        for features, _ in batches
+        for fbank, frames in zip(features["fbank"], features["num_frames"])
+    ]
+
+
+def assert_equal(left, right):
+    assert len(left) == len(right)
+    for (features, _), (others, _) in zip(left, right):
+        for key, value in features.items():
+            np.testing.assert_array_equal(value, others[key])
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_evaluation_gives_each_utterance_once_in_the_batches_that_were_planned(data, model):
+    batches = read_batches.read(data, training=False, model=model)
+    names = [name.decode() for features, _ in batches for name in features["utterance_id"]]
+    assert sorted(names) == [f"train{i:03d}" for i in range(NUM_UTTERANCES)]
+    assert len(batches) == steps_per_epoch(data, model)
+
+
+def test_features_and_labels_are_what_the_records_hold(data):
+    records = small_records.make_records("train", 12, small_records.TOKENS, small_records.FRONTEND, True)
+    by_name = {record.utterance_id: record for record in records}
+    for features, labels in read_batches.read(data, training=False):
+        assert sorted(labels) == ["num_tokens", "token_ids"]
+        for row, name in enumerate(features["utterance_id"]):
+            record = by_name[name.decode()]
+            frames, tokens = features["num_frames"][row], features["num_tokens"][row]
+            assert (frames, tokens) == (len(record.fbank), len(record.token_ids))
+            np.testing.assert_array_equal(features["fbank"][row, :frames], record.fbank)
+            assert labels["token_ids"][row, :tokens].tolist() == record.token_ids
+            assert features["transcript"][row].decode() == record.transcript
+
+
+def test_padding_is_zero(data):
+    padded = 0
+    for features, labels in read_batches.read(data, training=False):
+        for row, (frames, tokens) in enumerate(zip(features["num_frames"], features["num_tokens"])):
+            assert not features["fbank"][row, frames:].any()
+            assert not labels["token_ids"][row, tokens:].any()
+            padded += features["fbank"].shape[1] - frames
+        assert features["fbank"].shape[1] == features["num_frames"].max()
+    assert padded > 0  # there was something to look at
+
+
+def test_the_frame_budget_holds(data):
+    for features, _ in read_batches.read(data, training=False):
+        assert features["fbank"].shape[0] * features["fbank"].shape[1] <= read_batches.SETTINGS.batch_frames
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_every_epoch_of_training_has_every_utterance_once_and_another_order(data, model):
+    steps = steps_per_epoch(data, model)
+    batches = read_batches.read(data, 2 * steps, model=model, seed=5)
+    key = "num_frames" if model == "acoustic" else "num_tokens"
+    epochs = [batches[:steps], batches[steps:]]
+    lengths = [np.concatenate([features[key] for features, _ in epoch]) for epoch in epochs]
+    assert [len(of_epoch) for of_epoch in lengths] == [NUM_UTTERANCES] * 2
+    assert sorted(lengths[0]) == sorted(lengths[1])
+    if model == "acoustic":
+        first, second = identify(epochs[0]), identify(epochs[1])
+        assert sorted(first) == sorted(second) and len(set(first)) == NUM_UTTERANCES
+        assert first != second
+
+
+def test_the_same_seed_gives_the_same_batches_and_another_seed_others(data):
+    steps = 2 * steps_per_epoch(data)
+    assert_equal(
+        read_batches.read(data, steps, seed=3, settings=read_batches.MASKED),
+        read_batches.read(data, steps, seed=3, settings=read_batches.MASKED),
+    )
+    assert identify(read_batches.read(data, steps, seed=3)) != identify(
+        read_batches.read(data, steps, seed=4)
+    )
+
+
+def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
+    steps = steps_per_epoch(data)
+    assert_equal(read_batches.read(data, 2 * steps, seed=3)[steps:], read_batches.read(data, steps, seed=4))
+
+
+def place(data, first_step, model="acoustic"):
+    epoch, made = divmod(first_step, steps_per_epoch(data, model))
+    return input_progress.Position(epoch, (), made)
+
+
+@pytest.mark.parametrize("first_step", [1, 7, 20])
+def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
+    straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
+    start = place(data, first_step)
+    assert_equal(
+        straight[first_step:], read_batches.read(data, 4, seed=2, settings=read_batches.MASKED, start=start)
+    )
+
+
+def test_the_seed_of_a_batch_says_epoch_and_place(data):
+    steps = steps_per_epoch(data)
+    seeds = [features["seed"].tolist() for features, _ in read_batches.read(data, steps + 2, seed=5)]
+    assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
+
+
+@pytest.mark.parametrize("made", [1, 4])
+def test_other_batches_take_what_the_batches_before_left_of_the_epoch(data, made):
+    before = read_batches.read(data, made, seed=2)
+    source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
+    taken = (input_progress.Taken(splits.plan_batches(source, read_batches.SETTINGS), made),)
+    after = read_batches.read(
+        data, 6, seed=2, settings=read_batches.LARGER, start=input_progress.Position(0, taken, 0)
+    )
+    seeds = [features["seed"].tolist() for features, _ in after]
+    of_epoch = [batch for batch, seed in zip(after, seeds) if seed[0] == 2]
+    assert [seed for seed in seeds if seed[0] == 2] == [[2, made + i] for i in range(len(of_epoch))]
+    # Each utterance once in the epoch, half of it in batches of one kind and half in the other.
+    assert len(set(identify(before + of_epoch))) == len(identify(before + of_epoch)) == NUM_UTTERANCES
+    assert_equal(read_batches.read(data, 2, seed=3, settings=read_batches.LARGER), after[len(of_epoch) :][:2])
+
+
+@pytest.mark.parametrize("model", ["acoustic", "language"])
+def test_replicas_take_turns_with_the_rows_of_one_batch(data, model):
+    whole = read_batches.read(data, 5, model=model, settings=read_batches.MASKED)
+    for number in (2, 3):
+        parts = read_batches.read(
+            data, 5 * number, model=model, settings=read_batches.MASKED, num_replicas=number
+        )
+        for index, (features, labels) in enumerate(whole):
+            of_batch = parts[index * number : (index + 1) * number]
+            for row in range(len(features["num_tokens"])):
+                part, part_labels = of_batch[row % number]
+                for key in set(features) - {"seed"}:
+                    mine, theirs = features[key][row], part[key][row // number]
+                    shared = tuple(slice(min(pair)) for pair in zip(np.shape(mine), np.shape(theirs)))
+                    np.testing.assert_array_equal(mine[shared], theirs[shared])
+                assert part["seed"].tolist() == features["seed"].tolist()
+                assert sorted(part_labels) == sorted(labels)
+
+
+def test_a_replica_without_a_row_gets_one_of_length_zero(data):
+    parts = read_batches.read(data, 4 * steps_per_epoch(data), num_replicas=4)
+    assert {len(features["num_frames"]) for features, _ in parts} == {1}
+    lengths = [features["num_frames"][0] for features, _ in parts]
+    assert sum(length > 0 for length in lengths) == NUM_UTTERANCES and 0 in lengths
+    assert all(features["fbank"].shape[1] >= 1 for features, _ in parts)
+
+
+def test_a_machine_reads_the_parts_of_its_own_replicas(data):
+    info, path = data
+    build = input_fn.build_input_fn(
+        [info], [path], "train", read_batches.SETTINGS, model="acoustic", training=True, num_replicas=4
+    )
+    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features, _ = tf.compat.v1.data.make_one_shot_iterator(build(input_context=context)).get_next()
+        own = [session.run(features) for _ in range(6)]
+    parts = read_batches.read(data, 12, num_replicas=4)
+    wanted = [parts[i] for i in (2, 3, 6, 7, 10, 11)]
+    assert_equal([(features, None) for features in own], wanted)
+
+
+def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
+    stored = set(identify(read_batches.read(data, training=False)))
+    assert set(identify(read_batches.read(data, 6))) <= stored
+    assert not set(identify(read_batches.read(data, 6, settings=read_batches.MASKED))) <= stored
+    assert set(identify(read_batches.read(data, training=False, settings=read_batches.MASKED))) == stored
+
+
+def test_training_goes_without_texts(data):
+    ((features, labels),) = read_batches.read(data, 1, model="language")
+    assert sorted(features) == ["character_ids", "num_characters", "num_tokens", "seed", "token_ids"]
+    assert sorted(labels) == ["character_ids", "num_characters"]
+
+
+def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
+    plain, fixed = (
+        read_batches.read(data, training=False),
+        read_batches.read(data, training=False, fixed_shapes=True),
+    )
+    ends = plan(data).bucket_ends
+    for (features, _), (padded, labels) in zip(plain, fixed):
+        frames = features["fbank"].shape[1]
+        assert padded["fbank"].shape[1] == min(end for end in ends if end >= frames)
+        np.testing.assert_array_equal(padded["fbank"][:, :frames], features["fbank"])
+        assert not padded["fbank"][:, frames:].any()
+        assert labels["token_ids"].shape[1] == 16
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_fixed_shapes_of_training_are_as_many_as_buckets(data, num_replicas):
+    steps = num_replicas * steps_per_epoch(data)
+    shapes = {
+        (features["fbank"].shape, features["token_ids"].shape, features["num_frames"].shape)
+        for features, _ in read_batches.read(data, steps, fixed_shapes=True, num_replicas=num_replicas)
+    }
+    sizes = [-(-size // num_replicas) for size in plan(data).batch_sizes]
+    wanted = {((size, end, 12), (size, 16), (size,)) for size, end in zip(sizes, plan(data).bucket_ends)}
+    assert shapes == wanted
+
+
+def test_fixed_shapes_of_text_are_those_of_the_bucket(data):
+    shapes = {
+        features["token_ids"].shape[1]
+        for features, _ in read_batches.read(data, training=False, model="language", fixed_shapes=True)
+    }
+    assert shapes == set(plan(data, "language").bucket_ends)

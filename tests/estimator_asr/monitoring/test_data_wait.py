@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.monitoring import data_wait
+
+
+def scalars(path):
+    found = {}
+    for file in path.glob("events.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            found.update({(event.step, value.tag): value.simple_value for value in event.summary.value})
+    return found
+
+
+class Training:
+    """Steps of one second by hand, of which some is waiting."""
+
+    def __init__(self, path, every_steps=2):
+        self.seconds, self.step = 0.0, 0
+        self.hook = data_wait.DataWaitHook(
+            "wait",
+            "step",
+            every_steps=every_steps,
+            model_dir=str(path),
+            seconds=lambda: self.seconds,
+            doctor_command="DOCTOR",
+        )
+        with tf.Graph().as_default():
+            self.hook.begin()
+        self.hook.after_create_session(None, None)
+
+    def run_steps(self, *waits):
+        for wait in waits:
+            assert self.hook.before_run(None).fetches == ["wait", "step"]
+            self.seconds += 1.0
+            values = tf.compat.v1.train.SessionRunValues([wait, self.step], None, None)
+            self.hook.after_run(None, values)
+            self.step += 1
+        self.hook._writer.flush()
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    said = []
+    monkeypatch.setattr(data_wait.logging, "warning", lambda text, *values: said.append(text % values))
+    return said
+
+
+def test_the_share_of_each_stretch_of_steps_without_the_first_step(tmp_path, warnings):
+    Training(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
+    shown = scalars(tmp_path)
+    assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
+    np.testing.assert_allclose([shown[key] for key in sorted(shown)], [0.02, 0.05], rtol=1e-5)
+    assert warnings == []
+
+
+def test_much_waiting_is_said_once(tmp_path, warnings):
+    Training(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
+    assert len(warnings) == 1
+    assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
+    assert warnings[0].endswith("time the input alone: DOCTOR")
+
+
+def test_the_time_until_the_labels_are_there_is_measured():
+    def slow(index):
+        def sleep(value):
+            time.sleep(0.05)
+            return value
+
+        return tf.numpy_function(sleep, [index], tf.int64)
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = tf.data.Dataset.range(9).map(slow)
+        labels = {"y": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
+        timed = data_wait.time_input({"x": tf.constant(0)}, labels)
+        waited, numbers = zip(*(session.run([timed.wait, timed.labels["y"]]) for _ in range(5)))
+    assert 0.03 < min(waited) and min(waited) < 0.2
+    assert numbers == (0, 1, 2, 3, 4)
+
+
+def test_what_the_model_takes_is_not_counted_where_one_thread_does_all():
+    alone = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=alone) as session:
+        dataset = tf.data.Dataset.from_tensors(tf.ones([700, 700])).repeat()
+        features = {"x": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
+        timed = data_wait.time_input(features, {})
+        product = timed.features["x"]
+        for _ in range(20):
+            product = tf.matmul(product, timed.features["x"]) * 1e-3
+        seconds = []
+        for _ in range(5):
+            start = time.monotonic()
+            wait, _ = session.run([timed.wait, product])
+            seconds.append(wait / (time.monotonic() - start))
+    assert min(seconds) < 0.1, seconds

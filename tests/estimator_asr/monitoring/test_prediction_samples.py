@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import pathlib
+
+import matplotlib.image
+import numpy as np
+import pytest
+import soundfile
+import tensorflow as tf
+import tiny_models
+
+from estimator_asr import loop_config
+from estimator_asr.monitoring import inspection, prediction_samples, sample_utterances
+from estimator_asr.tasks import model_builder
+from tfrecord_builder import dataset_info, manifest
+from tfrecord_builder.building import items
+from tfrecord_builder.labels import labelling
+
+
+class Estimator:
+    def __init__(self, path):
+        self.path = str(path)
+
+    def eval_dir(self):
+        return self.path
+
+
+def save_weights(model, seed):
+    """Writes a checkpoint of all of the model; that of tiny_models leaves out the decoder."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(seed)
+        labelling = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
+        model_builder.build_acoustic(model, tf.zeros([1, 9, 20]), tf.constant([9]), labelling)
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), seed)
+
+
+def export(exporter, path, checkpoint, step):
+    with tf.Graph().as_default():  # a program has no eager execution
+        exporter.export(Estimator(path), "", checkpoint, {"global_step": step}, False)
+
+
+class Made:
+    """A model with random weights, data with recordings, and the exporter over both."""
+
+    def __init__(self, path, kind):
+        self.path = path
+        self.model = getattr(tiny_models, f"make_{kind}_model")(str(path / "model"))
+        if kind == "acoustic":
+            save_weights(self.model, seed=1)
+        self.data = str(path / "data")
+        self.utterances = tiny_models.make_data(self.data, with_audio=kind == "acoustic")
+        self.info = dataset_info.DatasetInfo.load(self.data)
+        (self.exporter,) = prediction_samples.build(self.model, [self.info], [self.data], "test")
+        self.checkpoint = tf.train.latest_checkpoint(self.model.path)
+
+    def export(self, step=7):
+        export(self.exporter, self.path / "eval", self.checkpoint, step)
+
+    def read(self):
+        """Step to {(kind, tag): value}."""
+        found = {}
+        for file in (self.path / "eval").glob("events.*"):
+            for event in tf.compat.v1.train.summary_iterator(str(file)):
+                for value in event.summary.value:
+                    found.setdefault(event.step, {})[value.WhichOneof("value"), value.tag] = value
+        return found
+
+
+@pytest.fixture(scope="module")
+def acoustic(tmp_path_factory):
+    return Made(tmp_path_factory.mktemp("acoustic"), "acoustic")
+
+
+def write_items(made):
+    """Recordings of all but u3, whose file is gone."""
+    lines = []
+    for name, (speaker, text, pinyin, waveform) in made.utterances.items():
+        path = made.path / f"{name}.wav"
+        if name != "u3":
+            soundfile.write(path, waveform, tiny_models.FRONTEND.sample_rate, subtype="PCM_16")
+        utterance = manifest.Utterance(name, str(path), speaker, text, pinyin, "test")
+        lines.append(items.to_line(items.Item(utterance, labelling.Labels(text, tuple(pinyin.split()), ()))))
+    pathlib.Path(made.data, "test-00000-of-00001.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sound_once(acoustic):
+    write_items(acoustic)
+    chosen = [f"test/{each.utterance_id}" for each in acoustic.exporter._utterances]
+    assert len(chosen) == 4
+    acoustic.export(7)
+    acoustic.export(9)
+    found = acoustic.read()
+    assert set(found) == {7, 9}
+    tags = [tag for _, tag in found[7]]
+    assert len(set(tags)) == len(tags)  # TensorBoard shows the first kind of a tag alone
+    for tag in chosen:
+        image = found[9]["image", f"{tag}/picture"].image
+        assert matplotlib.image.imread(io.BytesIO(image.encoded_image_string)).shape[:2] == (
+            image.height,
+            image.width,
+        )
+        text = tf.make_ndarray(found[9]["tensor", f"{tag}/text"].tensor).item().decode()
+        assert "| reference | " in text and "| hypothesis | " in text and " wrong of " in text
+    sounds = {
+        tag.removesuffix("/sound"): value.audio for (kind, tag), value in found[7].items() if kind == "audio"
+    }
+    assert set(sounds) == set(chosen) - {"test/u3"} and len(sounds) >= 3
+    for tag, sound in sounds.items():
+        assert sound.length_frames == len(acoustic.utterances[tag[5:]][3])
+    assert not any(kind == "audio" for kind, _ in found[9])
+
+
+def test_the_language_model_has_text_alone(tmp_path):
+    made = Made(tmp_path, "language")
+    made.export()
+    kinds = {kind for kind, _ in made.read()[7]}
+    assert kinds == {"tensor"}
+
+
+def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
+    none = loop_config.DisplayConfig(show_utterances=0)
+    config = dataclasses.replace(acoustic.model.config, display=none)
+    model = dataclasses.replace(acoustic.model, config=config)
+    assert prediction_samples.build(model, [acoustic.info], [acoustic.data], "test") == []
+    assert prediction_samples.build(acoustic.model, [acoustic.info], [acoustic.data], "dev") == []
+
+
+def test_each_evaluation_looks_at_its_own_checkpoint(acoustic, monkeypatch):
+    taken = []
+    monkeypatch.setattr(inspection.Inspector, "restore", lambda self, checkpoint: taken.append(checkpoint))
+    for checkpoint in ("model.ckpt-1", "model.ckpt-2"):
+        export(acoustic.exporter, acoustic.path / "each", checkpoint, 1)
+    assert taken == ["model.ckpt-1", "model.ckpt-2"]
+
+
+def test_it_says_when_it_takes_long(acoustic, monkeypatch):
+    said, times = [], iter([0.0, 6.0])
+    monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(prediction_samples.time, "monotonic", lambda: next(times))
+    acoustic.export(11)
+    assert said[-1] == "showing 4 utterances in TensorBoard took 6 s; give a lower --show_utterances"
+
+
+def test_it_says_once_if_no_font_can_write_the_tokens(acoustic, monkeypatch):
+    said = []
+    exporter = prediction_samples.Cards(acoustic.model, "test", acoustic.exporter._utterances)
+    monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(prediction_samples.fonts, "find_font", lambda text: None)
+    for step in (1, 2):
+        export(exporter, acoustic.path / "other", acoustic.checkpoint, step)
+    assert [line for line in said if line.startswith("no font here can write the tokens")] == [
+        "no font here can write the tokens in TensorBoard's pictures; install one, as with: "
+        "apt-get install fonts-noto-cjk (Debian, Ubuntu)"
+    ]
+
+
+def test_a_view_is_of_the_checkpoint(acoustic):
+    inspector = inspection.Inspector(acoustic.model)
+    inspector.restore(acoustic.checkpoint)
+    utterance = acoustic.exporter._utterances[0]
+    view = inspector.view(utterance)
+    frames, classes = -(-len(utterance.fbank) // 4), tiny_models.TOKENS.num_classes
+    assert view.log_probs.shape == (frames, classes)
+    np.testing.assert_allclose(np.exp(view.log_probs).sum(axis=1), 1, rtol=1e-4)
+    assert view.attention.shape == (len(utterance.token_ids) + 1, frames)
+    np.testing.assert_allclose(view.attention.sum(axis=1), 1, rtol=1e-4)
+    best = view.log_probs.argmax(axis=1)
+    merged = [int(c) for i, c in enumerate(best) if c != classes - 1 and (i == 0 or c != best[i - 1])]
+    assert view.hypothesis == merged
+    save_weights(dataclasses.replace(acoustic.model, path=str(acoustic.path)), seed=9)
+    inspector.restore(tf.train.latest_checkpoint(str(acoustic.path)))
+    assert not np.allclose(inspector.view(utterance).log_probs, view.log_probs)
+
+
+def test_a_model_without_a_decoder_has_no_attention(tmp_path):
+    made = tiny_models.make_acoustic_model(str(tmp_path / "model"))
+    without = dataclasses.replace(tiny_models.ACOUSTIC, decoder_layers=0)
+    config = dataclasses.replace(made.config, acoustic=without)
+    inspector = inspection.Inspector(dataclasses.replace(made, config=config))
+    inspector.restore(tf.train.latest_checkpoint(made.path))
+    utterance = sample_utterances.Utterance("u", "", [1], [], np.zeros([40, 20], np.float32))
+    assert inspector.view(utterance).attention is None

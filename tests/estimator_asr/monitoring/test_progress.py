@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import paths
+import tensorflow as tf
+
+from estimator_asr.monitoring import bars, progress
+from estimator_asr.training import termination
+
+PROGRAM = paths.SUPPORT / "terminal_training.py"
+
+
+class Time:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_clock_stands_still_between_pause_and_resume():
+    time = Time()
+    clock = progress.Clock(time)
+    time.now += 5
+    assert clock.seconds == 0
+    clock.resume()
+    time.now += 2
+    assert clock.seconds == 2
+    clock.pause()
+    time.now += 100
+    clock.resume()
+    clock.resume()
+    time.now += 1
+    assert clock.seconds == 3
+
+
+class Session:
+    """Runs steps of one second by hand, as MonitoredSession would."""
+
+    def __init__(self, monkeypatch, **options):
+        self.time = Time()
+        monkeypatch.setattr(progress.time, "monotonic", self.time)
+        self.lines = []
+        monkeypatch.setattr(progress.logging, "info", lambda text, *values: self.lines.append(text % values))
+        self.clock = progress.Clock(self.time)
+        names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
+        self.hook = progress.ProgressHook(names, clock=self.clock, **options)
+        self.hook._global_step = "step"
+        self.step = 40
+
+    def run(self, tensor):
+        return self.step
+
+    def start(self):
+        self.hook.after_create_session(self, None)
+
+    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0):
+        fetches = self.hook.before_run(None).fetches
+        self.time.now += seconds
+        if evaluation:
+            termination.CheckpointListener(termination.Termination(), self.clock).before_save(None, self.step)
+            self.time.now += evaluation
+        values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
+        results = {key: values[key] for key in fetches}
+        self.step += 1
+        self.hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
+        return fetches
+
+
+OPTIONS = {"unit": "frames", "max_steps": 60, "seconds": 10.0, "num_replicas": 2, "num_parameters": 1234567}
+
+
+def test_a_line_says_step_loss_error_rate_speed_and_time_left(monkeypatch):
+    session = Session(monkeypatch, **OPTIONS)
+    session.start()
+    for index in range(6):
+        session.run_step(2.0, loss=float(index), error_rate=0.25, inputs=500)
+    # Six steps of 2 s: the mean loss of 0 .. 5, and two replicas of 500 frames each in 2 s.
+    (line,) = session.lines
+    assert line == "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  left 00:28"
+
+
+def test_the_error_rate_is_computed_only_for_the_steps_that_are_shown(monkeypatch):
+    session = Session(monkeypatch, **OPTIONS)
+    session.start()
+    fetched = ["error_rate" in session.run_step(4.0, 1.0, 0.5, 10) for _ in range(8)]
+    assert fetched == [False, False, False, True, False, False, False, True]
+
+
+def test_evaluation_does_not_count_as_training_speed_but_as_time_left(monkeypatch):
+    session = Session(monkeypatch, **OPTIONS)
+    session.start()
+    session.run_step(5.0, 1.0, 0.5, 100)
+    session.run_step(5.0, 1.0, 0.5, 100, evaluation=90.0)
+    session.run_step(5.0, 1.0, 0.5, 100)
+    # Three steps of 5 s make the speed; three in 105 s what is to be expected of the other 17.
+    assert "0.20 steps/s" in session.lines[0] and session.lines[0].endswith("left 09:55")
+
+
+def test_a_terminal_gets_a_bar(monkeypatch, capsys):
+    session = Session(monkeypatch, **OPTIONS)
+    monkeypatch.setattr(bars.sys.stderr, "isatty", lambda: True)
+    session.start()
+    for _ in range(7):
+        session.run_step(3.0, 1.5, 0.5, 30)
+    session.hook.end(session)
+    assert session.lines == []
+    shown = capsys.readouterr().err
+    assert "/60" in shown and "loss 1.500" in shown and "error rate 50.0 %" in shown
+
+
+class Screen:
+    """What a terminal shows after some output: the controls that tqdm uses, no wrapping."""
+
+    def __init__(self):
+        self.lines, self.row, self.column = [""], 0, 0
+        self.seen = []  # every line that ever stood there
+
+    def write(self, text):
+        while text:
+            if text.startswith("\x1b[A"):
+                self.row, text = max(self.row - 1, 0), text[3:]
+            elif text[0] in "\r\n":
+                self.seen.append(self.lines[self.row])
+                self.column = 0
+                self.row += text[0] == "\n"
+                self.lines += [""] * (self.row + 1 - len(self.lines))
+                text = text[1:]
+            else:
+                line = self.lines[self.row].ljust(self.column)
+                self.lines[self.row] = line[: self.column] + text[0] + line[self.column + 1 :]
+                self.column, text = self.column + 1, text[1:]
+
+
+def run_in_terminal(*flags, columns=100):
+    """Runs the program with a terminal of so many columns as its standard error."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parent.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    process = subprocess.Popen([sys.executable, str(PROGRAM), *flags], stderr=theirs, env=environment)
+    os.close(theirs)
+    output = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        output += part
+    os.close(ours)
+    assert process.wait(60) == (1 if flags else 0), output.decode()
+    screen = Screen()
+    screen.write(output.decode())
+    return screen
+
+
+def test_in_a_terminal_log_lines_and_bars_leave_each_other_whole():
+    screen = run_in_terminal()
+    shown = [line.rstrip() for line in screen.lines if line.strip()]
+    said = [line.split("] ")[-1] for line in shown]
+    assert said[:4] == ["parameters: 1,000", "checkpoint of step 20", "half of dev", "dev at step 20: done"]
+    assert said[-1] == "trained" and len(said) == 6, shown
+    assert said[4].startswith("step 40/40 |") and said[4].endswith(" frames/s")
+    assert "| left 00:00, loss 1.500  error rate 25.0 %  " in said[4]
+    assert any(line.startswith("dev ") and "/10 |" in line and " left " in line for line in screen.seen)
+    assert max(map(len, shown)) <= 100
+
+
+def test_an_error_stands_on_a_line_of_its_own_and_a_narrow_terminal_cuts_the_bar():
+    screen = run_in_terminal("--fail", columns=60)
+    shown = [line.rstrip() for line in screen.lines if line.strip()]
+    assert shown[-1] == "error: data: a shard is damaged, expected a whole one; copy it again."
+    assert shown[-2].startswith("step 30/40 |") and len(shown[-2]) <= 60
+    assert sum("/40" in line for line in shown) == 1
+
+
+def test_without_a_terminal_evaluation_is_quiet(capsys):
+    hook = progress.EvaluationHook("dev", 3)
+    hook.after_create_session(None, None)
+    hook.after_run(None, None)
+    hook.end(None)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import io
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from estimator_asr.monitoring import alignment, sample_picture
+
+FRAMES, SUBSAMPLED = 100, 25
+
+
+def make_picture(**changes):
+    values = {
+        "lines": ["u1", "reference:  ni3 hao3"],
+        "fbank": np.zeros([FRAMES, 20], np.float32),
+        "frame_seconds": 0.01,
+        "subsampling": 4,
+        "names": ["ni3", "hao3"],
+        "probabilities": np.zeros([SUBSAMPLED, 2], np.float32),
+        "spans": [alignment.Span(2, 4), alignment.Span(10, 12)],
+        "attention": np.zeros([3, SUBSAMPLED], np.float32),
+    }
+    return sample_picture.Picture(**{**values, **changes})
+
+
+def draw(**changes):
+    return matplotlib.image.imread(io.BytesIO(sample_picture.draw(make_picture(**changes))))[..., :3]
+
+
+def test_a_second_is_wide_enough_and_a_minute_not_wider_than_a_screen_or_two():
+    assert draw().shape[1] == 5 * 80
+    assert draw(fbank=np.zeros([6000, 20], np.float32), probabilities=np.zeros([1500, 2])).shape[1] == 24 * 80
+
+
+def test_without_a_decoder_there_is_no_attention_panel():
+    assert draw(attention=None).shape[0] < draw().shape[0]
+
+
+def test_the_alignment_the_probabilities_and_the_attention_are_seen():
+    plain = draw()
+    peak = np.zeros([SUBSAMPLED, 2], np.float32)
+    peak[3, 0] = 1.0
+    for changes in ({"spans": None}, {"probabilities": peak}, {"attention": np.ones([3, SUBSAMPLED])}):
+        assert (np.abs(draw(**changes) - plain) > 0.1).sum() > 100, changes
+
+
+def test_an_alignment_lies_at_its_time():
+    marked = draw(spans=[alignment.Span(0, 4), alignment.Span(20, 24)], names=["", ""])
+    plain = draw(spans=None, names=["", ""])
+    columns = np.flatnonzero((np.abs(marked - plain) > 0.05).any(axis=(0, 2)))
+    gaps = np.flatnonzero(np.diff(columns) > 1)
+    assert len(gaps) == 1  # two stripes: the first fifth of the second, and the last
+    first, last = columns[: gaps[0] + 1], columns[gaps[0] + 1 :]
+    assert abs(len(first) - len(last)) <= 2
+    assert abs((last[0] - first[0]) - 4 * len(first)) <= 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_matplotlib_could_take_for_mathematics_or_has_no_font_for_is_drawn_all_the_same():
+    draw(names=["$a$", "\U0010fe01"], lines=["$\\frac$", "你好"])

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import io
+import pathlib
+
+import numpy as np
+import pytest
+import small_records
+import soundfile
+
+from estimator_asr.monitoring import sample_utterances
+from tfrecord_builder import manifest
+from tfrecord_builder.building import items
+from tfrecord_builder.labels import labelling
+
+
+@pytest.fixture
+def said(monkeypatch):
+    lines = []
+    monkeypatch.setattr(sample_utterances.logging, "info", lambda text, *values: lines.append(text % values))
+    return lines
+
+
+def make_data(tmp_path, name="data", **options):
+    path = str(tmp_path / name)
+    return small_records.make_data(path, [("train", 2), ("dev", 20)], num_shards=1, **options), path
+
+
+def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path):
+    one, two = make_data(tmp_path, "one"), make_data(tmp_path, "two")
+    chosen = sample_utterances.choose([one[0]], [one[1]], "dev", "acoustic", 4)
+    # The first hex digits of their SHA-256 rise: 00f5, 0ba5, ...
+    assert [each.utterance_id for each in chosen] == sorted(
+        (each.utterance_id for each in chosen), key=sample_utterances._hash
+    )
+    both = sample_utterances.choose([one[0], two[0]], [one[1], two[1]], "dev", "acoustic", 4)
+    assert [each.utterance_id for each in both][::2] == [each.utterance_id for each in chosen][:2]
+    assert len(sample_utterances.choose([one[0]], [one[1]], "dev", "acoustic", 99)) == 20
+
+
+def test_a_record_is_as_it_was_written(tmp_path):
+    info, path = make_data(tmp_path)
+    (first, *_) = sample_utterances.choose([info], [path], "dev", "acoustic", 1)
+    records = small_records.make_records("dev", 20, small_records.TOKENS, small_records.FRONTEND, True)
+    record = next(each for each in records if each.utterance_id == first.utterance_id)
+    assert first.token_ids.tolist() == record.token_ids
+    np.testing.assert_array_equal(first.fbank, record.fbank.astype(np.float32))
+    assert pathlib.Path(first.shard).name == "dev-00000-of-00001.tfrecord"
+
+
+def test_text_is_shown_for_the_language_model(tmp_path):
+    info, path = make_data(tmp_path, with_audio=False)
+    (first,) = sample_utterances.choose([info], [path], "dev", "language", 1)
+    assert first.fbank is None and len(first.character_ids) == len(first.token_ids) > 0
+
+
+def test_data_without_the_split_has_nothing_to_show(tmp_path):
+    info, path = make_data(tmp_path)
+    assert sample_utterances.choose([info], [path], "test", "acoustic", 4) == []
+
+
+def write_recording(tmp_path, audio):
+    """An utterance of 0.5 s on the second channel of a recording, from 1 s on."""
+    utterance = manifest.Utterance("u", str(audio), "s", "你", "ni3", "dev", 1.0, 0.5, 1)
+    item = items.Item(utterance, labelling.Labels("你", ("ni3",), ("你",)))
+    (tmp_path / "dev-0.jsonl").write_text(items.to_line(item), encoding="utf-8")
+    return sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), [1], [1], None)
+
+
+def test_the_sound_is_the_part_of_the_recording_that_the_record_was_made_of(tmp_path):
+    channels = np.zeros([16000, 2])
+    channels[8000:12000, 1] = np.linspace(-0.5, 0.5, 4000)
+    soundfile.write(tmp_path / "a.wav", channels, 8000)
+    wav = sample_utterances.read_wav(write_recording(tmp_path, tmp_path / "a.wav"), 8000)
+    samples, rate = soundfile.read(io.BytesIO(wav))
+    assert rate == 8000 and samples.shape == (4000,)
+    np.testing.assert_allclose(samples, np.linspace(-0.5, 0.5, 4000), atol=1e-4)
+
+
+def test_a_recording_that_is_gone_is_left_out_with_one_line(tmp_path, said):
+    utterance = write_recording(tmp_path, tmp_path / "gone.wav")
+    assert sample_utterances.read_wav(utterance, 8000) is None
+    (line,) = said
+    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: there is no such file" in line
+
+
+def test_data_that_does_not_tell_its_recordings_has_no_sound(tmp_path, said):
+    utterance = sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), [1], [1], None)
+    assert sample_utterances.read_wav(utterance, 8000) is None and said == []
+    (tmp_path / "dev-0.jsonl").write_text("{")
+    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is no item" in said[0]

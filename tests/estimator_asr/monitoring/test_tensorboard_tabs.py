@@ -1,0 +1,159 @@
+"""A training as a user starts it, TensorBoard over it, and what a browser then sees on each tab."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import browser
+import numpy as np
+import programs
+import pytest
+import small_records
+import soundfile
+
+from tfrecord_builder import dataset_info, manifest, recordings
+from tfrecord_builder.building import items
+from tfrecord_builder.labels import labelling
+
+TINY = [
+    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
+    *("--subsampling_channels=4", "--batch_frames=200", "--warmup_epochs=0", "--train_steps=12"),
+    *("--save_summary_steps=4", "--histogram_steps=4", "--profile_steps=4,6", "--show_utterances=2"),
+    *("--notry_worst_batch", "--nowatchdog"),
+]
+SECONDS = 180
+_FRAME = """(function frame(node) {
+  if (node.nodeName === 'IFRAME') return node;
+  const parts = [...(node.shadowRoot ? node.shadowRoot.childNodes : []), ...node.childNodes];
+  return parts.map(frame).find((each) => each) || null;
+})(document.body)"""
+_NO_CHARTS = "{charts: {load() { return Promise.resolve(); }, safeLoad() {}, setOnLoadCallback() {}}}"
+
+pytestmark = pytest.mark.skipif(
+    browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """A trained model directory, in a directory of runs."""
+    path = tmp_path_factory.mktemp("tabs")
+    small_records.make_data(str(path / "data"), num_shards=1)
+    _write_recordings(path)
+    where = (f"--data_dir={path / 'data'}", f"--model_dir={path / 'runs' / 'am'}")
+    run = programs.run("estimator_asr.train", *TINY, *where)
+    assert run.returncode == 0, run.stderr
+    return path / "runs"
+
+
+def _write_recordings(path):
+    """Something to be heard, though not what the made-up features are of."""
+    info = dataset_info.DatasetInfo.load(str(path / "data"))
+    (shard,) = info.shard_paths(str(path / "data"), "dev")
+    soundfile.write(path / "a.wav", np.zeros(4000), 16000)
+    utterances = [manifest.Utterance(f"dev{i:03d}", str(path / "a.wav"), "", "", "", "dev") for i in range(3)]
+    lines = [items.to_line(items.Item(each, labelling.Labels("", (), ()))) for each in utterances]
+    pathlib.Path(recordings.path_of(shard)).write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tensorboard(directory):
+    """Address of a TensorBoard that has read the directory."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tensorboard.main", f"--logdir={directory}", f"--port={port}"]
+    log = open(directory.parent / "tensorboard.log", "w")
+    process = subprocess.Popen([*command, "--host=127.0.0.1"], stdout=log, stderr=log)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def page(tensorboard):
+    with browser.Browser(browser.find()) as page:
+        page.wait(lambda: _answers(tensorboard), SECONDS)
+        yield page
+
+
+def _answers(address):
+    """Whether TensorBoard is up and has read both runs."""
+    try:
+        with urllib.request.urlopen(f"{address}data/runs", timeout=5) as answer:
+            return b"am/eval" in answer.read()
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def open_tab(page, tensorboard, tab, *words):
+    """Opens a tab; gives its text when all of the words stand there."""
+    page.open(f"{tensorboard}#{tab}")
+    return page.wait(lambda: _text_with(page, words), SECONDS)
+
+
+def _text_with(page, words):
+    text = page.text()
+    return text if all(word in text for word in words) else None
+
+
+def test_scalars_of_training_and_dev_are_in_one_chart(page, tensorboard):
+    open_tab(page, tensorboard, "scalars", "token-error-rate", "learning-rate", "blank-share", "am/eval")
+
+
+def test_pictures_of_dev_utterances_are_drawn(page, tensorboard):
+    open_tab(page, tensorboard, "images", "dev/dev0", "/picture", "step 12")
+    widths = page.wait(lambda: _two_widths(page, "img", "individualImage"), SECONDS)
+    assert min(widths) == 5 * 80  # of short utterances
+
+
+def _two_widths(page, name, source):
+    """Widths of the elements of that source, when there are two and both are loaded."""
+    found = [width for width, _, src in page.elements(name) if source in src]
+    return found if len(found) == 2 and min(found) > 0 else None
+
+
+def test_reference_stands_against_hypothesis(page, tensorboard):
+    text = open_tab(page, tensorboard, "text", "reference", "hypothesis", "wrong of")
+    assert re.search(r"dev/dev\d+/text", text) and re.search(r"\b(hao3|ma5|ni3|shi4)\b", text)
+
+
+def test_recordings_can_be_heard(page, tensorboard):
+    open_tab(page, tensorboard, "audio", "/sound")
+    assert page.wait(lambda: _two_widths(page, "audio", "individualAudio"), SECONDS)
+
+
+def test_settings_stand_beside_the_figures_on_dev(page, tensorboard):
+    words = ["Trial ID", "dev token-error-rate", "dev avg-loss", "200.00", "conformer"]
+    text = open_tab(page, tensorboard, "hparams", *words)
+    table = text[text.index("Trial ID") :]
+    columns = ["batch_frames", "encoder", "encoder_layers", "encoder_units", "learning_rate"]
+    assert re.search(" ".join(columns) + " dev token-error-rate", table), table
+    assert re.search(r"am 200\.0* conformer 1\.0* 16\.0* 0\.0010* \d", table), table
+
+
+def test_weights_and_gradients_have_histograms(page, tensorboard):
+    open_tab(page, tensorboard, "histograms", "gradients", "weights", "acoustic/ctc/bias")
+
+
+def test_the_profile_is_where_its_tab_looks(directory):
+    (profile,) = (directory / "am").glob("plugins/profile/*/*.xplane.pb")
+    assert profile.stat().st_size > 1000
+
+
+def test_the_profile_tab_shows_the_time_of_a_step(page, tensorboard):
+    pytest.importorskip("tensorboard_plugin_profile", reason="the extra 'profile' is not installed")
+    page.open(f"{tensorboard}#profile")
+    page.wait(lambda: page.run(f"typeof {_FRAME}?.contentWindow?.loadBundle === 'function'"), SECONDS)
+    # Its charts come from Google, and without a network it waits for them for ever.
+    page.run(f"{_FRAME}.contentWindow.google = {_NO_CHARTS}; {_FRAME}.contentWindow.loadBundle()")
+    text = page.wait(lambda: _text_with(page, ["Average Step Time", "tensorflow_stats", "am/2"]), SECONDS)
+    assert re.search(r"Average Step Time .*? [1-9]\d*\.\d ms", text), text

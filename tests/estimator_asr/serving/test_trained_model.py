@@ -1,0 +1,96 @@
+"""Which checkpoint speaks for a model directory, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import tiny_models
+
+from estimator_asr.checkpointing import locks
+from estimator_asr.serving import trained_model
+from tfrecord_builder import dataset_info, errors, vocabulary
+
+
+@pytest.fixture
+def acoustic_dir(tiny_export, tmp_path):
+    return shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
+
+
+def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert (trained.kind, trained.global_step) == ("acoustic", 7)
+    assert trained.checkpoint == os.path.join(acoustic_dir, "model.ckpt-7")
+
+
+def test_best_weights_are_preferred(acoustic_dir, tmp_path):
+    better = tiny_models.make_acoustic_model(str(tmp_path / "better"), seed=1)
+    best = os.path.join(acoustic_dir, "export", "best", "1700000000")
+    os.makedirs(os.path.join(best, "variables"))
+    open(os.path.join(best, "saved_model.pb"), "wb").close()
+    for suffix in ("index", "data-00000-of-00001"):
+        source = os.path.join(better.path, f"model.ckpt-7.{suffix}")
+        shutil.copy(source, os.path.join(best, "variables", f"variables.{suffix}"))
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert trained.checkpoint == os.path.join(best, "variables", "variables")
+    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
+    batch = {"fbank": fbank[None], "num_frames": [len(fbank)]}
+    expected = trained_model.build_recogniser(trained_model.open_trained_model(better.path)).run(batch)
+    assert trained_model.build_recogniser(trained).run(batch) == expected
+
+
+def test_no_checkpoint(acoustic_dir):
+    os.remove(os.path.join(acoustic_dir, "checkpoint"))
+    with pytest.raises(errors.UserError, match=r"am: there is no checkpoint; train first"):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_checkpoint_of_another_vocabulary_size(acoustic_dir, tmp_path):
+    larger = vocabulary.Vocabulary([*tiny_models.TOKENS.tokens, "yi1"])
+    other = tiny_models.make_acoustic_model(str(tmp_path / "other"), larger)
+    for name in os.listdir(other.path):
+        if name.startswith("model.ckpt"):
+            shutil.copy(os.path.join(other.path, name), acoustic_dir)
+    with pytest.raises(errors.UserError, match=r"output has 8 classes, expected 7 .*another vocabulary"):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_kind_is_checked(tiny_export):
+    language = trained_model.open_trained_model(tiny_export.language_dir)
+    trained_model.require_kind(language, "language", "language_model_dir")
+    with pytest.raises(
+        errors.UserError,
+        match=r"lm: holds the language model, expected the acoustic model; give another --acoustic_model_dir",
+    ):
+        trained_model.require_kind(language, "acoustic", "acoustic_model_dir")
+
+
+def test_language_recogniser_reads_pronunciations(tiny_export):
+    language = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
+    result = language.run({"pronunciation": [b"qi4 zi4", b"", b"zi4"]})
+    assert result["transcript"] == ["气字", "", "字"]
+    assert result["language_score"] == pytest.approx([0.0, 0.0, 0.0])  # their only readings
+
+
+def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
+    tiny_models.OTHER_TOKENS.save(os.path.join(acoustic_dir, dataset_info.TOKENS_FILE))
+    with pytest.raises(
+        errors.UserError, match=r"tokens\.txt: sha256 is \w+, expected \w+ as in config\.json"
+    ):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert not locks.remove_unless_read(trained.checkpoint, lambda: None)
+    checkpoint = trained.checkpoint
+    del trained
+    assert locks.remove_unless_read(checkpoint, lambda: None)
+
+
+def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
+    os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
+    said = r"model.ckpt-7: checkpoint cannot be read \(its .index is not there\)"
+    with pytest.raises(errors.UserError, match=said):
+        trained_model.open_trained_model(acoustic_dir)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small_batches
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.models import acoustic
+from estimator_asr.tasks import acoustic as acoustic_task
+
+
+def run(tensors):
+    with tf.compat.v1.Session() as session:
+        return session.run(tensors)
+
+
+def test_blank_share_counts_frames_without_padding():
+    with tf.Graph().as_default():
+        best = [[2, 0, 2, 2], [1, 2, 2, 2]]  # class 2 is the blank
+        ratio = acoustic_task.blank_share(tf.one_hot(best, 3), tf.constant([3, 1]))
+        assert run(ratio) == (2, 4)
+
+
+def test_decoder_targets_end_with_the_end_symbol():
+    with tf.Graph().as_default():
+        targets, weights = run(
+            acoustic_task.decoder_targets(tf.constant([[4, 5], [6, 0]]), tf.constant([2, 1]), 9)
+        )
+    np.testing.assert_array_equal(targets, [[4, 5, 9], [6, 9, 9]])
+    np.testing.assert_array_equal(weights, [[1, 1, 1], [1, 1, 0]])
+
+
+def test_the_teacher_forced_error_rate_counts_the_end_but_no_padding():
+    chosen = [[4, 5, 9], [6, 0, 0], [1, 1, 1]]  # class 9 ends
+    with tf.Graph().as_default():
+        labels = {"token_ids": tf.constant([[4, 7], [6, 1], [1, 1]]), "num_tokens": tf.constant([2, 1, 0])}
+        # One of the first row is wrong, and the end of the second; the third says nothing.
+        assert run(acoustic_task.teacher_forced_errors(tf.one_hot(chosen, 10), labels)) == (2, 5)
+
+
+def test_the_decoder_never_gets_an_unknown_label_right():
+    with tf.Graph().as_default():
+        labels = {"token_ids": tf.constant([[0, 4]]), "num_tokens": tf.constant([2])}
+        assert run(acoustic_task.teacher_forced_errors(tf.one_hot([[0, 4, 9]], 10), labels)) == (1, 3)
+
+
+def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
+    """Sums and metrics of logits that make all of four classes alike, in training."""
+    with tf.Graph().as_default():
+        rows = len(num_frames)
+        decoder = tf.zeros([rows, len(ids[0]) + 1, 4]) if has_decoder else None
+        outputs = acoustic.AcousticOutputs(tf.zeros([rows, 1, 4]), tf.constant(num_frames), decoder)
+        labels = {"token_ids": tf.constant(ids), "num_tokens": tf.constant(num_tokens)}
+        settings = config.AcousticConfig(ctc_weight=ctc_weight)
+        sums = acoustic_task._losses(settings, outputs, labels, True, "classic")
+        shown = {tag: ratio.value() for tag, ratio in sums.ratios().items()}
+        return run([sums.parts, (sums.total, sums.num_labels), shown])
+
+
+def test_each_loss_is_divided_by_what_it_sums():
+    """Each label and each end costs log 4, so the averages must be that."""
+    # One frame has room for the label of the first row, but not for two; the third row is padding.
+    ids, num_tokens = [[0, 0], [0, 1], [0, 0]], [1, 2, 0]
+    parts, total, shown = run_losses(0.25, [1, 1, 0], ids, num_tokens)
+    log4 = np.log(4)
+    np.testing.assert_allclose(parts["ctc-loss"], (log4, 1), rtol=1e-6)
+    np.testing.assert_allclose(parts["decoder-loss"], (5 * log4, 5), rtol=1e-6)  # 1 + 1 and 2 + 1 positions
+    np.testing.assert_allclose(total, (4.0 * log4, 4.0), rtol=1e-6)  # 0.25 x 1 + 0.75 x 5
+    assert shown == pytest.approx(dict.fromkeys(("avg-loss", "ctc-loss", "decoder-loss"), log4), rel=1e-6)
+
+
+def test_where_ctc_can_align_nothing_the_loss_is_the_decoder_s_and_zero_without_its_weight():
+    for ctc_weight, average in ((0.25, np.log(4)), (1.0, 0.0)):
+        parts, _, shown = run_losses(ctc_weight, [1], [[0, 1]], [2])
+        assert parts["ctc-loss"] == (0, 0)
+        assert shown["avg-loss"] == pytest.approx(average, rel=1e-6)
+
+
+def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
+    _, total, _ = run_losses(0.25, [1, 1], [[0, 0], [0, 1]], [1, 2], has_decoder=False)
+    np.testing.assert_allclose(total, [np.log(4), 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("padding", [np.nan, np.inf])
+def test_nan_behind_the_frames_does_to_loss_and_gradient_what_zeros_do(tmp_path, padding):
+    model = small_batches.make_model(str(tmp_path), "acoustic")
+    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+    part = small_batches.make_part(records, [0, 1, None, 2])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        fbank = tf.compat.v1.placeholder(tf.float32, part["fbank"].shape)
+        inputs = {name: tf.constant(each) for name, each in part.items()}
+        forward = acoustic_task.forward(model, {**inputs, "fbank": fbank}, inputs, training=True)
+        gradients = tf.gradients(forward.losses.average(), tf.compat.v1.trainable_variables())
+        session.run(tf.compat.v1.global_variables_initializer())
+        results = []
+        for value in (0.0, padding):
+            for row, num_frames in zip(part["fbank"], part["num_frames"]):
+                row[num_frames:] = value
+            results.append(session.run([forward.losses.total, *gradients], {fbank: part["fbank"]}))
+    assert len(gradients) > 50 and all(np.isfinite(each).all() for each in results[0])
+    for wanted, got in zip(*results):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
+    model = small_batches.make_model(str(tmp_path), "acoustic")
+    records = small_records.make_records("train", 1, small_records.TOKENS, small_records.FRONTEND, True)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sums = []
+        for rows in ([0], [0, None]):
+            part = {name: tf.constant(each) for name, each in small_batches.make_part(records, rows).items()}
+            with tf.compat.v1.variable_scope("model", reuse=bool(sums)):
+                sums.append(acoustic_task.forward(model, part, part, training=False).losses)
+        session.run(tf.compat.v1.global_variables_initializer())
+        alone, filled = session.run([[*each.parts["decoder-loss"], each.num_labels] for each in sums])
+    np.testing.assert_allclose(alone, filled, rtol=1e-5)

@@ -1,0 +1,99 @@
+"""What training builds and saves is what serving builds and restores, for every architecture and unit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config, experiment, model_directory
+from estimator_asr.serving import cascade
+from estimator_asr.tasks import acoustic, language, model_builder
+
+SMALL = dict(encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2)
+SEED = [1, 2]
+FEATURES = {
+    "fbank": np.zeros([2, 40, 12], np.float32),
+    "num_frames": [40, 33],
+    "token_ids": [[1, 2], [3, 0]],
+    "num_tokens": [2, 1],
+}
+LABELS = {"character_ids": [[1, 2], [3, 0]], "num_characters": [2, 1]}
+
+
+def make_model(tmp_path, unit="syllable", **sections):
+    path = str(tmp_path / "data")
+    info = dataclasses.replace(small_records.make_data(path), unit=unit)
+    settings = experiment.ExperimentConfig.for_data(info, **sections)
+    return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+
+
+def variables_of(build):
+    with tf.Graph().as_default():
+        build()
+        return {variable.op.name: variable.shape.as_list() for variable in tf.compat.v1.global_variables()}
+
+
+def constants(values):
+    return {name: tf.constant(value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize("encoder", ["conformer", "transformer", "cnn"])
+@pytest.mark.parametrize("unit", ["syllable", "character"])
+def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, unit):
+    model = make_model(tmp_path, unit, acoustic=config.AcousticConfig(encoder=encoder, **SMALL))
+
+    def train():
+        features = constants(FEATURES)
+        acoustic.forward(model, {**features, "seed": SEED}, features, training=True)
+
+    trained = variables_of(train)
+    served = variables_of(lambda: cascade.recognise(model, tf.zeros([2, 40, 12]), tf.constant([40, 33])))
+    assert served.items() <= trained.items()
+    assert {name.split("/")[1] for name in trained.keys() - served.keys()} == {"decoder"}
+    assert any("part_vectors" in name for name in served) == (unit == "syllable")
+
+
+def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):
+    def variables(name, **settings):
+        section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)
+        model = make_model(tmp_path / name, acoustic=section)
+        inputs = {**FEATURES, "seed": SEED}
+        return variables_of(lambda: acoustic.forward(model, constants(inputs), constants(FEATURES), True))
+
+    other = variables("other", acoustic_dropout=0.0, ctc_weight=1.0, label_smoothing=0.0)
+    assert other == variables("usual") and len(other) > 20
+
+
+@pytest.mark.parametrize("ngram_rows", [0, 31])
+def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
+    model = make_model(
+        tmp_path,
+        language=config.LanguageConfig(ngram_rows=ngram_rows, language_units=16, language_layers=1),
+        train=config.TrainConfig(model="language"),
+    )
+    trained = variables_of(
+        lambda: language.forward(
+            model, constants({**FEATURES, "seed": SEED}), constants(LABELS), training=True
+        )
+    )
+    served = variables_of(lambda: cascade.convert(model, tf.constant([["ni3", "hao3"]]), tf.constant([2])))
+    assert served == trained
+    assert any("ngram" in name for name in served) == (ngram_rows > 0)
+
+
+def test_without_labels_there_is_no_decoder(tmp_path):
+    model = make_model(tmp_path, acoustic=config.AcousticConfig(**SMALL))
+    outputs = []
+    for has_labels in (False, True):
+        with tf.Graph().as_default():
+            features = constants(FEATURES)
+            labels = features if has_labels else None
+            fbank, num_frames = features["fbank"], features["num_frames"]
+            outputs.append(model_builder.build_acoustic(model, fbank, num_frames, labels))
+    plain, taught = outputs
+    assert plain.decoder_logits is None
+    assert taught.decoder_logits.shape.as_list() == [2, 3, model.tokens.num_classes]

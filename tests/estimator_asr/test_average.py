@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import programs
+import pytest
+import small_checkpoints
+import tiny_models
+
+from estimator_asr import average, evaluate, model_directory
+from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints
+from estimator_asr.serving import trained_model
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def model(tiny_export, tmp_path):
+    """A model whose three best checkpoints are, from best to worst, of steps 20, 10 and 30."""
+    path = shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
+    model = model_directory.open_model_directory(path)
+    keeper = best_checkpoints.BestCheckpoints(model, "rate")
+    weights = averaging.average([checkpoints.latest(path)])
+    for step, rate in [(10, 0.3), (20, 0.2), (30, 0.4)]:
+        changed = {name: _change(value, step) for name, value in weights.items()}
+        slots = {"acoustic/ctc/bias/Adam": np.float32([1]), "beta1_power": np.float32(1)}
+        saved = small_checkpoints.save(path, step, {**changed, **slots, "global_step": np.int64(step)})
+        keeper.export(None, "", saved, {"rate": rate, "global_step": step}, False)
+    return model
+
+
+def _change(value, step):
+    """Moves a weight by 1, -1 and 0."""
+    is_float = value.dtype == np.float32
+    return value + np.float32({10: 1, 20: -1, 30: 0}[step]) if is_float else value
+
+
+def test_the_mean_of_all_is_the_model_that_they_were_made_from(tiny_export, model):
+    path, entries = average.average(average.AverageConfig(model.path))
+    assert path == os.path.join(model.path, "averaged") and [entry.step for entry in entries] == [20, 10, 30]
+    averaged = trained_model.open_trained_model(path)
+    assert averaged.checkpoint == os.path.join(path, "model.ckpt-30") and averaged.global_step == 30
+    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
+    batch = {"fbank": fbank[None], "num_frames": [len(fbank)]}
+    expected = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.acoustic_dir))
+    got = trained_model.build_recogniser(averaged).run(batch)
+    assert got["pinyin"] == expected.run(batch)["pinyin"]
+    names = checkpoints.read_shapes(averaged.checkpoint)
+    assert "acoustic/ctc/bias" in names and "acoustic/ctc/bias/Adam" not in names
+    with pytest.raises(errors.UserError, match="without the state of the optimizer"):
+        checkpoints.require_optimizer(averaged.checkpoint, "adam", "float32")
+
+
+def test_the_best_are_taken_and_an_older_mean_is_replaced(model):
+    average.average(average.AverageConfig(model.path))
+    path, entries = average.average(average.AverageConfig(model.path, num_checkpoints=1))
+    assert [entry.step for entry in entries] == [20] and checkpoints.latest(path).endswith("model.ckpt-20")
+    assert checkpoints.list_checkpoints(path) == [checkpoints.latest(path)]
+    assert [name for name in os.listdir(model.path) if "averaged" in name] == ["averaged"]
+
+
+def test_the_program_says_what_went_in_and_evaluate_reads_what_comes_out(tiny_export, model, tmp_path):
+    completed = programs.run("estimator_asr.average", f"--model_dir={model.path}")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines() == [
+        "only 3 of 5 checkpoints are kept",
+        "step 20: error rate on dev 20.00 %",
+        "step 10: error rate on dev 30.00 %",
+        "step 30: error rate on dev 40.00 %",
+        f"mean of 3: {model.path}/averaged",
+    ]
+    config = evaluate.EvaluateConfig(
+        model_dir=f"{model.path}/averaged",
+        data_dir=(tiny_export.data_dir,),
+        output_dir=str(tmp_path / "report"),
+    )
+    assert evaluate.evaluate(config)["token_error_rate"]["reference_length"] > 0
+
+
+def test_a_model_without_best_checkpoints_is_refused(tiny_export):
+    said = "am/best: has no best checkpoints, expected those that training keeps; train with a dev split"
+    with pytest.raises(errors.UserError, match=said):
+        average.average(average.AverageConfig(tiny_export.acoustic_dir))
+
+
+def test_a_damaged_one_is_refused_and_the_older_mean_kept(model):
+    path, _ = average.average(average.AverageConfig(model.path))
+    small_checkpoints.cut(f"{best_checkpoints.prefix(model.path, 10)}.data-00000-of-00001")
+    with pytest.raises(errors.UserError, match="model.ckpt-10: checkpoint cannot be read"):
+        average.average(average.AverageConfig(model.path))
+    assert trained_model.open_trained_model(path).global_step == 30
+
+
+def test_settings():
+    with pytest.raises(errors.UserError, match="average: --model_dir is missing; give a directory"):
+        average.AverageConfig()
+    with pytest.raises(errors.UserError, match="--num_checkpoints=0: expected more than 0"):
+        average.AverageConfig("am", 0)

@@ -1,0 +1,100 @@
+"""The program from the files of a bad batch to what it prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+
+import pytest
+import small_batches
+import small_records
+import tensorflow as tf
+
+from estimator_asr import replay
+from estimator_asr.diagnostics import bad_batches
+from estimator_asr.tasks import acoustic
+from tfrecord_builder import errors, schema
+
+
+@pytest.fixture(autouse=True)
+def _eager_stays_on(monkeypatch):
+    """A program turns it off for its process, which other tests share."""
+    monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def nan_dir(tmp_path_factory):
+    """As training leaves it: the second utterance has a feature that is no number."""
+    model = small_batches.make_model(str(tmp_path_factory.mktemp("am")), "acoustic")
+    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+    broken = records[1].fbank.copy()
+    broken[5, 3] = math.nan
+    records[1] = dataclasses.replace(records[1], fbank=broken)
+    serialized = [schema.make_example(record) for record in records]
+    path = bad_batches.step_directory(model.path, 812)
+    source = bad_batches.BatchSource(None, small_records.FRONTEND.num_bins, "float16")
+    report = {"step": 812, "position": [3, 17], "fbank_dtype": "float16"}
+    report.update(loss="nan", gradient_norm="nan")
+
+    def save(prefix):
+        part = small_batches.make_part(records, range(3))
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            features = {key: tf.constant(value) for key, value in part.items()}
+            acoustic.forward(model, features, features, True)
+            session.run(tf.compat.v1.global_variables_initializer())
+            tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
+
+    bad_batches.write(path, report, model.config.to_json(), serialized, source, save)
+    return path
+
+
+def run(monkeypatch, capsys, nan_dir):
+    config = replay.ReplayConfig(nan_dir=nan_dir)
+    monkeypatch.setattr(replay.config_flags, "from_flags", lambda _: config)
+    replay.main(["replay"])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_cause_is_named_from_the_files_alone(nan_dir, monkeypatch, capsys):
+    lines = run(monkeypatch, capsys, nan_dir)
+    assert lines[0] == "step 812: batch 17 of epoch seed 3, 3 utterances"
+    assert lines[1] == "loss nan (in training nan), gradient norm nan (in training nan)"
+    first = "first tensor that is not finite: features/fbank:0, made by Placeholder in the forward pass of "
+    assert lines[2] == f"{first}features"
+    assert lines[4] == "  utterances: train001"
+    cause = "likely: the input holds NaN or Inf before the model sees it"
+    assert any(line.startswith(cause) for line in lines)
+    rows = [line.split("\t") for line in lines[-3:]]
+    assert [row[:2] for row in rows] == [["train000", "16"], ["train001", "33"], ["train002", "50"]]
+    assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
+
+
+def test_settings_are_those_of_the_run_not_of_the_model_directory_now(nan_dir, monkeypatch, capsys):
+    config = pathlib.Path(nan_dir).parent.parent / "config.json"
+    text = config.read_text()
+    config.write_text(text.replace('"encoder_layers": 1', '"encoder_layers": 2'))
+    try:
+        assert run(monkeypatch, capsys, nan_dir)[4] == "  utterances: train001"
+    finally:
+        config.write_text(text)
+
+
+def test_a_batch_that_is_finite_here_is_said_to_be():
+    result = replay.batch_replay.Replay(1.5, 2.5, None, [1.0])
+    report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
+    lines = replay.describe(report, [bad_batches.Utterance("a", "s", 4, 1)], result)
+    assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
+    assert lines[2].startswith("every tensor is finite here: the cause lies in what this replay leaves out")
+
+
+def test_a_directory_must_be_given():
+    with pytest.raises(errors.UserError, match="replay: --nan_dir is missing; give a directory step-N"):
+        replay.ReplayConfig()
+
+
+def test_a_directory_without_a_report_is_refused(tmp_path, monkeypatch, capsys):
+    os.makedirs(tmp_path / "nan" / "step-1")
+    with pytest.raises(errors.UserError, match="report.json: report cannot be read"):
+        run(monkeypatch, capsys, str(tmp_path / "nan" / "step-1"))

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from estimator_asr.training import termination as hooks
+from estimator_asr.training.distributed import evaluator
+
+
+def save(model_dir, step):
+    """Makes a checkpoint that is the newest of the directory."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("global_step", initializer=tf.constant(step, tf.int64))
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), step)
+
+
+class Estimator:
+    def __init__(self, model_dir, on_evaluate=lambda checkpoint: None):
+        self.model_dir = str(model_dir)
+        self.seen = []
+        self._on_evaluate = on_evaluate
+
+    def evaluate(self, input_fn, hooks, checkpoint_path):
+        self.seen.append(int(checkpoint_path.rpartition("-")[2]))
+        self._on_evaluate(checkpoint_path)
+        return {"global_step": int(tf.train.load_variable(checkpoint_path, "global_step"))}
+
+
+class Exporter:
+    name = "note"
+
+    def __init__(self):
+        self.exports = []
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        self.exports.append((eval_result["global_step"], is_the_final_export))
+        assert export_path == os.path.join(estimator.model_dir, "export", "note")
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Time that passes in sleep alone, in which things can happen."""
+    events, now = [], [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+        if events:
+            events.pop(0)()
+
+    monkeypatch.setattr(evaluator.time, "sleep", sleep)
+    monkeypatch.setattr(evaluator.time, "monotonic", lambda: now[0])
+    return events, now
+
+
+def run(estimator, exporter, termination=None, throttle=0, last=30):
+    evaluator.evaluate_checkpoints(
+        estimator,
+        None,
+        [exporter],
+        is_last=lambda step: step >= last,
+        throttle_seconds=throttle,
+        termination=termination or hooks.Termination(),
+    )
+
+
+def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(tmp_path, world):
+    events, _ = world
+    events += [
+        lambda: save(tmp_path, 10),
+        lambda: None,
+        lambda: save(tmp_path, 20),
+        lambda: save(tmp_path, 30),
+    ]
+    estimator, exporter = Estimator(tmp_path), Exporter()
+    run(estimator, exporter)
+    assert exporter.exports == [(10, False), (20, False), (30, True)]
+
+
+def test_between_two_evaluations_is_some_time_but_not_before_the_last(tmp_path, world):
+    events, now = world
+    save(tmp_path, 10)
+    events += [lambda: save(tmp_path, 20), *[lambda: None] * 8, lambda: save(tmp_path, 25)]
+    events += [lambda: save(tmp_path, 30)]
+    estimator = Estimator(tmp_path)
+    run(estimator, Exporter(), throttle=5)
+    assert estimator.seen == [10, 20, 25, 30] and now[0] == 11
+
+
+def delete(model_dir, step):
+    """Deletes a checkpoint as the Saver of the chief does."""
+    for path in model_dir.glob(f"model.ckpt-{step}.*"):
+        path.unlink()
+
+
+class Reader(Exporter):
+    """An exporter that reads the weights, as that of the SavedModel does."""
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        step = int(tf.train.load_variable(checkpoint_path, "global_step"))
+        self.exports.append((step, is_the_final_export))
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_evaluated_is_exported_all_the_same(tmp_path, world):
+    def lose(checkpoint):
+        if checkpoint.endswith("-10"):
+            delete(tmp_path, 10)
+            save(tmp_path, 30)
+
+    estimator, exporter = Estimator(tmp_path, lose), Reader()
+    save(tmp_path, 10)
+    run(estimator, exporter)
+    assert exporter.exports == [(10, False), (30, True)]
+    assert not [path for path in tmp_path.iterdir() if path.is_dir() and any(path.iterdir())]  # no copy stays
+
+
+def test_a_checkpoint_that_is_deleted_before_it_is_evaluated_is_passed_over_in_one_line(
+    tmp_path, world, monkeypatch
+):
+    lines, read = [], evaluator._read_step
+    monkeypatch.setattr(evaluator.logging, "warning", lambda text, *rest: lines.append(text % rest))
+
+    def read_and_lose(checkpoint):
+        step = read(checkpoint)
+        if step == 10:
+            delete(tmp_path, 10)
+            save(tmp_path, 30)
+        return step
+
+    monkeypatch.setattr(evaluator, "_read_step", read_and_lose)
+    estimator, exporter = Estimator(tmp_path), Reader()
+    gone = save(tmp_path, 10)
+    run(estimator, exporter)
+    assert estimator.seen == [30] and exporter.exports == [(30, True)]
+    assert lines == [f"{gone}: was deleted before it could be evaluated"]
+
+
+def test_what_a_killed_evaluator_held_goes_away(tmp_path, world):
+    (tmp_path / "evaluating").mkdir()
+    (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
+    save(tmp_path, 30)
+    run(Estimator(tmp_path), Exporter())
+    assert not (tmp_path / "evaluating").exists()
+
+
+def test_what_nfs_keeps_of_a_file_that_is_still_open_stops_nothing(tmp_path, world, monkeypatch):
+    """It renames the file, and then refuses to remove the directory."""
+    events, _ = world
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    events.append(lambda: save(tmp_path, 30))
+    save(tmp_path, 10)
+    exporter = Reader()
+    run(Estimator(tmp_path), exporter)
+    assert exporter.exports == [(10, False), (30, True)]
+
+
+def test_what_goes_wrong_in_an_evaluation_is_not_hidden(tmp_path, world):
+    def fail(checkpoint):
+        raise tf.errors.DataLossError(None, None, "record")
+
+    save(tmp_path, 10)
+    with pytest.raises(tf.errors.DataLossError):
+        run(Estimator(tmp_path, fail), Exporter())
+
+
+def test_sigterm_ends_the_wait_for_a_checkpoint(tmp_path, world):
+    events, _ = world
+    termination = hooks.Termination()
+    events.append(lambda: setattr(termination, "is_requested", True))
+    with pytest.raises(hooks.Terminated):
+        run(Estimator(tmp_path), Exporter(), termination)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.models import normalisation
+from estimator_asr.training.optimizer import loss_scale, optimization
+
+
+def optimise(build_loss, optimizer, *, clip_norm=0.0, steps=1, start=(0.0, 0.0, 0.0)):
+    """Returns the variable and the gradient norm after some steps."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        start = np.float32(start)
+        variable = tf.compat.v1.get_variable("w", initializer=start)
+        global_step = tf.compat.v1.train.create_global_step()
+        update = optimization.minimize(build_loss(variable), optimizer(), clip_norm, global_step)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for _ in range(steps):
+            _, norm = session.run([update.train_op, update.gradient_norm])
+        assert session.run(global_step) == steps and update.num_parameters == start.size
+        return session.run(variable), norm
+
+
+def sgd():
+    return tf.compat.v1.train.GradientDescentOptimizer(1.0)
+
+
+@pytest.mark.parametrize("name", ["adam", "momentum"])
+def test_both_optimizers_reach_a_known_answer(name):
+    settings = config.OptimizerConfig(optimizer=name, adam_beta2=0.999)
+    target = np.float32([0.4, 0.2, -0.5])
+
+    def build_optimizer():
+        return optimization.build_optimizer(settings, tf.constant(0.1))
+
+    values, _ = optimise(
+        lambda w: tf.reduce_mean(tf.square(w - target)), build_optimizer, clip_norm=5.0, steps=150
+    )
+    np.testing.assert_allclose(values, target, atol=0.02)
+
+
+def test_a_gradient_beyond_the_norm_is_scaled_to_it():
+    values, norm = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=1.0)
+    np.testing.assert_allclose(values, [-0.6, 0, -0.8], rtol=1e-6)
+    assert norm == pytest.approx(5)
+
+
+def test_a_gradient_within_the_norm_and_one_without_clipping_stay():
+    for clip_norm in (6.0, 0.0):
+        values, _ = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=clip_norm)
+        np.testing.assert_allclose(values, [-3, 0, -4], rtol=1e-6)
+
+
+def test_rows_gathered_twice_count_with_their_sum():
+    # Row 1 has the gradient 3 + 4 in its only column, row 0 none: the norm is 7, not 5.
+    values, norm = optimise(
+        lambda w: tf.reduce_sum(tf.gather(w, [1, 1]) * [3.0, 4.0]), sgd, clip_norm=1.0, start=[0, 0]
+    )
+    assert norm == pytest.approx(7)
+    np.testing.assert_allclose(values, [0, -1], rtol=1e-6)
+
+
+def test_update_ops_run_with_the_step():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        counter = tf.compat.v1.get_variable("counter", initializer=0.0, trainable=False)
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, counter.assign_add(1.0))
+        weight = tf.compat.v1.get_variable("w", initializer=1.0)
+        update = optimization.minimize(weight * weight, sgd(), 0.0, tf.compat.v1.train.create_global_step())
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(update.train_op)
+        assert session.run(counter) == 1
+
+
+class Fed:
+    """A weight and a table whose loss has a value that is fed, and a moving average."""
+
+    def __init__(self, name, scale=None):
+        self.value = tf.compat.v1.placeholder(tf.float32, [])
+        weight = tf.compat.v1.get_variable("weight", initializer=[1.0, 2.0])
+        table = tf.compat.v1.get_variable("table", initializer=np.ones([4, 2], np.float32))
+        self.rows = tf.compat.v1.placeholder(tf.float32, [])
+        loss = tf.reduce_sum(weight) * self.value + tf.reduce_sum(tf.gather(table, [1, 3])) * self.rows
+        average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
+        normalisation._defer(average, self.value)
+        optimizer = optimization.build_optimizer(config.OptimizerConfig(optimizer=name), tf.constant(0.1))
+        step = tf.compat.v1.train.create_global_step()
+        self.scale = scale and scale()
+        self.update = optimization.minimize(loss, optimizer, 5.0, step, self.scale)
+        self.session = tf.compat.v1.Session()
+        self.session.run(tf.compat.v1.global_variables_initializer())
+
+    def step(self, value, rows=1.0):
+        """Returns whether the step was finite."""
+        feeds = {self.value: value, self.rows: rows}
+        return self.session.run([self.update.is_finite, self.update.train_op], feeds)[0]
+
+    def values(self):
+        return {v.op.name: self.session.run(v) for v in tf.compat.v1.global_variables()}
+
+
+@pytest.mark.parametrize("bad", [{"value": np.nan}, {"value": np.inf}, {"value": 1.0, "rows": np.nan}])
+@pytest.mark.parametrize("name", ["adam", "momentum"])
+def test_a_step_that_is_no_number_changes_nothing_but_the_step(name, bad):
+    with tf.Graph().as_default():
+        fed = Fed(name)
+        assert fed.step(1.0) and fed.step(-2.0)
+        before = fed.values()
+        assert not fed.step(**bad)
+        after = fed.values()
+        assert after.pop("global_step") == before.pop("global_step") + 1 == 3
+        for variable, value in before.items():
+            np.testing.assert_array_equal(after[variable], value, variable)
+        assert fed.step(3.0) and fed.values()["average"] == before["average"] + 3
+
+
+def test_a_loss_scale_changes_no_step_but_one_that_overflows():
+    results = []
+    for scale in (None, loss_scale.LossScale):
+        with tf.Graph().as_default():
+            fed = Fed("adam", scale)
+            assert fed.step(1.0) and fed.step(-2.0)
+            results.append(fed.values())
+    for name, value in results[0].items():
+        np.testing.assert_allclose(results[1][name], value, rtol=1e-6, err_msg=name)
+    with tf.Graph().as_default():
+        fed = Fed("adam", loss_scale.LossScale)
+        # The loss is finite, but times the scale the gradient is not: no bad batch, but a lower scale.
+        assert fed.step(1e35)
+        values = fed.values()
+        np.testing.assert_array_equal(values["weight"], [1, 2])
+        assert values["loss_scale/scale"] == 2**14 and values["average"] == 0
+        assert not fed.step(np.nan)
+        assert fed.values()["loss_scale/scale"] == 2**14
+        assert "loss-scale" in fed.update.scalars
+
+
+def test_only_float16_has_a_loss_scale():
+    with tf.Graph().as_default():
+        assert [optimization.build_loss_scale(name) for name in ("float32", "bfloat16")] == [None, None]
+        assert isinstance(optimization.build_loss_scale("float16"), loss_scale.LossScale)
+
+
+def test_two_replicas_clip_the_norm_of_the_whole_gradient(two_replicas):
+    # Per label of the whole batch: (2 x [1, 0] + 6 x [0, 1]) / 8 = [0.25, 0.75]; clipped to norm 0.5.
+    gradient = np.array([0.25, 0.75])
+    assert two_replicas["dense"]["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+    np.testing.assert_allclose(
+        two_replicas["dense"]["weights"], -gradient / np.linalg.norm(gradient) * 0.5, rtol=1e-5
+    )
+
+
+def test_the_losses_of_two_replicas_average_to_the_loss_per_label_of_the_whole_batch(two_replicas):
+    # Every label costs 1; the first replica has 2 of them where the mean is 4, so the second has 1.5.
+    assert two_replicas["dense"]["loss"] == pytest.approx(0.5)
+
+
+def test_two_replicas_add_up_the_rows_of_sparse_gradients(two_replicas):
+    # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
+    gradient = np.array([2, 8, 0]) / 8
+    np.testing.assert_allclose(two_replicas["sparse"]["weights"], -gradient, rtol=1e-6)
+
+
+def test_two_replicas_clip_sparse_gradients_by_the_norm_of_their_sum(two_replicas):
+    gradient = np.array([2, 8, 0]) / 8
+    clipped = two_replicas["clipped sparse"]
+    assert clipped["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+    np.testing.assert_allclose(clipped["weights"], -gradient / np.linalg.norm(gradient) * 0.5, rtol=1e-5)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+import pytest
+
+from estimator_asr.training import directory_lock
+from tfrecord_builder import errors, files
+
+
+def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
+    with directory_lock.reserve(str(tmp_path)):
+        with pytest.raises(errors.UserError) as refusal:
+            with directory_lock.reserve(str(tmp_path)):
+                pass
+    assert str(refusal.value) == (
+        f"--model_dir: another training is running in {tmp_path}, expected none; "
+        "wait for it to end, or choose another directory"
+    )
+    with directory_lock.reserve(str(tmp_path)):
+        pass
+
+
+def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with directory_lock.reserve(str(tmp_path)):
+            os.write(tell, b"x")
+            signal.pause()
+    os.read(ready, 1)
+    with pytest.raises(errors.UserError, match="another training is running"):
+        with directory_lock.reserve(str(tmp_path)):
+            pass
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    with directory_lock.reserve(str(tmp_path)):
+        assert os.listdir(tmp_path) == ["training.lock"]
+
+
+def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch):
+    first, waits, lines = directory_lock.reserve(str(tmp_path)), [], []
+    monkeypatch.setattr(directory_lock.logging, "info", lambda text, *rest: lines.append(text % rest))
+    first.__enter__()
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            first.__exit__(None, None, None)
+
+    monkeypatch.setattr(directory_lock.time, "sleep", sleep)
+    with directory_lock.reserve(str(tmp_path), wait_seconds=60.0):
+        assert waits == [1.0, 1.0, 1.0]
+    lock = tmp_path / "training.lock"
+    assert lines == [f"{lock}: held by another training, waiting for at most 60 seconds"]
+
+
+def test_a_new_directory_of_a_run_that_is_refused_goes_away(tmp_path):
+    for made, left in (([], False), (["config.json"], True)):
+        model_dir = tmp_path / f"am{len(made)}"
+        with pytest.raises(errors.UserError, match="no labels"):
+            with directory_lock.reserve(str(model_dir)):
+                for name in made:
+                    (model_dir / name).touch()
+                raise errors.UserError("no labels")
+        assert model_dir.exists() == left
+
+
+def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, monkeypatch):
+    flock = files.fcntl.flock
+
+    def remove(*arguments):
+        flock(*arguments)
+        os.remove(tmp_path / "training.lock")
+
+    monkeypatch.setattr(files.fcntl, "flock", remove)
+    with pytest.raises(errors.UserError, match="another training is running"):
+        with directory_lock.reserve(str(tmp_path)):
+            pass
+
+
+def test_a_file_system_without_locks_keeps_nobody_from_training(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with directory_lock.reserve(str(tmp_path)), directory_lock.reserve(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("dataset_info.json", "data (dataset_info.json)"),
+        ("saved_model.pb", "an export (saved_model.pb)"),
+        ("1763000000/saved_model.pb", "exports (1763000000/saved_model.pb)"),
+    ],
+)
+def test_a_directory_of_something_else_is_refused(tmp_path, name, content):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    with pytest.raises(errors.UserError) as refusal:
+        directory_lock.check_usable(str(tmp_path))
+    assert str(refusal.value) == (
+        f"--model_dir: {tmp_path} holds {content}, expected a model directory or a new one; choose another, "
+        "nothing was changed"
+    )
+
+
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "AM").touch()
+    with pytest.raises(
+        errors.UserError, match="--model_dir: .*/AM is a file, expected a directory; choose an"
+    ):
+        directory_lock.check_usable(str(tmp_path / "AM"))
+
+
+def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
+    (tmp_path / "export" / "best" / "1763000000").mkdir(parents=True)
+    (tmp_path / "export" / "best" / "1763000000" / "saved_model.pb").touch()
+    directory_lock.check_usable(str(tmp_path))
+    directory_lock.check_usable(str(tmp_path / "new"))

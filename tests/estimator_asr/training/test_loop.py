@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+
+import loop_models
+import pytest
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.training import context, dev_evaluation, loop, termination
+from estimator_asr.training import plan as course
+from estimator_asr.training.distributed import cluster
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    said = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(
+            loop.logging, level, lambda text, *values: said.append(text % values if values else text)
+        )
+    return said
+
+
+def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_epochs=1.5)
+    loop.train(model, infos, dirs)
+    # 4 utterances each of 1, 2 and 3 tokens, 6 tokens a batch: with buckets up to 1 and 3, 1 + 4 batches.
+    assert loop_models.latest_step(model) == 8
+    assert any(
+        "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line
+        for line in lines
+    )
+    assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in lines)
+    assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
+    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
+    loop.train(model, infos, dirs)
+    assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
+
+
+def test_what_an_end_before_the_last_evaluation_left_undone_is_done_by_the_next_run(tmp_path, lines):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    loop.train(model, infos, dirs)
+    shutil.rmtree(os.path.join(model.path, "export"))
+    del lines[:]
+    loop.train(model, infos, dirs)
+    assert any(line.startswith("dev at step 3: ") for line in lines) and loop_models.latest_step(model) == 3
+    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
+
+
+def test_a_damaged_record_ends_with_one_sentence(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=50)
+    shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
+    damaged = bytearray(shard.read_bytes())
+    damaged[40] ^= 1
+    shard.write_bytes(damaged)
+    said = "data: a shard of split train or dev is damaged .*; copy or build the data again"
+    with pytest.raises(errors.UserError, match=said):
+        loop.train(model, infos, dirs)
+
+
+def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
+    model, infos, dirs = loop_models.make_model(
+        tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2
+    )
+    loop.train(model, infos, dirs)
+    (data,) = pathlib.Path(model.path).glob("model.ckpt-4.data-*")
+    os.truncate(data, 100)
+    del lines[:]
+    loop.train(model, infos, dirs)
+    assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in lines)
+    assert f"{model.path}: continues from step 2" in lines
+    assert loop_models.latest_step(model) == 4
+
+
+def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(tmp_path, lines):
+    model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
+    loop.train(model, infos, dirs)
+    assert f"{dirs[0]}: there is no dev split, so nothing is evaluated" in lines
+    assert loop_models.latest_step(model) == 3
+    assert os.listdir(os.path.join(model.path, "export")) == ["final"]
+
+
+def test_a_loss_that_is_not_a_number_ends_with_one_sentence(tmp_path):
+    wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
+    with pytest.raises(
+        errors.UserError, match=r"nan/step-\d+: .* expected a number; python -m estimator_asr.replay"
+    ):
+        loop.train(model, infos, dirs)
+
+
+def test_a_missing_train_split_is_refused(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, splits=[("dev", 3)], train_steps=1)
+    with pytest.raises(errors.UserError, match="split 'train' is not there, expected one of dev"):
+        loop.train(model, infos, dirs)
+
+
+def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=1)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("language/characters", [9, 16])
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
+    with pytest.raises(errors.UserError, match="output has 9 classes, expected 6"):
+        loop.train(dataclasses.replace(model), infos, dirs)
+
+
+def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    found = course.plan(model, infos, dirs, 0)
+    watched = {}
+    for rank, name in ((0, "chief"), (1, "worker-1"), (None, "evaluator")):
+        of_three = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
+        watched[name] = context.plan(model, found, infos, dirs, "train", of_three).watchdog is not None
+    assert watched == {"chief": True, "worker-1": False, "evaluator": True}
+
+
+def test_a_chief_without_an_evaluator_looks_at_the_dev_that_it_evaluates_at_the_end(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    chief = cluster.Cluster(("a:1", "b:1"), None, 0)
+    plan = context.plan(model, course.plan(model, infos, dirs, 0), infos, dirs, "train", chief)
+    dev = dev_evaluation.build(model, infos, dirs, plan.watchdog, termination.Termination(), chief)
+    assert [exporter.name for exporter in dev.exporters[-2:]] == ["watchdog", "memory"]
+
+
+def test_a_run_that_its_labels_refuse_changes_nothing(tmp_path, monkeypatch):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+
+    def refuse(*arguments):
+        raise errors.UserError("data: labels look one-hot, expected token ids; build the data again.")
+
+    monkeypatch.setattr(loop.label_checks, "check", refuse)
+    other = dataclasses.replace(model, config=dataclasses.replace(model.config, unit="other"))
+    before = {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()}
+    with pytest.raises(errors.UserError, match="labels look one-hot"):
+        loop.train(other, infos, dirs)
+    assert {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()} == before

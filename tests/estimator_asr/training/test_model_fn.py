@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import task_models
+import tensorflow as tf
+
+from estimator_asr import config, estimator_api
+from estimator_asr.inputs import input_fn, input_progress, splits
+from estimator_asr.monitoring import progress
+from estimator_asr.training import model_fn, plan, step_hooks
+
+SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
+STRETCH = input_progress.Stretch(0, "", splits.BatchPlan((10,), (8,), 2), 1, 0.0, 0, (), 2)
+PLAN = step_hooks.TrainingPlan(plan.Course(SOURCE, 0, 10, (STRETCH,)), progress.Clock())
+
+OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
+
+
+def build(tmp_path, kind, mode, **changes):
+    """Calls the model_fn on a batch of the dev split; returns the spec and what feeds it."""
+    model, info, path = task_models.make_model(tmp_path, kind, **changes)
+    read = input_fn.build_input_fn([info], [path], "dev", model.config.input, model=kind, training=False)
+    tf.compat.v1.set_random_seed(1)
+    features, labels = tf.compat.v1.data.make_one_shot_iterator(read().repeat()).get_next()
+    features["seed"] = tf.constant([1, 2], tf.int64)
+    spec = model_fn.build_model_fn(model, PLAN)(features, labels, mode)
+    return spec, features, labels
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        yield
+
+
+def start():
+    session = tf.compat.v1.Session()
+    session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()])
+    return session
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_predict(tmp_path, kind):
+    spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.PREDICT)
+    assert spec.loss is None and spec.train_op is None and list(spec.export_outputs) == ["serving_default"]
+    ids, count = ("token_ids", "num_tokens") if kind == "acoustic" else ("character_ids", "num_characters")
+    assert set(spec.predictions) == {ids, count, "score"}
+    with start() as session:
+        values = session.run(spec.predictions)
+    assert [values[key].dtype for key in (ids, count, "score")] == [np.int32, np.int32, np.float32]
+    batch = len(values["score"])
+    assert values[count].shape == values["score"].shape == (batch,) and (values["score"] <= 0).all()
+    for row, number in zip(values[ids], values[count]):
+        assert (row[:number] >= 0).all() and (row[number:] == -1).all()
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_evaluate(tmp_path, kind):
+    spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.EVAL)
+    assert spec.train_op is None and spec.loss.shape == []
+    assert set(spec.eval_metric_ops) == task_models.FIGURES[kind]
+    with start() as session:
+        session.run([update for _, update in spec.eval_metric_ops.values()])
+        values = session.run({key: value for key, (value, _) in spec.eval_metric_ops.items()})
+    assert all(math.isfinite(value) and value >= 0 for value in values.values())
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_train(tmp_path, kind):
+    spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
+    assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and spec.training_hooks
+    with start() as session:
+        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(18)]
+        assert session.run(tf.compat.v1.train.get_global_step()) == 18
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])  # the dev split has three batches
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_tensorboard_gets_exactly_these_tags(tmp_path, kind):
+    build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
+    with start() as session:
+        text = session.run(tf.compat.v1.summary.merge_all())
+    tags = [value.tag for value in tf.compat.v1.Summary.FromString(text).value]
+    assert sorted(tags) == sorted({*OF_EVERY_STEP, *task_models.FIGURES[kind]})
+
+
+def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
+    spec, _, labels = build(tmp_path, "acoustic", estimator_api.ModeKeys.TRAIN)
+    with start() as session:
+        fetched = {
+            "summary": tf.compat.v1.summary.merge_all(),
+            "labels": labels["num_tokens"],
+            "loss": spec.loss,
+        }
+        values = session.run(fetched)
+    shown = {value.tag: value for value in tf.compat.v1.Summary.FromString(values["summary"]).value}
+    shown = {
+        tag: tf.make_ndarray(v.tensor).item() if v.HasField("tensor") else v.simple_value
+        for tag, v in shown.items()
+    }
+    weight, num_labels = task_models.ACOUSTIC.ctc_weight, values["labels"]
+    parts = [
+        (weight, shown["ctc-loss"], num_labels.sum()),
+        (1 - weight, shown["decoder-loss"], (num_labels + 1).sum()),  # it writes the end too
+    ]
+    total = sum(weight * loss * count for weight, loss, count in parts)
+    assert shown["total-loss"] == pytest.approx(total, rel=1e-5)
+    assert shown["avg-loss"] == pytest.approx(total / sum(part[0] * part[2] for part in parts), rel=1e-5)
+    assert values["loss"] == pytest.approx(shown["avg-loss"], rel=1e-5)
+    assert shown["learning-rate"] == pytest.approx(0.001)
+
+
+def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):
+    settings = config.AcousticConfig(
+        encoder_layers=1,
+        encoder_units=16,
+        encoder_inner_units=16,
+        attention_heads=2,
+        subsampling_channels=4,
+        decoder_layers=0,
+    )
+    spec, _, _ = build(tmp_path, "acoustic", estimator_api.ModeKeys.EVAL, acoustic=settings)
+    assert not {"decoder-loss", "teacher-forced-error-rate"} & set(spec.eval_metric_ops)
+    with start() as session:
+        session.run([update for _, update in spec.eval_metric_ops.values()])
+        values = session.run({key: value for key, (value, _) in spec.eval_metric_ops.items()})
+    assert values["avg-loss"] == pytest.approx(values["ctc-loss"])
+
+
+def test_another_mode_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="mode is 'dream', expected train, eval or infer"):
+        build(tmp_path, "language", "dream")

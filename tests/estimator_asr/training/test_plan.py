@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+import small_records
+
+from estimator_asr import config, experiment, model_directory
+from estimator_asr.inputs import input_progress
+from estimator_asr.training import plan as course
+
+
+@pytest.fixture
+def said(monkeypatch):
+    lines = []
+    monkeypatch.setattr(course.logging, "info", lines.append)
+    return lines
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", 24)], with_audio=False)
+
+    def plan(first_step=0, *, batch_tokens=6, accumulation=1, **train):
+        settings = experiment.ExperimentConfig.for_data(
+            info,
+            input=config.InputConfig(batch_tokens=batch_tokens, num_buckets=3),
+            optimizer=config.OptimizerConfig(gradient_accumulation_steps=accumulation),
+            train=config.TrainConfig(model="language", **train),
+        )
+        model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+        made = course.plan(model, [info], [path], first_step)
+        input_progress.save(model.path, made.history)
+        return made
+
+    return plan
+
+
+# Eight utterances each of 1, 2 and 3 tokens. Six tokens a batch: 2 batches of up to 6 utterances, 3 of up
+# to 3, 4 of 2.
+def test_a_new_training_begins_at_the_beginning(plan):
+    made = plan(train_epochs=2.5)
+    assert (made.steps_per_epoch, made.max_steps, made.step_offset) == (9, 23, 0)
+    assert made.batch_size == pytest.approx(24 / 9) and made.start == (0, (), 0)
+
+
+def test_an_update_of_several_batches_makes_fewer_steps(plan):
+    made = plan(train_epochs=2, accumulation=4)
+    assert (made.steps_per_epoch, made.max_steps, made.batch_size) == (9 / 4, 5, pytest.approx(24 * 4 / 9))
+
+
+def test_steps_go_before_epochs(plan):
+    assert plan(train_steps=7).max_steps == 7
+
+
+def test_smaller_batches_go_on_in_the_epoch_and_train_as_many_epochs(plan):
+    plan(train_epochs=3)
+    made = plan(12, batch_tokens=3, train_epochs=3)
+    # Three tokens a batch: 3 + 8 + 8 batches an epoch. After 12 steps of 9 an epoch and a third are done.
+    assert made.steps_per_epoch == 19 and made.stretch.first_step == 12
+    assert made.max_steps == 12 + made.stretch.rest + 19
+    assert made.step_offset == 2 * 19 - (12 + made.stretch.rest)
+    assert made.start.epoch == 1 and made.start.index == 3 and made.start.made == 0
+    again = plan(15, batch_tokens=3, train_epochs=3)
+    assert again.start.index == 6 and again.max_steps == made.max_steps
+
+
+def test_other_data_or_another_seed_begin_a_new_epoch(plan):
+    plan(train_steps=20)
+    assert plan(12, train_steps=20, seed=5).start == (2, (), 0)
+
+
+def test_what_is_said_of_it(plan, said):
+    made = plan(train_epochs=3)
+    optimizer = config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
+    course.log(made, "language", optimizer, num_replicas=2)
+    assert said == [
+        "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
+        "2.7 utterances per step, 0.0% padding",
+        "batches, utterances x tokens: 6 x 1, 3 x 2, 2 x 3",
+        "training: 27 steps (3.0 epochs), 2 replica(s), initial learning rate 0.001",
+    ]
+    changed = plan(12, batch_tokens=3, train_epochs=3)
+    course.log(changed, "language", optimizer, num_replicas=1)
+    assert said[-1] == (
+        "epoch 1: its first 3 batches are done; what they left is cut into batches of another size"
+    )

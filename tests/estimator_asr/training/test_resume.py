@@ -1,0 +1,123 @@
+"""A training that was interrupted ends with the weights of one that was not, to the bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import paths
+import pytest
+import small_records
+import tensorflow as tf
+from loop_models import LANGUAGE
+
+from estimator_asr import config, experiment, loop_config, model_directory
+from estimator_asr.training import loop
+from tfrecord_builder import dataset_info
+
+NOISY = dataclasses.replace(LANGUAGE, language_dropout=0.2, ngram_dropout=0.3, token_noise=0.2)
+ACOUSTIC = config.AcousticConfig(
+    encoder_layers=1,
+    encoder_units=16,
+    encoder_inner_units=16,
+    attention_heads=2,
+    subsampling_channels=4,
+    acoustic_dropout=0.2,
+)
+ROOT = paths.ROOT
+
+
+def train(
+    tmp_path, name, steps, *, kind="language", batch_tokens=6, accumulation=1, is_evaluated=False, **watch
+):
+    """Trains or continues tmp_path/name; returns its variables."""
+    data = str(tmp_path / "data")
+    if not os.path.exists(data):
+        small_records.make_data(data, splits=[("train", 12), *([("dev", 3)] if is_evaluated else [])])
+    info = dataset_info.DatasetInfo.load(data)
+    settings = experiment.ExperimentConfig.for_data(
+        info,
+        acoustic=ACOUSTIC,
+        language=NOISY,
+        optimizer=config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
+        input=config.InputConfig(batch_tokens=batch_tokens, batch_frames=130, num_buckets=2),
+        train=config.TrainConfig(
+            model=kind, train_steps=steps, eval_throttle_seconds=0, save_checkpoints_steps=5
+        ),
+        watch=loop_config.WatchConfig(**watch),
+        display=loop_config.DisplayConfig(show_utterances=0),
+    )
+    model = model_directory.create_or_check(str(tmp_path / name), settings, data)
+    loop.train(model, [info], [data])
+    return read_weights(model.path)
+
+
+def read_weights(model_dir):
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_equal(left, right):
+    assert sorted(left) == sorted(right)
+    for name, value in left.items():
+        np.testing.assert_array_equal(value, right[name], name)
+
+
+@pytest.mark.parametrize("kind, accumulation", [("language", 3), ("acoustic", 1)])
+def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
+    settings = {
+        "kind": kind,
+        "accumulation": accumulation,
+        "is_evaluated": kind == "language",
+    }
+    straight = train(tmp_path, "straight", 11, **settings)
+    train(tmp_path, "parts", 4, **settings)
+    assert_equal(train(tmp_path, "parts", 11, **settings), straight)
+
+
+def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):
+    train(tmp_path, "model", 1, try_worst_batch=True, dump_batches=1)
+    (dump,) = (tmp_path / "model" / "batches").iterdir()
+    with np.load(dump) as arrays:
+        assert arrays["features/seed"].tolist() == [1, 0]  # the seed, and the first batch
+
+
+def test_a_run_with_other_batches_goes_on_in_the_epoch(tmp_path):
+    train(tmp_path, "model", 3)
+    train(tmp_path, "model", 6, batch_tokens=12)
+    history = json.loads((tmp_path / "model" / "input_progress.json").read_text())
+    assert [stretch["first_step"] for stretch in history] == [0, 3]
+    assert history[1]["taken"][0]["num_batches"] == 3 and history[1]["epoch"] == 0
+
+
+COMMAND = [
+    *(sys.executable, "-m", "estimator_asr.train", "--model=language", "--train_steps=200"),
+    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
+    *("--ngram_rows=31", "--ngram_units=4", "--batch_tokens=6", "--num_buckets=2", "--warmup_epochs=0"),
+    *("--save_checkpoints_steps=40", "--eval_throttle_seconds=600", "--notry_worst_batch"),
+]
+
+
+def start(tmp_path, name):
+    command = [*COMMAND, f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / name}"]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_killed_process_continues_from_its_last_checkpoint_to_the_same_weights(tmp_path):
+    small_records.make_data(str(tmp_path / "data"), splits=[("train", 12)], with_audio=False)
+    straight, killed = start(tmp_path, "straight"), start(tmp_path, "killed")
+    while killed.poll() is None and not list((tmp_path / "killed").glob("model.ckpt-[48]0.index")):
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    killed = start(tmp_path, "killed")
+    said = [process.communicate(timeout=240)[1] for process in (killed, straight)]
+    assert killed.returncode == straight.returncode == 0, said
+    assert "continues from step" in said[0]
+    assert_equal(read_weights(tmp_path / "killed"), read_weights(tmp_path / "straight"))

@@ -1,0 +1,79 @@
+"""A small data directory as the builder makes it, and ways to spoil it, for the tests of what reads one."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+
+import small_corpora
+import tensorflow as tf
+
+from tfrecord_builder import dataset_info, frontend, schema
+from tfrecord_builder.building import build_config, builder
+
+
+def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **options) -> str:
+    """Builds directory/data from directory/corpus; train has three shards."""
+    corpus_dir = small_corpora.make_manifest_corpus(directory / "corpus", num_train, num_dev)
+    data_dir = str(directory / "data")
+    config = build_config.BuildConfig(
+        corpus_dir=(corpus_dir,), output_dir=data_dir, num_shards=3, num_workers=1, **options
+    )
+    builder.build(config, frontend.FrontendConfig())
+    return data_dir
+
+
+def make_text(directory: pathlib.Path) -> str:
+    """Builds directory/text from three sentences."""
+    config = build_config.BuildConfig(
+        corpus="text",
+        corpus_dir=(small_corpora.make_text_corpus(directory / "sentences"),),
+        output_dir=str(directory / "text"),
+        num_workers=1,
+    )
+    builder.build(config, frontend.FrontendConfig())
+    return config.output_dir
+
+
+def read(path: str | pathlib.Path) -> list[bytes]:
+    """Gives the serialised records of a shard."""
+    return list(tf.data.TFRecordDataset([str(path)]).as_numpy_iterator())
+
+
+def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
+    """Puts other records into a shard and notes its new size, hash and count as if they were right."""
+    path = os.path.join(data_dir, name)
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+    content = pathlib.Path(path).read_bytes()
+    said = dataset_info.ShardInfo(name, len(records), len(content), hashlib.sha256(content).hexdigest())
+    info = dataset_info.DatasetInfo.load(data_dir)
+    splits = {
+        split: dataclasses.replace(
+            each, shards=tuple(said if shard.file == name else shard for shard in each.shards)
+        )
+        for split, each in info.splits.items()
+    }
+    dataclasses.replace(info, splits=splits).save(data_dir)
+
+
+def change(serialized: bytes, data_dir: str, **changes) -> bytes:
+    """Gives a record with other fields."""
+    info = dataset_info.DatasetInfo.load(data_dir)
+    (example,) = schema.parse_examples(
+        tf.data.Dataset.from_tensors(serialized), 80, info.fbank_dtype
+    ).as_numpy_iterator()
+    record = schema.Record(
+        **{
+            name: example[name].decode()
+            for name in ("utterance_id", "speaker", "transcript", "pronunciation")
+        },
+        token_ids=example["token_ids"].tolist(),
+        character_ids=example["character_ids"].tolist(),
+        fbank=example["fbank"].astype(info.fbank_dtype),
+        duration_ms=int(example["duration_ms"]),
+    )
+    return schema.make_example(dataclasses.replace(record, **changes))

@@ -1,0 +1,86 @@
+"""Builds that are killed: a process that has loaded TensorFlow forks one for each build.
+
+    python tests/support/killed_builds.py CORPUS_DIR     then lines "OUTPUT_DIR" in, "PID" and "EXIT_CODE" out
+
+A forked build starts in milliseconds and does its work in the one process that is killed. Nothing of
+TensorFlow has run before the fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import paths
+
+ROOT = str(paths.ROOT)
+
+
+class Builds:
+    """Runs builds of one corpus, and kills them if asked to."""
+
+    def __init__(self, corpus_dir: str):
+        command = [sys.executable, os.path.abspath(__file__), corpus_dir]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}, **pipes
+        )
+
+    def run(self, output_dir: str, kill_after: float | None = None) -> tuple[int, float]:
+        """Gives the exit code (-9 if it was killed) and the seconds that it took."""
+        print(output_dir, file=self._process.stdin, flush=True)
+        pid, began = int(self._process.stdout.readline()), time.monotonic()
+        if kill_after is not None:
+            timer = threading.Timer(kill_after, _kill, (pid,))
+            timer.start()
+        code = int(self._process.stdout.readline())
+        if kill_after is not None:
+            timer.cancel()
+        return code, time.monotonic() - began
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it was faster
+        os.kill(pid, signal.SIGKILL)
+
+
+def _serve(corpus_dir: str) -> None:
+    import tensorflow  # noqa: F401  (each build would load it)
+
+    from tfrecord_builder import errors, frontend
+    from tfrecord_builder.building import build_config, builder
+
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid:
+            print(pid, flush=True)
+            _, status = os.waitpid(pid, 0)
+            print(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
+            continue
+        try:
+            config = build_config.BuildConfig(
+                corpus_dir=(corpus_dir,),
+                output_dir=line.rstrip("\n"),
+                num_shards=6,
+                num_workers=1,
+                max_rejected=0.5,
+            )
+            builder.build(config, frontend.FrontendConfig())
+            os._exit(0)
+        except errors.UserError as error:
+            os._exit(3 if "holds a finished build" in str(error) else 1)
+        except BaseException:
+            os._exit(2)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

@@ -1,0 +1,85 @@
+"""Model directories without a checkpoint, as training makes them, and batches that a training step takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+import tiny_models
+
+from estimator_asr import config as config_lib
+from estimator_asr import experiment, loop_config, model_directory
+from estimator_asr.monitoring import progress
+from estimator_asr.training import plan as course
+from estimator_asr.training import step_hooks
+from tfrecord_builder import dataset_info, frontend, vocabulary
+
+TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone
+
+
+def make_new_model(
+    path: str,
+    kind: str = "acoustic",
+    *,
+    tokens: vocabulary.Vocabulary = TOKENS,
+    characters: vocabulary.Vocabulary = tiny_models.CHARACTERS,
+    num_mel_bins: int = 20,
+    hop_ms: float = 10.0,
+    unit: str = "syllable",
+    acoustic: dict | None = None,
+    language: dict | None = None,
+    **train,
+) -> model_directory.ModelDirectory:
+    """Settings of tiny_models, but for what is given."""
+    files = {dataset_info.TOKENS_FILE: tokens, dataset_info.CHARACTERS_FILE: characters}
+    files[dataset_info.READINGS_FILE] = tiny_models.READINGS
+    os.makedirs(path)
+    for file, content in files.items():
+        content.save(os.path.join(path, file))
+    experiment.ExperimentConfig(
+        model=kind,
+        acoustic=dataclasses.replace(tiny_models.ACOUSTIC, **(acoustic or {})),
+        language=config_lib.LanguageConfig(
+            **{
+                "language_layers": 1,
+                "language_units": 16,
+                "language_inner_units": 16,
+                "language_heads": 2,
+                "ngram_rows": 31,
+                "ngram_units": 4,
+                **(language or {}),
+            }
+        ),
+        optimizer=config_lib.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
+        input=config_lib.InputConfig(),
+        train=config_lib.TrainConfig(model=kind, **train),
+        watch=loop_config.WatchConfig(try_worst_batch=False),  # its shapes are not those of build_input_fn
+        frontend=frontend.FrontendConfig(num_mel_bins=num_mel_bins, hop_ms=hop_ms)
+        if kind == "acoustic"
+        else None,
+        unit=unit,
+        tokens_sha256=tokens.sha256,
+        characters_sha256=characters.sha256,
+        readings_sha256=tiny_models.READINGS.sha256,
+    ).save(path)
+    return model_directory.open_model_directory(path)
+
+
+def plan() -> step_hooks.TrainingPlan:
+    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), progress.Clock())
+
+
+def build_input_fn(model: model_directory.ModelDirectory):
+    """Batches of one utterance with the tokens 1 and 2."""
+    ids, count = np.int32([[1, 2]]), np.int32([2])
+    batch = {"token_ids": ids, "num_tokens": count, "character_ids": ids, "num_characters": count}
+    batch["seed"] = np.int64([1, 0])
+    keys = ("character_ids", "num_characters")
+    if model.config.model == "acoustic":
+        bins = model.config.frontend.num_bins
+        batch["fbank"] = np.random.default_rng(0).normal(size=[1, 24, bins]).astype(np.float32)
+        batch["num_frames"] = np.int32([24])
+        keys = ("token_ids", "num_tokens")
+    return lambda: tf.data.Dataset.from_tensors((batch, {key: batch[key] for key in keys})).repeat()

@@ -1,0 +1,84 @@
+"""What the command-line programs accept, asked of the programs themselves in one process of its own.
+
+A program defines its flags on absl's one global list, so each is asked in turn and its flags are taken off
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+
+import paths
+
+ROOT = paths.ROOT
+
+_ASK = """
+import importlib, json, sys
+from absl import flags
+from tfrecord_builder import config_flags
+
+define = config_flags.define
+configs = []
+config_flags.define = lambda config, *rest: (configs.append(config), define(config, *rest))
+
+def ask(module, commands):
+    before = set(flags.FLAGS)
+    configs.clear()
+    importlib.import_module(module).define_flags()
+    own = sorted(set(flags.FLAGS) - before)
+    switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
+    answer = {"flags": {**switches, "flagfile": False}, "parsed": {}}  # absl lists --flagfile nowhere
+    for name, command in commands.items():
+        for flag in own:
+            flags.FLAGS[flag].unparse()
+        answer["parsed"][name] = parse(own, command)
+    for name in own:
+        delattr(flags.FLAGS, name)
+    return answer
+
+def parse(own, command):
+    try:
+        words = flags.FLAGS([module, *command])[1:]
+        for config in configs:
+            config_flags.from_flags(config)
+    except (flags.Error, ValueError) as error:
+        return {"error": str(error)}
+    given = {name: repr(flags.FLAGS[name].value) for name in own if flags.FLAGS[name].present}
+    return {"words": words, "given": given, "defaults": {name: repr(flags.FLAGS[name].default) for name in
+    given}}
+
+answers = {}
+for module, commands in json.load(sys.stdin).items():
+    answers[module] = ask(module, commands)
+print(json.dumps(answers))
+"""
+
+
+def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
+    """Parse command lines as their programs would, without running anything.
+
+    Args:
+      commands: module -> any name -> command line after the module.
+
+    Returns:
+      module -> {"flags": flag -> whether it is a switch,
+                 "parsed": name -> {"error": ...} or {"words", "given", "defaults"}}.
+    """
+    completed = subprocess.run(
+        [sys.executable, "-c", _ASK], input=json.dumps(commands), capture_output=True, text=True, cwd=ROOT
+    )
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout.splitlines()[-1])
+
+
+def programs() -> tuple[str, ...]:
+    """The modules of the house that are command-line programs."""
+    found = []
+    for package in ("tfrecord_builder", "estimator_asr"):
+        for path in (ROOT / package).rglob("*.py"):
+            if "errors.run_program(main" in path.read_text(encoding="utf-8"):
+                found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return tuple(sorted(found))

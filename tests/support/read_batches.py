@@ -1,0 +1,39 @@
+"""Batches of an input_fn as arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from estimator_asr import config
+from estimator_asr.inputs import input_fn
+
+SETTINGS = config.InputConfig(
+    batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100, spec_augment=False
+)
+
+
+MASKED = dataclasses.replace(SETTINGS, spec_augment=True, time_mask_share=0.9, time_mask_frames=30)
+
+
+def read(
+    data, num_batches=None, *, split="train", model="acoustic", training=True, settings=SETTINGS, **options
+):
+    """Returns the first batches, all of them if num_batches is None."""
+    info, path = data
+    build = input_fn.build_input_fn(
+        [info], [path], split, settings, model=model, training=training, **options
+    )
+    batches = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = tf.compat.v1.data.make_one_shot_iterator(build()).get_next()
+        try:
+            while num_batches is None or len(batches) < num_batches:
+                batches.append(session.run(tensors))
+        except tf.errors.OutOfRangeError:
+            pass
+    return batches
+
+
+LARGER = dataclasses.replace(SETTINGS, batch_frames=400, num_buckets=1)

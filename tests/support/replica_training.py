@@ -1,0 +1,106 @@
+"""A program for test_replicas: trains tiny models on one replica or two, on whole batches or on their parts,
+and prints the largest differences of the weights as JSON.
+
+It needs a process of its own, because a process makes its CPU devices once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+
+import numpy as np
+import small_batches
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config, estimator_api
+from estimator_asr.tasks import acoustic, language
+from estimator_asr.tasks import task as objectives
+from estimator_asr.training.distributed import strategies
+from estimator_asr.training.optimizer import gradient_accumulation, optimization
+
+TASKS = {"acoustic": acoustic, "language": language}
+# Rows of each batch that each of two replicas gets; None is a row without frames and tokens.
+PARTS = (([0, 1, 2], [3, 4, 5]), ([0], [1, 2, 3, 4, 5]), ([0, 1, 2, 3, 4, 5], [None]))
+
+
+def make_input_fn(is_whole):
+    """Batches whole, or first the one part and then the other."""
+    records = small_records.make_records("train", 18, small_records.TOKENS, small_records.FRONTEND, True)
+    parts = []
+    for index, rows in enumerate(PARTS):
+        own = records[6 * index : 6 * index + 6]
+        parts += [small_batches.make_part(own, part) for part in ([range(6)] if is_whole else rows)]
+
+    def input_fn():
+        datasets = [tf.data.Dataset.from_tensors((part, part)) for part in parts]
+        dataset = datasets[0]
+        for other in datasets[1:]:
+            dataset = dataset.concatenate(other)
+        return dataset.repeat()
+
+    return input_fn
+
+
+def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
+    task = TASKS[model.config.model]
+
+    def model_fn(features, labels, mode):
+        losses = task.forward(model, features, labels, True).losses
+        # At 0.01 the language model is done after 40 steps; of gradients that are nearly zero Adam then makes
+        # steps of their rounding (8e-5 after 50).
+        optimizer = optimization.build_optimizer(optimizer_config, tf.constant(0.003))
+        step, clip_norm = tf.compat.v1.train.get_or_create_global_step(), optimizer_config.clip_norm
+        scale = optimization.build_loss_scale(precision)
+        loss = losses.to_minimise()
+        if num_batches == 1:
+            update = optimization.minimize(loss, optimizer, clip_norm, step, scale)
+        else:
+            update = gradient_accumulation.minimize(losses, optimizer, clip_norm, step, num_batches, scale)
+        return estimator_api.EstimatorSpec(
+            mode,
+            loss=objectives.shown_loss(loss),
+            train_op=update.train_op,
+            training_hooks=update.hooks,
+        )
+
+    return model_fn
+
+
+def train(kind, *, num_replicas, num_batches=1, is_whole=False, steps=50, precision="float32", **optimizer):
+    """Returns the variables of the checkpoint."""
+    settings = config.TrainConfig(num_cpu_replicas=num_replicas)
+    run_config = estimator_api.RunConfig(
+        tempfile.mkdtemp(),
+        tf_random_seed=1,
+        checkpoint_save_graph_def=False,  # its text takes longer than the steps
+        session_config=strategies.session_config(settings),
+        train_distribute=strategies.build_strategy(settings),
+    )
+    model = small_batches.make_model(tempfile.mkdtemp(), kind)
+    model_fn = build_model_fn(model, config.OptimizerConfig(**optimizer), num_batches, precision)
+    estimator = estimator_api.Estimator(model_fn, config=run_config)
+    estimator.train(make_input_fn(is_whole), max_steps=steps)
+    reader = tf.train.load_checkpoint(estimator.latest_checkpoint())
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def differences(values, expected):
+    """Largest difference of each variable, the largest first."""
+    if set(values) != set(expected):
+        raise ValueError(sorted(set(values) ^ set(expected)))
+    found = {name: float(np.abs(values[name] - expected[name]).max()) for name in expected}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def main():
+    """Argument: JSON, a list of pairs of settings of `train` that should end alike."""
+    tf.compat.v1.disable_eager_execution()
+    pairs = json.loads(sys.argv[1])
+    print(json.dumps([differences(train(**one), train(**other)) for one, other in pairs]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Sentences spoken by eSpeak NG into 16-bit WAVs of 16 kHz: python tests/support/spoken.py DIRECTORY
+
+A process of its own, since eSpeak NG gives the same samples only in a fresh one, and cannot start twice.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import paths
+
+SENTENCES = (
+    ("jin1tian1 tian1qi4 hen2hao3", "f1"),
+    ("wo2 xi3huan5 he1 cha2", "m3"),
+    ("ming2tian1 wo3men5 qu4 bei3jing1", "linda"),
+    ("xie4xie5 ni3 de5 bang1zhu4", "david"),
+)
+NOISE_DB = {"room": 25.0, "still": None}  # below the speech
+SAMPLE_RATE = 16000
+
+
+def speak(directory) -> None:
+    """Writes <variant>-room.wav and <variant>-still.wav for each sentence."""
+    root = str(paths.ROOT)
+    command = [sys.executable, os.path.abspath(__file__), str(directory)]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": root}, check=True, timeout=120)
+
+
+def _write(directory: str) -> None:
+    import soundfile
+    import soxr
+
+    from estimator_asr.demo import espeak, voices
+
+    speaker = espeak.Speaker()
+    for pinyin, variant in SENTENCES:
+        for name, noise_db in NOISE_DB.items():
+            voice = voices.Voice(variant, 175, 50, 50, level_db=6.0, noise_db=noise_db)
+            speech = soxr.resample(speaker.speak(pinyin, voice, 175), speaker.sample_rate, SAMPLE_RATE)
+            recorded = voices.record(speech, SAMPLE_RATE, voice, voices.random_state(1, pinyin))
+            soundfile.write(os.path.join(directory, f"{variant}-{name}.wav"), recorded, SAMPLE_RATE)
+
+
+if __name__ == "__main__":
+    _write(sys.argv[1])

@@ -1,0 +1,47 @@
+"""Small models of both tasks, and the tags of their metrics."""
+
+from __future__ import annotations
+
+import small_records
+
+from estimator_asr import config, experiment, model_directory
+
+ACOUSTIC = config.AcousticConfig(
+    encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
+)
+
+
+LANGUAGE = config.LanguageConfig(
+    language_layers=1,
+    language_units=16,
+    language_inner_units=16,
+    language_heads=2,
+    ngram_rows=31,
+    ngram_units=4,
+    ngram_dropout=0.0,  # the loss is to fall within a few steps
+    language_dropout=0.0,
+)
+
+
+FIGURES = {
+    "acoustic": {
+        *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
+        *("blank-share", "length-ratio", "repeated-share", "too-long-share", "unknown-fraction"),
+    },
+    "language": {
+        *("avg-loss", "character-error-rate", "repeated-share", "used-label-share", "unknown-fraction")
+    },
+}
+
+
+def make_model(tmp_path, kind, **changes):
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path)
+    settings = experiment.ExperimentConfig.for_data(
+        info,
+        acoustic=changes.get("acoustic", ACOUSTIC),
+        language=LANGUAGE,
+        optimizer=config.OptimizerConfig(warmup_epochs=0),
+        train=config.TrainConfig(model=kind),
+    )
+    return model_directory.create_or_check(str(tmp_path / "model"), settings, path), info, path

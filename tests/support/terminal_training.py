@@ -1,0 +1,76 @@
+"""A program for test_progress: a training of 40 made-up steps, shown on standard error as a real one is.
+
+Step 20 is evaluated; a log line comes in the middle of both. --fail ends it by an error in step 30.
+"""
+
+from __future__ import annotations
+
+import time
+
+import tensorflow as tf
+from absl import flags, logging
+
+from estimator_asr.monitoring import bars, progress
+from tfrecord_builder import errors
+
+NUM_STEPS = 40
+
+
+class Session:
+    def __init__(self):
+        self.step = 0
+
+    def run(self, tensor):
+        return self.step
+
+
+def evaluate(session):
+    logging.info("checkpoint of step %d", session.step)
+    hook = progress.EvaluationHook("dev", 10)
+    hook.after_create_session(session, None)
+    for batch in range(10):
+        time.sleep(0.12)
+        hook.after_run(None, None)
+        if batch == 5:
+            logging.info("half of dev")
+    hook.end(session)
+    logging.info("dev at step %d: done", session.step)
+
+
+def train(is_failing):
+    session = Session()
+    names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
+    hook = progress.ProgressHook(
+        names,
+        unit="frames",
+        max_steps=NUM_STEPS,
+        seconds=0.2,
+        num_replicas=1,
+        num_parameters=1000,
+        clock=progress.Clock(),
+    )
+    hook.begin()
+    hook.after_create_session(session, None)
+    for step in range(NUM_STEPS):
+        hook.before_run(None)
+        time.sleep(0.03)
+        values = {"number": step, "loss": 1.5, "error_rate": 0.25, "inputs": 300}
+        hook.after_run(None, tf.compat.v1.train.SessionRunValues(values, None, None))
+        session.step = step + 1
+        if session.step == NUM_STEPS // 2:
+            evaluate(session)
+        if is_failing and session.step == 30:
+            raise errors.UserError("data: a shard is damaged, expected a whole one; copy it again.")
+    hook.end(session)
+    logging.info("trained")
+
+
+def main(argv):
+    logging.set_verbosity(logging.INFO)
+    tf.get_logger().setLevel("ERROR")
+    with bars.beside_log_lines():
+        train(flags.FLAGS.fail)
+
+
+if __name__ == "__main__":
+    errors.run_program(main, lambda: flags.DEFINE_bool("fail", False, "end by an error in step 30"))

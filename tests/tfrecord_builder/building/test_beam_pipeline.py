@@ -1,0 +1,212 @@
+import os
+import subprocess
+import sys
+import time
+
+import apache_beam as beam
+import paths
+import pytest
+import small_corpora
+import small_shards
+
+from tfrecord_builder import errors, frontend, manifest
+from tfrecord_builder.building import beam_pipeline, build_config, builder, items, shard_writer, sharding
+from tfrecord_builder.labels import labelling
+
+ROOT = paths.ROOT
+LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+
+
+def _items(directory, num_utterances=6):
+    found = []
+    for i in range(num_utterances):
+        audio = small_corpora.write_audio(directory / f"{i}.wav", small_corpora.tone(0.4, 200 + 90 * i))
+        utterance = manifest.Utterance(f"u{i}", audio, "s", "", "", "train")
+        found.append(items.Item(utterance, LABELS, items.stamp(audio)))
+    return found
+
+
+def _settings():
+    return sharding.Settings(
+        small_corpora.make_vocabularies(LABELS), frontend.FrontendConfig(), "float16", 30.0
+    )
+
+
+def _write(shards, directory, runner="DirectRunner", beam_flags=()):
+    return beam_pipeline.write_shards(shards, _settings(), str(directory), runner, beam_flags)
+
+
+def _contents(directory):
+    return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
+
+
+def test_every_published_file_has_the_bytes_of_the_ordinary_build(tmp_path):
+    corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=12, num_dev=3)
+    small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", 0 * small_corpora.tone(0.5))
+    os.remove(tmp_path / "in" / "audio" / "u05.wav")
+    for name, runner in (("processes", ""), ("beam", "DirectRunner")):
+        config = build_config.BuildConfig(
+            corpus_dir=(corpus,),
+            output_dir=str(tmp_path / name),
+            num_shards=3,
+            num_workers=None if runner else 1,
+            max_rejected=0.5,
+            runner=runner,
+        )
+        assert builder.build(config, frontend.FrontendConfig()).num_rejected == 2
+    expected = _contents(tmp_path / "processes")
+    assert len(expected) == 18  # 2 splits x 3 shards with their items, and six files
+    assert _contents(tmp_path / "beam") == expected
+
+
+def test_an_error_of_a_worker_is_its_one_sentence_and_finished_shards_stay(tmp_path):
+    found = _items(tmp_path / "audio")
+    shards = small_shards.write(found, 3, tmp_path)
+    changed = next(items.read(str(tmp_path / shards[1].file))).utterance.audio
+    times = os.stat(changed)
+    os.utime(changed, ns=(0, 0))
+    with pytest.raises(errors.UserError) as caught:
+        _write(shards, tmp_path)
+    assert str(caught.value) == (
+        f"{changed}: the recording is not what it was when the corpus was listed, expected no change while a "
+        "build runs; call the build again: finished shards are kept."
+    )
+    first, missing, last = (tmp_path / each.file for each in shards)
+    assert not missing.exists() and not [name for name in os.listdir(tmp_path) if name.endswith(".error")]
+    before = [os.stat(path) for path in (first, last)]
+    os.utime(changed, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert [each.num_records for each in _write(shards, tmp_path)] == [2, 2, 2]
+    assert [os.stat(path) for path in (first, last)] == before
+    assert missing.exists()
+
+
+def test_nothing_runs_when_all_is_there(tmp_path):
+    shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
+    expected = [
+        shard_writer.write_shard(each, _settings(), str(tmp_path), lambda done, rejected: None)
+        for each in shards
+    ]
+    assert _write(shards, tmp_path, runner="NoRunner") == expected
+
+
+def test_what_a_worker_left_of_an_earlier_run_is_forgotten(tmp_path):
+    shards = small_shards.write(_items(tmp_path, 2), 1, tmp_path)
+    (tmp_path / f"{shards[0].file}.error").write_text("of yesterday")
+    assert _write(shards, tmp_path)[0].num_records == 2
+    assert not (tmp_path / f"{shards[0].file}.error").exists()
+
+
+def test_counts_for_the_runner(tmp_path):
+    found = _items(tmp_path, 3)
+    small_corpora.write_audio(found[1].utterance.audio, 0 * small_corpora.tone(0.4))
+    found[1] = items.Item(found[1].utterance, LABELS, items.stamp(found[1].utterance.audio))
+    (waiting,) = small_shards.write(found, 1, tmp_path)
+    pipeline = beam_pipeline._make_pipeline("DirectRunner", ())
+    shards = pipeline | beam.Create([waiting])
+    shards | beam.Map(beam_pipeline._write_shard, _settings(), str(tmp_path))
+    result = pipeline.run()
+    result.wait_until_finish()
+    counted = {each.key.metric.name: each.committed for each in result.metrics().query()["counters"]}
+    assert (counted["utterances"], counted["rejected"]) == (3, 1)
+
+
+def test_a_finished_shard_is_not_written_again_by_a_worker(tmp_path):
+    (waiting,) = small_shards.write(_items(tmp_path, 2), 1, tmp_path)
+    _write([waiting], tmp_path)
+    before = os.stat(tmp_path / waiting.file)
+    beam_pipeline._write_shard(waiting, _settings(), str(tmp_path))
+    assert os.stat(tmp_path / waiting.file) == before
+
+
+def test_a_shard_that_does_not_come_is_missed(tmp_path, monkeypatch):
+    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    monkeypatch.setattr(beam_pipeline, "_write_shard", lambda *_: None)
+    with pytest.raises(errors.UserError, match="the pipeline ended without train-00000-of-00001.tf"):
+        _write(shards, tmp_path)
+
+
+def test_a_bug_in_a_worker_is_one_sentence_below_the_traceback_that_beam_logs(tmp_path, monkeypatch, caplog):
+    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    monkeypatch.setattr(beam_pipeline, "_write_shard", lambda *_: [][1])
+    with pytest.raises(errors.UserError, match="the pipeline failed .list index out of range .while running"):
+        _write(shards, tmp_path)
+    assert "Traceback" in caplog.text
+
+
+def test_of_a_worker_s_traceback_the_last_line_is_told():
+    error = RuntimeError("from worker: Traceback (most recent call last):\n  File x\nKeyError: 'y'\n")
+    assert beam_pipeline._tell(error) == "KeyError: 'y'"
+    assert beam_pipeline._tell(ValueError("two\n lines")) == "two lines"
+    assert beam_pipeline._tell(TimeoutError()) == "TimeoutError"
+
+
+def test_a_runner_that_nobody_serves(tmp_path):
+    shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
+    flags = ("--job_endpoint=127.0.0.1:9", "--job_server_timeout=1")
+    with pytest.raises(errors.UserError, match="--runner=PortableRunner: the pipeline failed .FutureTimeout"):
+        _write(shards, tmp_path, "PortableRunner", flags)
+
+
+@pytest.mark.parametrize(
+    "runner, flags, said",
+    [
+        (
+            "DirectRunner",
+            ["--direct_num_worker=2"],
+            "no flag --direct_num_worker=2, expected --direct_num_workers;",
+        ),
+        (
+            "DirectRunner",
+            ["--unheard_of"],
+            "Apache Beam has no flag --unheard_of, expected one of its own;",
+        ),
+        ("DirectRunner", ["--direct_num_workers=two"], "--beam_flags: .*invalid int value: 'two'; see the"),
+        ("NoRunner", [], "--runner=NoRunner: it cannot be used .Unexpected pipeline runner: NoRunner"),
+        ("no_module.Runner", [], "--runner=no_module.Runner: it cannot be used .No module named 'no_module'"),
+        ("apache_beam.Runner", [], "--runner=apache_beam.Runner: it cannot be used .*has no attribute"),
+        ("DataflowRunner", [], "--runner=DataflowRunner: its flags are not complete .*option: region"),
+    ],
+)
+def test_flags_that_beam_does_not_take(runner, flags, said):
+    with pytest.raises(errors.UserError, match=said) as caught:
+        beam_pipeline.check(runner, flags)
+    assert "\n" not in str(caught.value)
+
+
+def test_flags_that_beam_takes():
+    beam_pipeline.check("DirectRunner", ["--direct_num_workers=2", "--direct_running_mode=multi_processing"])
+    beam_pipeline.check("FlinkRunner", ["--flink_master=host:8081", "--known_to_the_job_server_alone=1"])
+
+
+def test_without_beam(monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(errors.UserError, match=r'pip install "estimator-asr\[beam\]", or pip install ap'):
+        beam_pipeline.check("DirectRunner", [])
+
+
+def test_flags_of_the_build_that_do_not_fit():
+    usual = dict(corpus_dir=("in",), output_dir="out")
+    with pytest.raises(errors.UserError, match="--beam_flags: --runner is missing, expected it too"):
+        build_config.BuildConfig(beam_flags=("--x",), **usual)
+    with pytest.raises(errors.UserError, match="--num_workers, --runner: both are given, expected one; D"):
+        build_config.BuildConfig(runner="DirectRunner", num_workers=2, **usual)
+
+
+def test_shows_how_many_shards_are_there(tmp_path, monkeypatch, capsys):
+    shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
+    (tmp_path / f"{shards[0].file}.json").write_text("{}")
+    monkeypatch.setattr(beam_pipeline, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with beam_pipeline._progress(shards, str(tmp_path)):
+        time.sleep(0.5)
+    assert "1/2" in capsys.readouterr().err
+
+
+def test_the_program(tmp_path):
+    corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=3, num_dev=1)
+    command = [sys.executable, "-m", "tfrecord_builder.build", f"--corpus_dir={corpus}"]
+    options = [f"--output_dir={tmp_path / 'out'}", "--runner=DirectRunner"]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "Prism" not in done.stderr
+    assert done.stdout.splitlines()[1].startswith("train: 3 utterances")

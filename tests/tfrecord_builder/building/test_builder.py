@@ -1,0 +1,594 @@
+import dataclasses
+import errno
+import hashlib
+import os
+import shutil
+
+import numpy as np
+import pytest
+import small_corpora
+import tensorflow as tf
+
+from tfrecord_builder import dataset_info, errors, files, frontend, readings, schema, vocabulary
+from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.building import build_config, builder, items, shard_statistics, worker_pool
+from tfrecord_builder.labels import labelling, vocabularies
+
+FRONTEND = frontend.FrontendConfig()
+
+
+def _build(corpus_dir, output_dir, frontend_config=FRONTEND, augmentation=builder.PLAIN, **options):
+    corpus_dirs = corpus_dir if isinstance(corpus_dir, tuple) else (str(corpus_dir),)
+    others = [_pick(config, options) for config in (labelling.LabelConfig, vocabularies.VocabularyConfig)]
+    usual = dict(corpus_dir=corpus_dirs, output_dir=str(output_dir), num_workers=1)
+    config = build_config.BuildConfig(**{**usual, **options})
+    return builder.build(config, frontend_config, augmentation, *others)
+
+
+def _pick(config, options):
+    """Makes a config of those options that are fields of it, and takes them out."""
+    names = [field.name for field in dataclasses.fields(config) if field.name in options]
+    return config(**{name: options.pop(name) for name in names})
+
+
+def _rejected(output_dir):
+    lines = (output_dir / "rejected.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "utterance_id\tsplit\treason\trecording"
+    assert all(line.count("\t") == 3 for line in lines)
+    return [tuple(line.split("\t"))[:3] for line in lines[1:]]
+
+
+def _records(data_dir, split, **options):
+    paths = dataset_info.DatasetInfo.load(str(data_dir)).shard_paths(str(data_dir), split)
+    return list(schema.parse_examples(tf.data.TFRecordDataset(paths), **options).as_numpy_iterator())
+
+
+def test_manifest_to_data_directory(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", num_shards=2)
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "characters.txt",
+        "dataset_info.json",
+        "dev-00000-of-00002.jsonl",
+        "dev-00000-of-00002.tfrecord",
+        "dev-00001-of-00002.jsonl",
+        "dev-00001-of-00002.tfrecord",
+        "readings.tsv",
+        "rejected.tsv",
+        "report.html",
+        "tokens.txt",
+        "train-00000-of-00002.jsonl",
+        "train-00000-of-00002.tfrecord",
+        "train-00001-of-00002.jsonl",
+        "train-00001-of-00002.tfrecord",
+    ]
+    assert dataset_info.DatasetInfo.load(str(tmp_path / "out")) == info
+    train = info.splits["train"]
+    assert (train.num_utterances, train.num_speakers, train.seconds) == (6, 2, 3.0)
+    assert (train.frame_lengths, train.token_lengths) == ({48: 6}, {2: 5, 6: 1})
+    assert (train.unknown_tokens, info.splits["dev"].num_utterances, info.num_rejected) == (0, 2, 0)
+    assert _rejected(tmp_path / "out") == []
+
+
+def test_statistics_are_those_of_the_training_frames(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", num_shards=3)
+    frames = np.concatenate([record["fbank"] for record in _records(tmp_path / "out", "train", num_bins=80)])
+    np.testing.assert_allclose(info.feature_mean, frames.astype(np.float64).mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(info.feature_stddev, frames.astype(np.float64).std(axis=0), rtol=1e-6)
+
+
+def test_files_have_the_hashes_that_the_info_says(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out")
+    path = str(tmp_path / "out") + os.sep
+    assert vocabulary.Vocabulary.load(path + "tokens.txt").sha256 == info.tokens_sha256
+    assert vocabulary.Vocabulary.load(path + "characters.txt").sha256 == info.characters_sha256
+    assert readings.Readings.load(path + "readings.tsv").sha256 == info.readings_sha256
+    for split in info.splits.values():
+        for part in split.shards:
+            assert files.sha256(path + part.file) == part.sha256
+            assert files.sha256(items.path_of(path + part.file)) == part.items_sha256
+    assert files.sha256(path + "rejected.tsv") == info.rejected_sha256
+    assert files.sha256(path + "report.html") == info.report_sha256
+
+
+def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):
+    lines = ["id\taudio\ttext\tpinyin\tsplit", "u1\ta.wav\t绿\tlü4\ttrain", "u2\ta.wav\t绿红\t\tdev"]
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines))
+    info = _build(tmp_path / "in", tmp_path / "out")
+    assert vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens == ("<unk>", "lv4")
+    dev = info.splits["dev"]
+    assert (dev.num_tokens, dev.unknown_tokens, dev.num_characters, dev.unknown_characters) == (2, 1, 2, 1)
+    (record,) = _records(tmp_path / "out", "dev")
+    assert record["pronunciation"] == b"lv4 hong2"
+    assert record["token_ids"].tolist() == [1, 0]
+
+
+def test_text(tmp_path):
+    info = _build(small_corpora.make_text_corpus(tmp_path / "news"), tmp_path / "out", corpus="text")
+    assert (info.frontend, info.feature_mean, info.splits["train"].seconds) == (None, (), 0.0)
+    assert info.splits["train"].token_lengths == {1: 1, 2: 2}
+    (record,) = _records(tmp_path / "out", "dev")
+    assert (record["utterance_id"], record["speaker"]) == (b"news-dev-2", b"news")
+    assert record["transcript"].decode() == "你谢"
+    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
+    assert pairs["hao3"] == "好" and pairs["xie5"] == "谢"
+
+
+def test_text_rows_that_do_not_pair_are_rejected(tmp_path):
+    rows = "hanzi\tpinyin\n你好\tni3 hao3\n花儿\thuar1\n你\tni3 hao3\n\thao3\n，。\t\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=1.0)
+    assert _rejected(tmp_path / "out") == [
+        ("in-train-3", "train", "hanzi and pinyin do not pair"),
+        ("in-train-4", "train", "hanzi and pinyin do not pair"),
+        ("in-train-5", "train", "hanzi and pinyin do not pair"),
+        ("in-train-6", "train", "no transcript"),
+    ]
+
+
+def test_text_with_latin_letters_pairs(tmp_path):
+    rows = "hanzi\tpinyin\nA楼\tA lou2\nOK\to k\n你好\tni3\u200b hao3\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    assert _build(tmp_path / "in", tmp_path / "out", corpus="text").num_rejected == 0
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+    assert tokens == ("<unk>", "a", "hao3", "k", "lou2", "ni3", "o")
+
+
+def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
+    rows = "hanzi\tpinyin\n你好\tni3 hao9\n你\tnh1\n花儿\thua1 r\n绿\tLǛ\n你好\tni3 hao3\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    with pytest.raises(errors.UserError, match=r"2 of 5 .* 5.0%: pinyin has an unknown syllable \(2\); "):
+        _build(tmp_path / "in", tmp_path / "out", corpus="text")
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", max_rejected=0.5)
+    assert "2 of 5 utterances rejected: pinyin has an unknown syllable (2)" in caplog.text
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+    assert tokens == ("<unk>", "hao3", "hua1", "lv4", "ni3", "r5")
+    assert [row[2] for row in _rejected(tmp_path / "out")] == [
+        "pinyin has an unknown syllable: hao9",
+        "pinyin has an unknown syllable: nh1",
+    ]
+
+
+def _make_broken_corpus(directory):
+    """One good recording and one for every reason to reject."""
+    samples = small_corpora.tone(0.5)
+    infinite = samples.copy()
+    infinite[5] = np.inf
+    audio = directory / "audio"
+    for name in ("good", "mute", "long", "cut"):
+        small_corpora.write_audio(audio / f"{name}.wav", samples)
+    small_corpora.write_audio(audio / "long.wav", small_corpora.tone(1.1))
+    small_corpora.write_audio(audio / "nan.wav", infinite, subtype="FLOAT")
+    small_corpora.write_audio(audio / "silent.wav", np.zeros(8000))
+    small_corpora.write_audio(audio / "short.wav", small_corpora.tone(0.05))
+    small_corpora.write_text(audio / "text.wav", "no sound")
+    small_corpora.write_text(audio / "empty.wav", "")
+    (audio / "cut.wav").write_bytes((audio / "cut.wav").read_bytes()[:5000])
+    names = ["good", "mute", "long", "cut", "nan", "silent", "short", "text", "empty", "none"]
+    lines = [f"{name}\taudio/{name}.wav\t{'' if name == 'mute' else '你好'}\ttrain" for name in names]
+    small_corpora.write_text(directory / "manifest.tsv", "\n".join(["id\taudio\ttext\tsplit", *lines]))
+    return directory
+
+
+def test_every_reason_is_counted_and_none_is_fatal(tmp_path):
+    corpus_dir = _make_broken_corpus(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", max_rejected=0.9, max_seconds=1.0, num_shards=1)
+    assert dict((name, reason) for name, _, reason in _rejected(tmp_path / "out")) == {
+        "mute": "no transcript",
+        "long": "longer than --max_seconds",
+        "cut": "truncated audio",
+        "nan": "NaN or infinite samples",
+        "silent": "silent audio",
+        "short": "too short for its labels",
+        "text": "unreadable audio",
+        "empty": "empty audio",
+        "none": "no such audio file",
+    }
+    assert info.num_rejected == 9
+    assert [record["utterance_id"] for record in _records(tmp_path / "out", "train")] == [b"good"]
+
+
+def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
+    corpus_dir = _make_broken_corpus(tmp_path / "in")
+    for name in ("text", "silent"):  # so that one reason is the most frequent
+        small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
+    message = (
+        r"--max_rejected: 9 of 10 utterances are rejected, expected at most 89.0%: empty audio \(3\), "
+        r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, mend the corpus or raise --max_rejected"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", max_rejected=0.89, max_seconds=1.0)
+    assert len(_rejected(tmp_path / "out")) == 9
+    staged = tmp_path / "out" / ".build" / "train-00000-of-00009.tfrecord"
+    assert staged.exists()
+    before = staged.stat().st_ino
+    _build(corpus_dir, tmp_path / "out", max_rejected=0.9, max_seconds=1.0)
+    assert (tmp_path / "out" / staged.name).stat().st_ino == before
+    assert len(_rejected(tmp_path / "out")) == 9
+
+
+def test_nothing_that_is_left_is_no_data(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t你\n")
+    message = r"1 of 1 utterances are rejected, expected some to be left: no such audio file \(1\); read .*, "
+    with pytest.raises(errors.UserError, match=message + "mend the corpus.$"):
+        _build(tmp_path / "in", tmp_path / "out", max_rejected=1.0)
+
+
+def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, monkeypatch):
+    small_corpora.write_text(
+        tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t\nu2\tb.wav\t你\n"
+    )
+    monkeypatch.setattr(worker_pool, "_run_workers", None)
+    with pytest.raises(errors.UserError, match=r"1 of 2 .* at most 5.0%: no transcript \(1\)"):
+        _build(tmp_path / "in", tmp_path / "out")
+    assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
+
+
+def test_the_rejected_name_the_path_that_was_tried(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\twav/a\x1fb.wav\t你\n")
+    with pytest.raises(errors.UserError, match=r"no such audio file \(1\)"):
+        _build(tmp_path / "in", tmp_path / "out")
+    lines = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[1] == f"u1\ttrain\tno such audio file\t{tmp_path}/in/wav/a b.wav"
+
+
+def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):
+    silence, loud = np.zeros(8000, np.float32), small_corpora.tone(0.5)
+    sides = np.stack([np.concatenate([silence, loud]), np.zeros(16000, np.float32)], axis=1)
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", sides)
+    rows = ["id,audio,text,start,end,duration,channel", "u1,a.wav,你,0.5,0.9,,0", "u2,a.wav,好,,,0.4,0"]
+    rows += ["u3,a.wav,好,0.5,1.0,,1", "u4,a.wav,好,0.5,0.2,,0", "u5,a.wav,好,0.25,,0.75,0"]
+    small_corpora.write_text(tmp_path / "in" / "train.csv", "\n".join(rows))
+    _build(tmp_path / "in", tmp_path / "out", corpus="table", max_rejected=0.9, num_shards=1)
+    records = _records(tmp_path / "out", "train", num_bins=80)
+    num_frames = {record["utterance_id"]: len(record["fbank"]) for record in records}
+    assert num_frames == {b"u1": 38, b"u5": 73}  # of 25 ms every 10 ms in 400 and 750 ms
+    assert sorted(_rejected(tmp_path / "out")) == [
+        ("u2", "train", "silent audio"),
+        ("u3", "train", "silent audio"),
+        ("u4", "train", "segment that ends where it begins or before"),
+    ]
+
+
+def test_a_failed_build_can_be_called_again(tmp_path):
+    manifest_file = tmp_path / "in" / "manifest.tsv"
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t\n")
+    with pytest.raises(errors.UserError, match="1 of 1 utterances are rejected"):
+        _build(tmp_path / "in", tmp_path / "out")
+    small_corpora.write_text(manifest_file, "id\taudio\ttext\nu1\ta.wav\t你\n")
+    assert _build(tmp_path / "in", tmp_path / "out").splits["train"].num_utterances == 1
+
+
+def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatch):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    _build(corpus_dir, tmp_path / "straight", num_shards=3)
+    run = worker_pool._run_workers
+
+    def stop_after_two(*args):
+        results = run(*args)
+        yield next(results)
+        yield next(results)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker_pool, "_run_workers", stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        _build(corpus_dir, tmp_path / "out", num_shards=3)
+    assert os.listdir(tmp_path / "out") == [".build"]
+
+    written = []
+    monkeypatch.setattr(
+        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+    )
+    with pytest.raises(errors.UserError, match="of another corpus or other flags.*--overwrite"):
+        _build(corpus_dir, tmp_path / "out", num_shards=4)
+    _build(corpus_dir, tmp_path / "out", num_shards=3)
+    assert len(written) == 5 - 2  # of three training and two dev shards
+    names = sorted(os.listdir(tmp_path / "straight"))
+    assert sorted(os.listdir(tmp_path / "out")) == names
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+
+
+def test_overwrite_replaces(tmp_path):
+    first = small_corpora.make_manifest_corpus(tmp_path / "one")
+    second = small_corpora.make_manifest_corpus(tmp_path / "two", 3, 1, prefix="v")
+    _build(first, tmp_path / "out", num_shards=4)
+    with pytest.raises(errors.UserError, match="holds a finished build.*--overwrite"):
+        _build(second, tmp_path / "out")
+    info = _build(second, tmp_path / "out", num_shards=1, overwrite=True)
+    assert info.splits["train"].num_utterances == 3
+    shards = [name for name in os.listdir(tmp_path / "out") if name.endswith(".tfrecord")]
+    assert sorted(shards) == ["dev-00000-of-00001.tfrecord", "train-00000-of-00001.tfrecord"]
+
+
+def test_frozen_vocabularies(tmp_path):
+    first = _build(small_corpora.make_text_corpus(tmp_path / "news"), tmp_path / "text", corpus="text")
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    both = _build(corpus_dir, tmp_path / "all", vocabulary_dir=str(tmp_path / "text"))
+    assert (both.tokens_sha256, both.characters_sha256, both.readings_sha256) == (
+        first.tokens_sha256,
+        first.characters_sha256,
+        first.readings_sha256,
+    )
+    assert both.splits["train"].unknown_tokens == 2 + 5 + 2 + 2  # 一下 twice, 今天天气很, 北京
+    one = _build(corpus_dir, tmp_path / "tokens", vocabulary=str(tmp_path / "text" / "tokens.txt"))
+    assert one.tokens_sha256 == first.tokens_sha256
+    assert one.splits["train"].unknown_characters == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("config.json", '{"unit": "character"}'), ("dataset_info.json", None)]
+)
+def test_a_frozen_vocabulary_of_another_unit(tmp_path, file, content):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    _build(corpus_dir, tmp_path / "old", unit="character")
+    if content is not None:  # a model directory has another file of the same key
+        os.remove(tmp_path / "old" / "dataset_info.json")
+        small_corpora.write_text(tmp_path / "old" / file, content)
+    message = (
+        f"--vocabulary_dir: .*/old/{file}: unit is character, expected syllable, the --unit of this build"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"))
+    assert not (tmp_path / "out").exists()
+    again = _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"), unit="character")
+    assert again.splits["train"].unknown_tokens == 0
+
+
+def test_test_split_alone_needs_a_frozen_vocabulary(tmp_path):
+    small_corpora.write_text(tmp_path / "news" / "test.tsv", "hanzi\tpinyin\n你好\tni3 hao3\n")
+    with pytest.raises(errors.UserError, match="no usable train split.*--vocabulary_dir"):
+        _build(tmp_path / "news", tmp_path / "out", corpus="text")
+    _build(small_corpora.make_text_corpus(tmp_path / "old"), tmp_path / "text", corpus="text")
+    info = _build(tmp_path / "news", tmp_path / "out", corpus="text", vocabulary_dir=str(tmp_path / "text"))
+    assert (set(info.splits), info.splits["test"].unknown_tokens) == ({"test"}, 0)
+
+
+def test_characters_as_tokens(tmp_path):
+    lines = "id\taudio\ttext\nu1\ta.wav\t听 Let It\r\n"
+    small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
+    info = _build(tmp_path / "in", tmp_path / "out", unit="character")
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt"))
+    (record,) = _records(tmp_path / "out", "train")
+    assert info.unit == "character"
+    assert vocabulary.join_tokens(tokens.decode(record["token_ids"]), "character") == "听let it"
+    assert record["num_characters"] == 0
+
+
+def test_several_directories_at_once(tmp_path):
+    one = small_corpora.make_manifest_corpus(tmp_path / "one", 2, 1, prefix="x")
+    two = small_corpora.make_manifest_corpus(tmp_path / "two", 2, 1, prefix="y")
+    info = _build((one, two), tmp_path / "out")
+    assert info.splits["train"].num_utterances == 4
+    assert {record["speaker"] for record in _records(tmp_path / "out", "dev")} == {b"one/a", b"two/a"}
+
+
+@pytest.mark.parametrize("corpus", ["thchs30", "aishell1"])
+def test_published_corpora(tmp_path, corpus):
+    corpus_dir = getattr(small_corpora, f"make_{corpus}_corpus")(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", corpus=corpus, max_rejected=0.5)
+    assert info.splits["train"].num_utterances == info.splits["dev"].num_utterances == 1
+    (record,) = _records(tmp_path / "out", "train")
+    expected = {"thchs30": "lv4 shi4 yang2 chun1", "aishell1": "er2 dui4 lou2 shi4"}[corpus]
+    assert record["pronunciation"].decode() == expected
+    assert record["num_characters"] == 4
+
+
+def test_aishell1_of_which_a_speaker_is_not_unpacked(tmp_path):
+    corpus_dir = small_corpora.make_aishell1_corpus(tmp_path / "in")
+    shutil.rmtree(tmp_path / "in" / "wav" / "dev")
+    message = r"3 of 4 utterances are rejected, .* 50.0%: no such audio file \(2\), no transcript \(1\)"
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out", corpus="aishell1", max_rejected=0.5)
+    assert sorted(_rejected(tmp_path / "out")) == [
+        ("BAC009S0724W0121", "dev", "no such audio file"),
+        ("BAC009S0764W0121", "test", "no transcript"),
+        ("BAC009S9999W0001", "test", "no such audio file"),
+    ]
+
+
+def test_an_empty_transcript_of_thchs30_is_rejected_and_counted(tmp_path):
+    corpus_dir = small_corpora.make_thchs30_corpus(tmp_path / "in")
+    small_corpora.write_text(tmp_path / "in" / "data" / "D4_750.wav.trn", "")
+    info = _build(corpus_dir, tmp_path / "out", corpus="thchs30", max_rejected=0.5)
+    assert (info.num_rejected, set(info.splits)) == (1, {"train", "dev"})
+    assert _rejected(tmp_path / "out") == [("D4_750", "test", "no transcript")]
+
+
+@pytest.mark.parametrize(
+    "method", [dataset_info.DatasetInfo, vocabulary.Vocabulary, shard_statistics.ShardStatistics]
+)
+def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path, monkeypatch, method):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(method, "save", fail)
+        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\), exp"):
+            _build(corpus_dir, tmp_path / "out")
+    assert _build(corpus_dir, tmp_path / "out").splits["train"].num_utterances == 6
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path):
+    corpus_dir, output_dir = (os.path.join(tmp_path, os.fsdecode(c.encode("gbk"))) for c in "你好")
+    os.rename(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1), corpus_dir)
+    info = _build(corpus_dir, output_dir)
+    assert (info.splits["train"].num_utterances, info.num_rejected) == (2, 0)
+    assert dataset_info.DatasetInfo.load(output_dir) == info
+
+
+def test_missing_dev_split_is_said(tmp_path, caplog):
+    _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
+    assert "there is no dev split" in caplog.text and "pass --dev_fraction=0.05 to take it" in caplog.text
+
+
+def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 6, 0)
+    info = _build(corpus_dir, tmp_path / "out", dev_fraction=0.5)
+    sizes = {name: (split.num_utterances, split.num_speakers) for name, split in info.splits.items()}
+    assert sizes == {"train": (3, 1), "dev": (3, 1)}
+    (speaker,) = {record["speaker"] for record in _records(tmp_path / "out", "dev")}
+    assert speaker not in {record["speaker"] for record in _records(tmp_path / "out", "train")}
+    assert "there is no dev split" not in caplog.text
+    with pytest.raises(errors.UserError, match="--dev_fraction=0.6: expected at least 0 and at most 0.5"):
+        _build(corpus_dir, tmp_path / "other", dev_fraction=0.6)
+
+
+def test_an_id_in_two_directories_is_refused(tmp_path):
+    first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0)
+    second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0)
+    with pytest.raises(errors.UserError, match="--corpus_dir: the utterance id u00 is there twice"):
+        _build((first, second), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_manifest(tmp_path):
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
+    with pytest.raises(errors.UserError, match="it lists no utterance"):
+        _build(tmp_path / "in", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
+    manifest_file = tmp_path / "in" / "manifest.tsv"
+    small_corpora.write_text(manifest_file, "test".join(manifest_file.read_text("utf-8").rsplit("dev", 1)))
+    speeds = augmentation_config.AugmentationConfig(speeds=(0.9, 1.0, 1.25))
+    info = _build(corpus_dir, tmp_path / "out", augmentation=speeds)
+    durations = {
+        record["utterance_id"].decode(): record["duration_ms"]
+        for record in _records(tmp_path / "out", "train", num_bins=80)
+    }
+    assert durations == {
+        **{"u00": 500, "u00~speed0.9": 556, "u00~speed1.25": 400},
+        **{"u01": 500, "u01~speed0.9": 556, "u01~speed1.25": 400},
+    }
+    assert info.splits["dev"].num_utterances == info.splits["test"].num_utterances == 1
+    assert (info.splits["train"].num_sentences, info.num_rejected) == (2, 0)
+    plain = _build(corpus_dir, tmp_path / "plain")
+    assert plain.tokens_sha256 == info.tokens_sha256 and plain.config_sha256 != info.config_sha256
+    whole, other = (_records(tmp_path / name, "train", num_bins=80) for name in ("plain", "out"))
+    same = {record["utterance_id"]: record["fbank"] for record in other}
+    for record in whole:
+        np.testing.assert_array_equal(record["fbank"], same[record["utterance_id"]])
+
+
+def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 1)
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, 16000).astype(np.float32)
+    small_corpora.write_audio(tmp_path / "noise" / "cafe.wav", noise)
+    config = augmentation_config.AugmentationConfig(augmented_copies=1, noise_dir=str(tmp_path / "noise"))
+    for name in ("one", "two"):
+        _build(corpus_dir, tmp_path / name, augmentation=config, num_shards=1)
+    shard_file = "train-00000-of-00001.tfrecord"
+    assert (tmp_path / "one" / shard_file).read_bytes() == (tmp_path / "two" / shard_file).read_bytes()
+    names = sorted(record["utterance_id"].decode() for record in _records(tmp_path / "one", "train"))
+    assert names[0] == "u00" and names[1].startswith("u00~copy1~noise-cafe-at")
+
+
+def test_sentences_that_splits_share_are_counted(tmp_path):
+    info = _build(small_corpora.make_manifest_corpus(tmp_path / "in", 6, 2), tmp_path / "out")
+    dev, train = info.splits["dev"], info.splits["train"]
+    assert (dev.num_sentences, dev.shared_sentences) == (2, {"train": 2})
+    assert (train.num_sentences, train.shared_sentences) == (5, {"dev": 2})
+
+
+def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeypatch):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
+    run, written = worker_pool._run_workers, []
+
+    def replace_a_recording(waiting, *arguments):
+        small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", small_corpora.tone(0.6))
+        return run(waiting, *arguments)
+
+    monkeypatch.setattr(worker_pool, "_run_workers", replace_a_recording)
+    message = "u03.wav: the recording is not what it was when the corpus was listed, .* finished shards are"
+    with pytest.raises(errors.UserError, match=message):
+        _build(corpus_dir, tmp_path / "out")
+    finished = len([name for name in os.listdir(tmp_path / "out" / ".build") if name.endswith(".tfrecord")])
+    monkeypatch.setattr(
+        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+    )
+    _build(corpus_dir, tmp_path / "out")
+    assert finished > 0 and len(written) == 8 - finished
+
+
+@pytest.mark.parametrize("unit", ["initial_final", "character", "bpe"])
+def test_text_needs_tokens_that_pair(tmp_path, unit):
+    message = f"--corpus=text, --unit={unit}: .* expected --unit=syllable or toneless"
+    with pytest.raises(errors.UserError, match=message):
+        _build(small_corpora.make_text_corpus(tmp_path / "in"), tmp_path / "out", corpus="text", unit=unit)
+
+
+def test_toneless_text(tmp_path):
+    corpus_dir = small_corpora.make_text_corpus(tmp_path / "in")
+    info = _build(corpus_dir, tmp_path / "out", corpus="text", unit="toneless")
+    assert (info.unit, info.num_rejected) == ("toneless", 0)
+    pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
+    assert pairs == {"hao": "好", "ni": "你", "xie": "谢"}
+
+
+def _make_english_corpus(directory, *sentences):
+    small_corpora.write_audio(directory / "a.wav", small_corpora.tone(1.0))
+    lines = [f"u{i}\ta.wav\t{sentence}\ttrain" for i, sentence in enumerate(sentences)]
+    small_corpora.write_text(directory / "manifest.tsv", "\n".join(["id\taudio\ttext\tsplit", *lines]))
+    return directory
+
+
+def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
+    corpus_dir = _make_english_corpus(tmp_path / "in", *["The cat sat.", "A cat", "the mat sat"] * 3)
+    info = _build(corpus_dir, tmp_path / "out", unit="bpe", bpe_size=30)
+    model = (tmp_path / "out" / "bpe.model").read_bytes()
+    assert (info.unit, info.bpe_sha256) == ("bpe", hashlib.sha256(model).hexdigest())
+    assert info.splits["train"].unknown_tokens == 0 and not caplog.text.count("lacks")
+    tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
+
+    more = _make_english_corpus(tmp_path / "more", "the cat eats", "the cat buys")
+    frozen = dict(unit="bpe", vocabulary_dir=str(tmp_path / "out"))
+    again = _build(more, tmp_path / "frozen", **frozen)
+    assert (again.bpe_sha256, again.tokens_sha256) == (info.bpe_sha256, info.tokens_sha256)
+    assert (tmp_path / "frozen" / "bpe.model").read_bytes() == model
+    assert again.splits["train"].unknown_tokens == 1  # buy; the letters of eats are pieces
+    assert "most frequent tokens that the vocabulary lacks: " in caplog.text
+
+    extended = _build(more, tmp_path / "extended", extend_vocabulary=True, **frozen)
+    longer = vocabulary.Vocabulary.load(str(tmp_path / "extended" / "tokens.txt")).tokens
+    assert longer[: len(tokens)] == tokens and len(longer) > len(tokens)
+    assert extended.splits["train"].unknown_tokens == 0
+
+
+def test_another_unit_over_pieces_leaves_none(tmp_path):
+    corpus_dir = _make_english_corpus(tmp_path / "in", "a cat", "the mat")
+    _build(corpus_dir, tmp_path / "out", unit="bpe")
+    info = _build(corpus_dir, tmp_path / "out", unit="character", overwrite=True)
+    assert not (tmp_path / "out" / "bpe.model").exists()
+    assert info.bpe_sha256 == ""
+
+
+def test_flags_of_the_features_do_not_go_with_text(tmp_path):
+    config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
+    message = (
+        "--corpus=text, --frontend=log_spectrogram, --hop_ms=5.0: text has no features, expected no flag"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _build(tmp_path, tmp_path / "out", config, corpus="text")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(corpus_dir=()), "--corpus_dir: it is missing"),
+        (dict(output_dir=""), "--output_dir: it is missing"),
+        (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
+        (dict(num_shards=0), "--num_shards=0"),
+        (dict(num_workers=0), "--num_workers=0"),
+        (dict(max_rejected=1.5), "--max_rejected=1.5"),
+        (dict(max_seconds=0.0), "--max_seconds=0.0"),
+    ],
+)
+def test_config_refuses(options, message):
+    with pytest.raises(errors.UserError, match=message):
+        build_config.BuildConfig(**{"corpus_dir": ("in",), "output_dir": "out", **options})

@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+import small_corpora
+
+from tfrecord_builder import manifest
+from tfrecord_builder.building import checks
+from tfrecord_builder.labels import labelling
+
+RATE = small_corpora.SAMPLE_RATE
+
+
+def _noise(seconds=2.0):
+    """Compresses badly, so that half of the file is about half of the recording."""
+    return np.random.RandomState(0).uniform(-0.3, 0.3, int(seconds * RATE)).astype(np.float32)
+
+
+def _read(path, max_seconds=30.0):
+    utterance = manifest.Utterance("u", str(path), "s", "", "", "train")
+    return checks.read_waveform(utterance, RATE, max_seconds)
+
+
+def _reason(path, max_seconds=30.0):
+    with pytest.raises(checks.Rejected) as rejected:
+        _read(path, max_seconds)
+    return str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "options"),
+    [
+        ("a.wav", 16000, {}),
+        ("a.wav", 48000, {"subtype": "PCM_24"}),
+        ("a.wav", 8000, {"subtype": "PCM_U8"}),
+        ("a.wav", 16000, {"subtype": "FLOAT"}),
+        ("a.flac", 44100, {}),
+        ("a.ogg", 16000, {}),
+        ("a.mp3", 22050, {}),
+    ],
+)
+def test_accepts_every_format(tmp_path, name, rate, options):
+    samples = small_corpora.tone(0.5, sample_rate=rate)
+    path = small_corpora.write_audio(tmp_path / name, np.stack([samples, samples], axis=1), rate, **options)
+    assert abs(len(_read(path)) - 8000) < 1200  # MP3 pads to whole frames
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.wav", {}),
+        ("a.wav", {"format": "WAVEX"}),
+        ("a.flac", {}),
+        ("a.ogg", {}),
+        ("a.mp3", {}),
+    ],
+)
+def test_truncated(tmp_path, name, options):
+    path = tmp_path / name
+    small_corpora.write_audio(path, _noise(), **options)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert _reason(path) == "truncated audio"
+
+
+@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
+def test_a_damaged_flac_is_not_truncated(tmp_path, place):
+    path = tmp_path / "has 0 samples.flac"  # words of a message; the name decides nothing
+    small_corpora.write_audio(path, _noise())
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 0x55
+    path.write_bytes(content)
+    assert _reason(path) == "unreadable audio"
+
+
+def test_the_words_of_a_message_in_a_path_decide_nothing(tmp_path):
+    path = tmp_path / "has 0 samples.wav"
+    small_corpora.write_audio(path, _noise())
+    path.write_bytes(path.read_bytes()[:10000])
+    assert _reason(path) == "truncated audio"
+
+
+def test_features_that_are_not_finite():
+    checks.check_features(np.array([[0.0, 88.0]], np.float16))
+    for value in (np.nan, np.inf, -np.inf):
+        with pytest.raises(checks.Rejected, match="too loud for finite features"):
+            checks.check_features(np.array([[0.0, value]], np.float16))
+
+
+def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
+    path = tmp_path / "a.wav"
+    small_corpora.write_audio(path, _noise(1.0))
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = b"\xff\xff\xff\xff"
+    path.write_bytes(content)
+    assert len(_read(path)) == RATE
+
+
+def test_missing_unreadable_and_empty(tmp_path):
+    assert _reason(tmp_path / "none.wav") == "no such audio file"
+    assert (
+        _reason(small_corpora.write_text(tmp_path / "text.wav", "this is no sound\n")) == "unreadable audio"
+    )
+    assert _reason(small_corpora.write_text(tmp_path / "zero.wav", "")) == "empty audio"
+    assert (
+        _reason(small_corpora.write_audio(tmp_path / "header.wav", np.zeros(0, np.float32))) == "empty audio"
+    )
+
+
+def test_silent(tmp_path):
+    quiet = small_corpora.tone(0.5, level=0.0004)
+    assert _reason(small_corpora.write_audio(tmp_path / "zeros.wav", np.zeros(8000))) == "silent audio"
+    assert _reason(small_corpora.write_audio(tmp_path / "quiet.wav", quiet)) == "silent audio"
+    assert len(_read(small_corpora.write_audio(tmp_path / "heard.wav", 2 * quiet))) == 8000
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_not_finite(tmp_path, value):
+    samples = small_corpora.tone(0.5)
+    samples[100] = value
+    path = small_corpora.write_audio(tmp_path / "a.wav", samples, subtype="FLOAT")
+    assert _reason(path) == "NaN or infinite samples"
+
+
+def test_too_long(tmp_path):
+    path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(1.0))
+    assert len(_read(path, max_seconds=1.0)) == RATE
+    assert _reason(path, max_seconds=0.99) == "longer than --max_seconds"
+
+
+@pytest.mark.parametrize(
+    ("num_frames", "tokens", "fits"),
+    [
+        (12, "a b c", True),  # 12 frames are 3 after subsampling by 4
+        (9, "a b c", True),  # and so are 9
+        (8, "a b c", False),
+        (12, "a a b", False),  # the blank between the two needs a fourth
+        (13, "a a b", True),
+        (12, "a b a", True),
+        (0, "a", False),
+    ],
+)
+def test_length(num_frames, tokens, fits):
+    if fits:
+        checks.check_length(num_frames, tokens.split())
+    else:
+        with pytest.raises(checks.Rejected, match="too short for its labels"):
+            checks.check_length(num_frames, tokens.split())
+
+
+def test_labels():
+    checks.check_labels(labelling.Labels("花儿", ("huar1",), ()), is_text=False)
+    with pytest.raises(checks.Rejected, match="hanzi and pinyin do not pair"):
+        checks.check_labels(labelling.Labels("花儿", ("huar1",), ()), is_text=True)
+    with pytest.raises(checks.Rejected, match="no transcript"):
+        checks.check_labels(labelling.Labels("", (), ()), is_text=False)

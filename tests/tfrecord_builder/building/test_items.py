@@ -1,0 +1,49 @@
+import errno
+import os
+
+import pytest
+
+from tfrecord_builder import errors, files, manifest
+from tfrecord_builder.building import items, listing
+from tfrecord_builder.labels import labelling
+
+LABELS = labelling.Labels("你", ("ni3",), ("你",))
+
+
+def test_a_line_reads_back_whatever_bytes_the_file_name_has():
+    name = os.fsdecode("/语/你.wav".encode("gbk"))
+    utterance = manifest.Utterance("u", name, "s", "你 \u2028\n", "", "dev", 1.5, 2.25, 1)
+    item = items.Item(utterance, LABELS, (10, 20))
+    line = items.to_line(item)
+    assert items.from_line(line) == item
+    assert line.endswith("\n") and line.count("\n") == 1 and "你" in line
+    line.encode("utf-8")
+
+
+def test_text_has_neither_recording_nor_stamp():
+    item = items.Item(manifest.Utterance("u", None, "", "你", "ni3", "train"), LABELS)
+    assert items.from_line(items.to_line(item)) == item
+
+
+def test_stamp(tmp_path):
+    path = tmp_path / "a.wav"
+    assert items.stamp(None) is None and items.stamp(str(path)) is None
+    path.write_bytes(b"123")
+    os.utime(path, ns=(5, 7))
+    assert items.stamp(str(path)) == (3, 7)
+
+
+def test_a_disk_that_fails_is_no_missing_recording(monkeypatch):
+    def fail(error):
+        def size_and_time(path):
+            raise error
+
+        monkeypatch.setattr(files, "size_and_time", size_and_time)
+
+    for error in (FileNotFoundError(), PermissionError(), NotADirectoryError(), ValueError()):
+        fail(error)
+        assert items.stamp("/c/a.wav") is None
+    utterance = manifest.Utterance("u", "/c/a.wav", "s", "", "", "train")
+    fail(OSError(errno.ESTALE, "Stale file handle"))
+    with pytest.raises(errors.UserError, match=r"/c/a.wav: it cannot be read \(Stale file handle\), expec"):
+        list(listing._stamped(iter([utterance])))

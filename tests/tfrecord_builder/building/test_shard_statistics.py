@@ -1,0 +1,168 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+import small_corpora
+
+from tfrecord_builder import dataset_info, frontend, manifest, schema
+from tfrecord_builder.building import items, loudness, shard_statistics, sharding
+from tfrecord_builder.labels import labelling
+
+KNOWN = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+SETTINGS = sharding.Settings(
+    small_corpora.make_vocabularies(KNOWN), frontend.FrontendConfig(), "float16", 30.0
+)
+
+
+def _shard(frames, **fields):
+    frames = np.array(frames, np.float64)
+    return shard_statistics.ShardStatistics(
+        file=fields.pop("file", "f"),
+        split=fields.pop("split", "train"),
+        num_frames=len(frames),
+        feature_sum=frames.sum(axis=0).tolist() if len(frames) else [],
+        feature_square_sum=np.square(frames).sum(axis=0).tolist() if len(frames) else [],
+        **fields,
+    )
+
+
+def test_feature_moments_are_those_of_all_frames():
+    shards = [_shard([[1.0, 10.0], [3.0, 10.0]]), _shard([]), _shard([[5.0, 10.0], [7.0, 10.0]])]
+    mean, stddev = shard_statistics.feature_moments(shards)
+    assert mean == (4.0, 10.0)
+    np.testing.assert_allclose(stddev, [np.sqrt(5.0), 0.0])
+
+
+def test_sums_are_the_same_to_the_last_bit_in_any_order_and_division():
+    rng = np.random.default_rng(0)
+    found = [rng.normal(5, 4, [n, 3]).astype(np.float16) for n in rng.integers(1, 500, 200)]
+
+    def count(utterances):
+        counted = shard_statistics.ShardStatistics(file="", split="train")
+        for fbank in utterances:
+            counted.count_features(fbank)
+        return counted
+
+    forwards, parts = count(found), count(found[150:])
+    parts.add(count(found[149::-1]))
+    assert parts.feature_sum == forwards.feature_sum
+    assert parts.feature_square_sum == forwards.feature_square_sum
+
+
+def test_no_frames_no_moments():
+    assert shard_statistics.feature_moments([_shard([])]) == ((), ())
+    assert shard_statistics.feature_moments([]) == ((), ())
+
+
+def test_splits_add_up_and_speakers_count_once():
+    shards = [
+        _shard(
+            [],
+            file="a",
+            num_records=2,
+            speakers=["x", "y"],
+            duration_ms=1500,
+            frame_lengths={"9": 1, "10": 1},
+        ),
+        _shard([], file="b", num_records=1, speakers=["y"], duration_ms=250, frame_lengths={"10": 1}),
+        _shard([], file="c", split="dev", num_records=4, num_bytes=7, sha256="d1", unknown_tokens=3),
+    ]
+    found = shard_statistics.split_infos(shards)
+    assert set(found) == {"train", "dev"}
+    train = found["train"]
+    assert (train.num_utterances, train.num_speakers, train.seconds) == (3, 2, 1.75)
+    assert list(train.frame_lengths.items()) == [(9, 1), (10, 2)]
+    assert found["dev"].unknown_tokens == 3
+    assert found["dev"].shards == (dataset_info.ShardInfo("c", 4, 7, "d1"),)
+
+
+def test_an_unknown_speaker_is_none():
+    shards = [
+        _shard([], file="a", speakers=["", "one/", "two/s1"]),
+        _shard([], file="b", split="dev", speakers=[""]),
+    ]
+    found = shard_statistics.split_infos(shards)
+    assert (found["train"].num_speakers, found["dev"].num_speakers) == (1, 0)
+
+
+def test_save_then_load_is_identity(tmp_path):
+    shard = _shard([[0.1, 1 / 3]], rejected=[["u", "train", "silent audio"]])
+    shard.save(str(tmp_path / "s.json"))
+    assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == shard
+
+
+def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):
+    item = items.Item(manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found)
+    fbank = np.random.default_rng(num_frames).normal(10, 4, [num_frames, 3]).astype(dtype)
+    saved = SETTINGS.vocabularies
+    ids = saved.tokens.encode(found.tokens), saved.characters.encode(found.characters)
+    record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
+    statistics.count(record, item, SETTINGS, level or loudness.Level(-3.5, -20.25, 0))
+    return fbank
+
+
+def _empty(**fields):
+    return shard_statistics.ShardStatistics(**{"file": "f", "split": "train", **fields})
+
+
+def test_what_the_report_tells_is_counted():
+    statistics = _empty()
+    unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
+    _count(statistics, "u0", duration_ms=99)
+    _count(statistics, "u1", found=unknown, level=loudness.Level(0.1, -20.0, 7), duration_ms=100)
+    assert statistics.durations == {"0": 1, "1": 1}
+    assert statistics.token_counts == {"ni3": 1, "hao3": 2, "zai4": 1}
+    assert statistics.character_counts == {"你": 1, "好": 2, "再": 1}
+    assert statistics.rms_levels == {"-21": 1, "-20": 1}
+    assert statistics.peak_levels == {"-4": 1, "0": 1}
+    assert (statistics.clipped_utterances, statistics.clipped_samples) == (1, 7)
+    assert statistics.longest[0] == [100, "u1", "/c/u1.wav", 1.5, 2.0]
+    assert [entry[:2] for entry in statistics.loudest] == [[-200, "u1"], [-202, "u0"]]
+    assert [entry[:2] for entry in statistics.quietest] == [[202, "u0"], [200, "u1"]]
+
+
+def test_text_has_no_sound_to_count():
+    statistics = _empty()
+    item = items.Item(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
+    statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SETTINGS)
+    assert statistics.token_counts == {"ni3": 1, "hao3": 1}
+    assert (statistics.durations, statistics.rms_levels, statistics.longest) == ({}, {}, [])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_feature_sums_are_those_of_the_stored_numbers(dtype):
+    statistics = _empty()
+    frames = [_count(statistics, f"u{i}", 50 + i, dtype=dtype).astype(np.float64) for i in range(5)]
+    frames = np.concatenate(frames)
+    assert statistics.num_frames == len(frames)
+    np.testing.assert_allclose(statistics.feature_sum, frames.sum(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(statistics.feature_square_sum, np.square(frames).sum(axis=0), rtol=1e-8)
+
+
+def test_any_division_into_shards_in_any_order_adds_up_to_the_same():
+    def counted(names):
+        statistics = _empty()
+        for name in names:
+            number = int(name[1:])
+            level = loudness.Level(-number / 7, -20 - number / 3, number % 2)
+            _count(statistics, name, 5 + number, level, duration_ms=97 * number)
+        statistics.speakers = ["s"]
+        return statistics
+
+    names = [f"u{i}" for i in range(24)]
+    whole = _empty()
+    whole.add(counted(names))
+    for parts in itertools.permutations((names[:1], names[1:9], names[9:])):
+        total = _empty()
+        for part in parts:
+            total.add(counted(part))
+        assert json.dumps(vars(total), sort_keys=True) == json.dumps(vars(whole), sort_keys=True)
+    assert whole.num_records == 24 and len(whole.longest) == 10 and whole.speakers == ["s"]
+
+
+def test_all_that_is_counted_survives_the_file(tmp_path):
+    statistics = _empty()
+    _count(statistics, "u0")
+    statistics.save(str(tmp_path / "s.json"))
+    assert shard_statistics.ShardStatistics.load(str(tmp_path / "s.json")) == statistics

@@ -1,0 +1,185 @@
+import hashlib
+import os
+
+import numpy as np
+import pytest
+import small_corpora
+import small_shards
+import tensorflow as tf
+
+from tfrecord_builder import audio, errors, frontend, manifest, schema
+from tfrecord_builder.building import items, shard_writer, sharding
+from tfrecord_builder.labels import labelling
+
+LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
+
+
+def _settings(**changes):
+    fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
+    return sharding.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
+
+
+def _item(name, audio, found=LABELS):
+    utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
+    return items.Item(utterance, found, items.stamp(audio))
+
+
+def _shard(tmp_path, *found):
+    (shard_of_all,) = small_shards.write(found, 1, tmp_path)
+    return shard_of_all
+
+
+def _write(tmp_path, found, settings, report=lambda done, rejected: None):
+    return shard_writer.write_shard(_shard(tmp_path, *found), settings, str(tmp_path), report)
+
+
+def _read(tmp_path, **options):
+    paths = [str(tmp_path / "train-00000-of-00001.tfrecord")]
+    return list(schema.parse_examples(tf.data.TFRecordDataset(paths), **options).as_numpy_iterator())
+
+
+@pytest.fixture
+def tones(tmp_path):
+    return [
+        small_corpora.write_audio(tmp_path / f"{i}.wav", small_corpora.tone(0.5 + i / 10, 300 + 100 * i))
+        for i in range(3)
+    ]
+
+
+def test_record_holds_the_frontend_of_the_recording(tmp_path, tones):
+    _write(tmp_path, [_item("u0", tones[0])], _settings())
+    (record,) = _read(tmp_path, num_bins=80)
+    expected = frontend.extract(audio.read_audio(tones[0], 16000), frontend.FrontendConfig()).numpy()
+    assert record["fbank"].shape == (48, 80)
+    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)  # half a step of float16 at 16
+    assert record["token_ids"].tolist() == [2, 1]
+    assert record["character_ids"].tolist() == [1, 2]
+    assert record["pronunciation"] == b"ni3 hao3"
+    assert record["transcript"].decode() == "你好"
+    assert record["speaker"] == b"speaker-u0"
+    assert record["duration_ms"] == 500
+
+
+def test_classic_spectrogram_in_float32(tmp_path, tones):
+    config = frontend.FrontendConfig(frontend="log_spectrogram")
+    _write(tmp_path, [_item("u0", tones[0])], _settings(frontend=config, fbank_dtype="float32"))
+    (record,) = _read(tmp_path, num_bins=200, fbank_dtype="float32")
+    expected = frontend.extract(audio.read_audio(tones[0], 16000), config).numpy()
+    np.testing.assert_allclose(record["fbank"], expected, atol=1e-4)
+
+
+def test_text_records_have_no_features(tmp_path):
+    item = items.Item(manifest.Utterance("t1", None, "news", "你好", "ni3 hao3", "train"), LABELS)
+    statistics = _write(tmp_path, [item], _settings(frontend=None))
+    assert _read(tmp_path)[0]["utterance_id"] == b"t1"
+    assert (statistics.frame_lengths, statistics.token_lengths, statistics.num_frames) == ({}, {"2": 1}, 0)
+
+
+def test_statistics(tmp_path, tones):
+    silent = small_corpora.write_audio(tmp_path / "silent.wav", np.zeros(8000))
+    unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
+    listed = [
+        _item("u0", tones[0]),
+        _item("u1", tones[1], unknown),
+        _item("u2", silent),
+        _item("u3", tones[0]),
+    ]
+    reports = []
+    found = _write(tmp_path, listed, _settings(), lambda *report: reports.append(report))
+    assert reports == [(1, 0), (2, 1), (3, 1), (4, 1)]
+    assert found.rejected == [["u2", "train", "silent audio", silent]]
+    assert (found.num_records, found.duration_ms) == (3, 500 + 600 + 500)
+    assert found.speakers == ["speaker-u0", "speaker-u1", "speaker-u3"]
+    assert (found.num_tokens, found.unknown_tokens) == (6, 1)
+    assert (found.num_characters, found.unknown_characters) == (6, 1)
+    assert (found.frame_lengths, found.token_lengths) == ({"48": 2, "58": 1}, {"2": 3})
+    frames = np.concatenate([record["fbank"] for record in _read(tmp_path, num_bins=80)]).astype(np.float64)
+    assert found.num_frames == len(frames) == 154
+    np.testing.assert_allclose(found.feature_sum, frames.sum(axis=0))
+    np.testing.assert_allclose(found.feature_square_sum, np.square(frames).sum(axis=0))
+
+
+def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
+    samples = small_corpora.tone(0.5)
+    samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
+    loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
+    found = _write(tmp_path, [_item("u0", tones[0]), _item("u1", loud)], _settings())
+    assert found.rejected == [["u1", "train", "too loud for finite features", loud]]
+    assert (found.num_records, found.num_frames) == (1, 48)
+    assert np.isfinite(found.feature_sum).all()
+
+
+def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, tones):
+    path = tmp_path / "train-00000-of-00001.tfrecord"
+    planned = _shard(tmp_path, _item("u0", tones[0]))
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+    statistics = shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) == statistics
+    assert statistics.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert statistics.items_sha256 == hashlib.sha256(path.with_suffix(".jsonl").read_bytes()).hexdigest()
+    assert shard_writer.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
+    other = _shard(tmp_path, _item("u0", tones[1]))
+    assert shard_writer.load_finished(other, _settings(), str(tmp_path)) is None
+    content = path.read_bytes()
+    for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+        path.write_bytes(damaged)
+        assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("content", ["", '{"file": "train-000', '{"of": "another version"}', "[]"])
+def test_a_shard_whose_statistics_cannot_be_read_is_written_again(tmp_path, tones, content):
+    planned = _shard(tmp_path, _item("u0", tones[0]))
+    shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    (tmp_path / "train-00000-of-00001.tfrecord.json").write_text(content)
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+
+
+def test_statistics_of_an_earlier_shard_do_not_vouch_for_another_of_the_same_size(
+    tmp_path, tones, monkeypatch
+):
+    def be_killed(*_):
+        raise KeyboardInterrupt
+
+    first, second = (_item("u0", tones[0], labelling.Labels(text, ("ni3",), ())) for text in ("ab", "ac"))
+    planned = _shard(tmp_path, first)
+    num_bytes = shard_writer.write_shard(
+        planned, _settings(), str(tmp_path), lambda done, rejected: None
+    ).num_bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(shard_writer.shard_statistics.ShardStatistics, "save", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            _write(tmp_path, [second], _settings())
+    assert (tmp_path / planned.file).stat().st_size == num_bytes
+    assert shard_writer.load_finished(_shard(tmp_path, first), _settings(), str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "added"])
+def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
+    late = str(tmp_path / "late.wav")
+    planned = _shard(tmp_path, _item("u0", late if change == "added" else tones[0]))
+    if change == "removed":
+        os.remove(tones[0])
+    else:
+        small_corpora.write_audio(late if change == "added" else tones[0], small_corpora.tone(0.7))
+    with pytest.raises(errors.UserError, match="wav: the recording is not what it was when the corpus was"):
+        shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
+
+
+def test_a_part_of_a_recording(tmp_path, tones):
+    whole = audio.read_audio(tones[2], 16000)
+    utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
+    _write(tmp_path, [items.Item(utterance, LABELS, items.stamp(tones[2]))], _settings())
+    (record,) = _read(tmp_path, num_bins=80)
+    expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()
+    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)
+    assert record["duration_ms"] == 500
+
+
+def test_a_failure_leaves_no_shard_under_its_name(tmp_path, tones):
+    def fail(done, rejected):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _write(tmp_path, [_item("u0", tones[0])], _settings(), fail)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]

@@ -1,0 +1,127 @@
+import dataclasses
+import json
+
+import small_corpora
+import small_shards
+
+from tfrecord_builder import frontend, manifest, readings
+from tfrecord_builder.building import items, sharding
+from tfrecord_builder.labels import labelling
+
+
+def _items(*names, split="train", stamp=(1, 2), text="你"):
+    found = labelling.Labels(text, ("ni3",), ("你",))
+    return [items.Item(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, stamp) for n in names]
+
+
+def _settings(**changes):
+    saved = small_corpora.make_vocabularies(labelling.Labels("你", ("ni3",), ("你",)))
+    return dataclasses.replace(
+        sharding.Settings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes
+    )
+
+
+def _names(directory, shards):
+    return [
+        "".join(item.utterance.utterance_id for item in items.read(str(directory / shard.file)))
+        for shard in shards
+    ]
+
+
+def test_every_utterance_once_in_an_order_that_the_listing_does_not_decide(tmp_path):
+    shards = small_shards.write(_items(*"abcdefg"), 3, tmp_path)
+    names = _names(tmp_path, shards)
+    assert shards == small_shards.write(_items(*"gfedcba"), 3, tmp_path)
+    assert names == _names(tmp_path, shards)
+    assert [shard.num_items for shard in shards] == [3, 2, 2]
+    assert sorted("".join(names)) == list("abcdefg")
+
+
+def test_order_is_that_of_the_sha256_of_the_ids(tmp_path):
+    shards = small_shards.write(_items(*"abc"), 1, tmp_path)
+    assert _names(tmp_path, shards) == ["cba"]  # 2e7d.. 3e23.. ca97..
+
+
+def test_more_shards_than_files_that_are_open_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sharding, "_OPEN_FILES", 2)
+    shards = small_shards.write(_items(*"abcdefg"), 5, tmp_path)
+    few = _names(tmp_path, shards)
+    monkeypatch.undo()
+    assert shards == small_shards.write(_items(*"abcdefg"), 5, tmp_path)
+    assert few == _names(tmp_path, shards)
+
+
+def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):
+    shards = small_shards.write(_items(*"abc") + _items("d", split="dev"), 2, tmp_path)
+    assert [(shard.split, shard.file, shard.num_items) for shard in shards] == [
+        ("dev", "dev-00000-of-00001.tfrecord", 1),
+        ("train", "train-00000-of-00002.tfrecord", 2),
+        ("train", "train-00001-of-00002.tfrecord", 1),
+    ]
+
+
+def test_items_are_lines_of_json_beside_the_shard(tmp_path):
+    (shard,) = small_shards.write(_items("a"), 1, tmp_path)
+    assert items.path_of(shard.file) == "train-00000-of-00001.jsonl"
+    assert json.loads((tmp_path / "train-00000-of-00001.jsonl").read_text("utf-8")) == {
+        "utterance": {
+            **{"utterance_id": "a", "audio": "/a.wav", "speaker": "s", "text": "你", "pinyin": ""},
+            **{"split": "train", "start_seconds": 0.0, "seconds": None, "channel": None},
+            **{"problem": "", "speed": 1.0, "volume_db": 0.0},
+        },
+        "labels": {"transcript": "你", "tokens": ["ni3"], "characters": ["你"]},
+        "stamp": [1, 2],
+        "variant": None,
+    }
+    assert list(items.read(str(tmp_path / shard.file))) == _items("a")
+
+
+def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path):
+    def fingerprint(found, settings=None):
+        (shard,) = small_shards.write(found, 1, tmp_path)
+        return sharding.shard_fingerprint(shard, settings or _settings())
+
+    first = fingerprint(_items(*"abc"))
+    assert first == fingerprint(_items(*"cba"))
+    saved = _settings().vocabularies
+    renamed = labelling.Labels("好", ("ni3",), ("好",))
+    others = [
+        fingerprint(_items(*"ab")),
+        fingerprint(
+            _items(*"abc"),
+            _settings(
+                vocabularies=dataclasses.replace(
+                    saved, characters=small_corpora.make_vocabularies(renamed).characters
+                )
+            ),
+        ),
+        fingerprint(
+            _items(*"abc"),
+            _settings(vocabularies=dataclasses.replace(saved, readings=readings.Readings({"ni3": "尼"}))),
+        ),
+        fingerprint(_items(*"abc", stamp=(1, 3))),
+        fingerprint(_items(*"abc", text="您")),
+        fingerprint(_items(*"abc"), _settings(max_seconds=20.0)),
+        fingerprint(_items(*"abc"), _settings(fbank_dtype="float32")),
+        fingerprint(_items(*"abc"), _settings(frontend=frontend.FrontendConfig(num_mel_bins=40))),
+        fingerprint(_items(*"abc"), _settings(frontend=None)),
+        fingerprint(
+            _items(*"abc"),
+            _settings(vocabularies=small_corpora.make_vocabularies(labelling.Labels("好", ("hao3",), ()))),
+        ),
+    ]
+    assert len({first, *others}) == 11
+
+
+def test_fingerprint_of_a_build_stays_when_a_recording_changes_and_not_when_the_list_does(tmp_path):
+    def fingerprint(found, num_shards=2, **changes):
+        return sharding.fingerprint(small_shards.write(found, num_shards, tmp_path), _settings(**changes))
+
+    first = fingerprint(_items(*"abc"))
+    assert first == fingerprint(_items(*"abc", stamp=(1, 3)))
+    others = [
+        fingerprint(_items(*"abd")),
+        fingerprint(_items(*"abc"), num_shards=3),
+        fingerprint(_items(*"abc"), max_seconds=20.0),
+    ]
+    assert len({first, *others}) == 4

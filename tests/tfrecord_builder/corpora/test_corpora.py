@@ -1,0 +1,272 @@
+import errno
+import os
+import re
+import shutil
+import textwrap
+
+import corpus_trees
+import paths
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import registry
+
+
+def _list(corpus, *directories):
+    return list(registry.list_utterances(corpus, [str(directory) for directory in directories]))
+
+
+def test_manifest(tmp_path):
+    found = _list("manifest", small_corpora.make_manifest_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split) for u in found][-2:] == [
+        ("u06", "a", "dev"),
+        ("u07", "b", "dev"),
+    ]
+    assert found[0].audio == str(tmp_path / "audio" / "u00.wav")
+
+
+def test_several_directories_tell_their_speakers_apart(tmp_path):
+    first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0, prefix="x")
+    second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0, prefix="y")
+    assert [(u.utterance_id, u.speaker) for u in _list("manifest", first, second)] == [
+        ("x00", "one/a"),
+        ("y00", "two/a"),
+    ]
+
+
+def test_text(tmp_path):
+    found = _list("text", small_corpora.make_text_corpus(tmp_path / "news"))
+    assert [u.utterance_id for u in found] == ["news-train-2", "news-train-3", "news-train-4", "news-dev-2"]
+    assert {u.speaker for u in found} == {"news"}
+    assert (found[1].audio, found[1].text, found[1].pinyin) == (None, "谢谢", "xie4 xie5")
+
+
+def test_text_whose_dev_split_has_another_name(tmp_path):
+    small_corpora.make_text_corpus(tmp_path / "news")
+    os.rename(tmp_path / "news" / "dev.tsv", tmp_path / "news" / "Valid.tsv")
+    assert [u.split for u in _list("text", tmp_path / "news")] == ["train", "train", "train", "dev"]
+
+
+def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
+    texts = [small_corpora.make_text_corpus(tmp_path / name / "text") for name in "ab"]
+    found = _list("text", *texts)
+    assert [u.utterance_id for u in found][::4] == ["a/text-train-2", "b/text-train-2"]
+    assert {u.speaker for u in found} == {"a/text", "b/text"}
+    first = small_corpora.make_manifest_corpus(tmp_path / "x" / "corpus", 1, 0, prefix="x")
+    second = small_corpora.make_manifest_corpus(tmp_path / "y" / "corpus", 1, 0, prefix="y")
+    assert [u.speaker for u in _list("manifest", first, second + "/")] == ["x/corpus/a", "y/corpus/a"]
+
+
+def test_a_directory_that_is_given_twice(tmp_path):
+    small_corpora.make_text_corpus(tmp_path)
+    with pytest.raises(
+        errors.UserError, match="--corpus_dir: .* names a directory twice, expected each once"
+    ):
+        _list("text", tmp_path, f"{tmp_path}/")
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path):
+    corpus_dir = os.path.join(tmp_path, os.fsdecode("你".encode("gbk")))
+    found = _list("text", small_corpora.make_text_corpus(corpus_dir))
+    assert (found[0].utterance_id, found[0].speaker) == (r"\xc4\xe3-train-2", r"\xc4\xe3")
+
+
+def test_ids_and_speakers_stay_on_one_line(tmp_path):
+    small_corpora.write_text(tmp_path / "train.csv", 'id,audio,text,speaker\n"u\n\t1",a.wav,好,"s\x85\x1b"\n')
+    (found,) = _list("table", tmp_path)
+    assert (found.utterance_id, found.speaker) == (r"u\n\t1", r"s\x85\x1b")
+
+
+def test_text_by_a_url(tmp_path):
+    pytest.importorskip("tensorflow_io")
+    directory = small_corpora.make_text_corpus(tmp_path / "news")
+    assert _list("text", f"file://{directory}") == _list("text", directory)
+
+
+def test_a_url_of_a_recording_stays(tmp_path):
+    small_corpora.write_text(tmp_path / "manifest.tsv", "id\taudio\ttext\nu1\ts3://in/u1.wav\t好\n")
+    assert _list("manifest", tmp_path)[0].audio == "s3://in/u1.wav"
+
+
+def test_text_without_files_or_columns(tmp_path):
+    with pytest.raises(errors.UserError, match="holds no text corpus, expected train.tsv"):
+        _list("text", tmp_path)
+    small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
+    with pytest.raises(errors.UserError, match="dev.tsv: its header line has hanzi, expected also pinyin"):
+        _list("text", tmp_path)
+
+
+def test_thchs30(tmp_path):
+    found = _list("thchs30", small_corpora.make_thchs30_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split) for u in found] == [
+        ("A11_0", "A11", "train"),
+        ("B6_250", "B6", "dev"),
+        ("D4_750", "D4", "test"),
+    ]
+    assert found[0].audio == str(tmp_path / "data" / "A11_0.wav")
+    assert (found[0].text, found[0].pinyin) == ("绿 是 阳春", "lv4 shi4 yang2 chun1")
+
+
+def test_thchs30_with_transcripts_in_place_of_paths(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_audio(tmp_path / "dev" / "B6_250.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "dev" / "B6_250.wav.trn", "好\nhao3\nh ao3\n")
+    (found,) = [u for u in _list("thchs30", tmp_path) if u.split == "dev"]
+    assert (found.text, found.audio) == ("好", str(tmp_path / "dev" / "B6_250.wav"))
+
+
+def test_thchs30_leaves_hidden_files_alone(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    (tmp_path / "train" / "._A11_0.wav.trn").write_bytes(b"Mac OS X\xff")
+    assert len(_list("thchs30", tmp_path)) == 3
+
+
+def test_thchs30_incomplete(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    os.remove(tmp_path / "data" / "D4_750.wav.trn")
+    with pytest.raises(errors.UserError, match="D4_750.wav.trn: there is no such file"):
+        _list("thchs30", tmp_path)
+    with pytest.raises(errors.UserError, match="test is missing, expected data, train, dev and test"):
+        os.remove(tmp_path / "test" / "D4_750.wav.trn")
+        os.rmdir(tmp_path / "test")
+        _list("thchs30", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", ("", "")),  # rejected and counted by the checks
+        ("\n\n", ("", "")),
+        ("好\n", ("", "")),
+        ("\nhao3\nh ao3\n", ("", "hao3")),  # a blank line keeps its place
+        ("好\n\nh ao3\n", ("好", "")),
+        ("\ufeff好\r\nhao3\r\nh ao3\r\n\r\n", ("好", "hao3")),
+    ],
+)
+def test_thchs30_transcripts_that_are_not_whole(tmp_path, content, expected):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", content)
+    found = {u.utterance_id: u for u in _list("thchs30", tmp_path)}
+    assert (found["D4_750"].text, found["D4_750"].pinyin) == expected
+    assert found["D4_750"].audio == str(tmp_path / "data" / "D4_750.wav")
+    assert found["A11_0"].pinyin == "lv4 shi4 yang2 chun1"
+
+
+def test_transcripts_in_another_encoding(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path / "thchs30")
+    (tmp_path / "thchs30" / "data" / "A11_0.wav.trn").write_bytes("绿\nlv4\n".encode("gbk"))
+    with pytest.raises(errors.UserError, match="A11_0.wav.trn: byte 0 is not UTF-8, expected UTF-8, UTF"):
+        _list("thchs30", tmp_path / "thchs30")
+    small_corpora.make_aishell1_corpus(tmp_path / "aishell1")
+    transcript = tmp_path / "aishell1" / "transcript" / "aishell_transcript_v0.8.txt"
+    transcript.write_bytes("BAC009S0002W0122 而 对 楼市\n".encode("gbk"))
+    assert _list("aishell1", tmp_path / "aishell1")[0].text == "而 对 楼市"
+
+
+def test_a_directory_without_permission(tmp_path, monkeypatch):
+    def deny(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    small_corpora.make_thchs30_corpus(tmp_path)
+    monkeypatch.setattr(os, "listdir", deny)
+    message = r"--corpus_dir: .*/train cannot be read \(Permission denied\), expected permission to; change"
+    with pytest.raises(errors.UserError, match=message):
+        _list("thchs30", tmp_path)
+
+
+def test_aishell1(tmp_path):
+    found = _list("aishell1", small_corpora.make_aishell1_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("BAC009S0002W0122", "S0002", "train", "而 对 楼市"),
+        ("BAC009S0724W0121", "S0724", "dev", "广州市"),
+        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks, as is the next
+        ("BAC009S9999W0001", "S9999", "test", "没有 录音"),
+    ]
+    assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+
+
+def test_aishell1_whose_speakers_are_not_all_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    for speaker in ("train/S0002", "dev/S0724"):
+        shutil.rmtree(tmp_path / "wav" / speaker)
+    found = _list("aishell1", tmp_path)
+    assert [(u.utterance_id, u.split) for u in found] == [
+        ("BAC009S0764W0121", "test"),
+        ("BAC009S0002W0122", "train"),
+        ("BAC009S0724W0121", "dev"),
+        ("BAC009S9999W0001", "test"),
+    ]
+    assert found[1].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+    assert not os.path.exists(found[1].audio)
+
+
+def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    names = {"S0723": "train", "S0724": "dev", "S0763": "dev", "S0764": "test"}
+    transcript = "".join(f"BAC009{speaker}W0999 没有 录音\n" for speaker in names)
+    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", transcript)
+    assert {u.speaker: u.split for u in _list("aishell1", tmp_path) if u.text} == names
+
+
+def test_aishell1_incomplete(tmp_path):
+    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: there is no such file"):
+        _list("aishell1", tmp_path)
+    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", "BAC009S0002W0122 而\n")
+    with pytest.raises(errors.UserError, match="there is no recording wav/train/Sxxxx"):
+        _list("aishell1", tmp_path)
+
+
+def test_missing_directory(tmp_path):
+    with pytest.raises(errors.UserError, match="--corpus_dir: there is no directory .*/nowhere"):
+        _list("manifest", tmp_path / "nowhere")
+
+
+def test_thchs30_drops_what_nobody_speaks(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(
+        tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"
+    )
+    assert _list("thchs30", tmp_path)[0].text == "判处 六年"
+
+
+def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "wav" / "S0724.tar.gz", "")
+    assert len(_list("aishell1", tmp_path)) == 4
+    small_corpora.write_text(tmp_path / "wav" / "S0003.tar.gz", "")
+    with pytest.raises(
+        errors.UserError, match=r"wav: 1 of 2 archives are not unpacked \(S0003.tar.gz is one\)"
+    ):
+        _list("aishell1", tmp_path)
+
+
+@pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
+def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
+    make = f"make_{corpus}_corpus"
+    module = corpus_trees if hasattr(corpus_trees, make) else small_corpora
+    found = _list(corpus, getattr(module, make)(tmp_path))
+    assert len({u.utterance_id for u in found}) == len(found) > 0
+    assert {u.split for u in found} <= {"train", "dev", "test"}
+    recordings = [u for u in found if os.path.isfile(u.audio)]
+    assert any(u.text and u.speaker for u in recordings)
+    assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording
+
+
+def test_the_reader_that_build_md_shows(tmp_path):
+    page = (paths.ROOT / "BUILD.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(re.search(r"( *\"\"\"VCTK.*?)\n *```", page, re.DOTALL).group(1))
+    reader = {}
+    exec(code, reader)
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p225" / "p225_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
+    (found,) = reader["list_utterances"](str(tmp_path))
+    assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
+    small_corpora.write_audio(
+        tmp_path / "wav48_silence_trimmed" / "p315" / "p315_001_mic1.flac", small_corpora.tone(0.1)
+    )
+    assert [u.text for u in reader["list_utterances"](str(tmp_path))] == ["Please call Stella.", ""]
+    with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
+        list(reader["list_utterances"](str(tmp_path / "txt")))

@@ -1,0 +1,181 @@
+import os
+import shutil
+
+import corpus_trees
+import kaldiio
+import numpy as np
+import pytest
+import small_corpora
+
+from tfrecord_builder import audio, errors
+from tfrecord_builder.building import items
+from tfrecord_builder.corpora import kaldi, segments
+
+
+def _list(corpus_dir):
+    return list(kaldi.list_utterances(str(corpus_dir)))
+
+
+def test_segments(tmp_path):
+    found = [u for u in _list(corpus_trees.make_kaldi_corpus(tmp_path)) if u.split == "train"]
+    assert [(u.utterance_id, u.speaker, u.text, u.start_seconds, u.seconds, u.channel) for u in found] == [
+        ("s1-1", "s1", "HI UM YEAH", 0.0, 0.5, None),
+        ("s1-2", "s1", "你好", 0.5, None, None),  # to the end
+        ("s2-1", "s2", "谢谢", 0.25, 0.5, 1),
+    ]
+    assert {u.audio for u in found} == {str(tmp_path / "wav" / "sw1.wav")}
+
+
+def test_whole_recordings(tmp_path):
+    found = [u for u in _list(corpus_trees.make_kaldi_corpus(tmp_path)) if u.split == "dev"]
+    assert [(u.utterance_id, u.speaker, u.text, u.start_seconds, u.seconds) for u in found] == [
+        ("d1", "s3", "好", 0.0, None),
+        ("d2", "s3", "", 0.0, None),  # left to the checks, as is the next
+        ("d3", "s4", "没有 录音", 0.0, None),
+    ]
+    assert [os.path.exists(u.audio) for u in found] == [True, True, False]
+    assert found[2].audio == str(tmp_path / "dev" / "wav.scp" / "d3")
+
+
+def test_a_data_directory_by_itself_is_train(tmp_path):
+    found = _list(os.path.join(corpus_trees.make_kaldi_corpus(tmp_path), "dev"))
+    shutil.copytree(tmp_path / "train", tmp_path / "dev" / "test")  # what lies below it is not read
+    assert _list(tmp_path / "dev") == found
+    assert [(u.utterance_id, u.split) for u in found] == [("d1", "train"), ("d2", "train"), ("d3", "train")]
+
+
+def test_byte_order_mark_line_ends_tabs_and_blanks_in_a_path(tmp_path):
+    small_corpora.write_text(tmp_path / "wav.scp", "\ufeffu1\t/in/my speech.wav\r\n\r\nu2 s3://in/b.wav\r\n")
+    small_corpora.write_text(tmp_path / "text", "\ufeffu1 你 好\r\nu2 \r\n")
+    small_corpora.write_text(tmp_path / "utt2spk", "u1 s1\r\n")
+    assert [(u.audio, u.speaker, u.text) for u in _list(tmp_path)] == [
+        ("/in/my speech.wav", "s1", "你 好"),
+        ("s3://in/b.wav", "", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "value", ["sox -n -t wav - synth 1 |", "touch {} |", "cat a.wav | flac -d -c - |", ""]
+)
+def test_what_is_not_read_rejects_its_utterances_and_runs_nothing(tmp_path, value):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    value = value.format(tmp_path / "was_run")
+    small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
+    small_corpora.write_text(tmp_path / "train" / "wav.scp", f"sw1 {value}\n")
+    problems = {u.utterance_id: u.problem for u in _list(tmp_path)}
+    reason = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+    assert problems.pop("d1") == problems.pop("d3") == ""
+    assert problems == dict.fromkeys(("d2", "s1-1", "s1-2", "s2-1"), reason)
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_commands_that_only_decode_stand_for_their_file(tmp_path):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    lines = ["d1 flac -c -d -s ../wav/d1.wav |", "d2 sph2pipe -f wav -p -c 2 ../wav/sw1.wav|"]
+    small_corpora.write_text(tmp_path / "dev" / "wav.scp", "\n".join(lines))
+    small_corpora.write_text(tmp_path / "train" / "wav.scp", "sw1 sph2pipe -f wav -c 2 /in/sw1.sph |\n")
+    found = {u.utterance_id: u for u in _list(tmp_path)}
+    assert os.path.samefile(found["d1"].audio, tmp_path / "wav" / "d1.wav")
+    assert [found[name].channel for name in ("d1", "d2", "s1-1", "s2-1")] == [None, 1, 1, 1]
+    assert (found["s1-2"].audio, found["s1-2"].start_seconds) == ("/in/sw1.sph", 0.5)
+
+
+def test_a_channel_of_a_sphere_file(tmp_path):
+    left, right = small_corpora.tone(0.5), small_corpora.tone(0.5, 300.0)
+    path = tmp_path / "a.sph"
+    small_corpora.write_audio(path, np.stack([left, right], axis=1), format="NIST", subtype="PCM_16")
+    small_corpora.write_text(tmp_path / "wav.scp", "a sph2pipe -f wav -p -c 2 a.sph |\n")
+    small_corpora.write_text(tmp_path / "text", "a 好\n")
+    (found,) = _list(tmp_path)
+    samples = audio.read_audio(found.audio, 16000, channel=found.channel)
+    np.testing.assert_allclose(samples, right, atol=1e-4)
+
+
+@pytest.mark.parametrize("write_function", ["wav", "soundfile"])
+def test_archives_that_kaldiio_writes(tmp_path, write_function):
+    waves = {name: small_corpora.tone(0.5, hz) for name, hz in (("u1", 300.0), ("u2", 500.0), ("u3", 800.0))}
+    pairs = {name: (16000, (wave * 32767).astype(np.int16)) for name, wave in waves.items()}
+    options = {} if write_function == "wav" else {"write_function": "soundfile"}
+    kaldiio.save_ark(str(tmp_path / "wav.ark"), pairs, scp=str(tmp_path / "wav.scp"), **options)
+    small_corpora.write_text(tmp_path / "text", "u1 好\nu2 你\nu3 我\n")
+    found = _list(tmp_path)
+    assert [u.audio.partition(":")[0] for u in found] == [str(tmp_path / "wav.ark")] * 3
+    for utterance in found:
+        samples = audio.read_audio(utterance.audio, 16000)
+        np.testing.assert_allclose(samples, waves[utterance.utterance_id], atol=1e-4)
+        assert items.stamp(utterance.audio) == items.stamp(str(tmp_path / "wav.ark"))
+    assert len(audio.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
+
+
+def test_splits_of_other_names(tmp_path):
+    for name in ("Training", "valid", "eval"):
+        small_corpora.write_text(tmp_path / name / "wav.scp", f"{name} /in/a.wav\n")
+        small_corpora.write_text(tmp_path / name / "text", f"{name} 好\n")
+    assert [(u.utterance_id, u.split, u.speaker) for u in _list(tmp_path)] == [
+        ("Training", "train", ""),  # nor is there a utt2spk
+        ("valid", "dev", ""),
+        ("eval", "test", ""),
+    ]
+
+
+@pytest.mark.parametrize("name", ["wav.scp", "segments", "text", "utt2spk"])
+def test_a_key_that_is_there_twice(tmp_path, name):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    with open(tmp_path / "train" / name, encoding="utf-8") as file:
+        first, *others = file.readlines()
+    small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
+    key, line = first.split()[0], len(others) + 2
+    with pytest.raises(
+        errors.UserError, match=f"train/{name}: line {line}: {key} is there twice, expected once; remove one"
+    ):
+        _list(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("segment", "message"),
+    [
+        ("sw1 0.0", "it is 'sw1 0.0' for a segment, expected a recording of wav.scp, its begin and"),
+        ("sw2 0.0 1.0", "it is 'sw2 0.0 1.0' for a segment, expected a recording"),
+        ("sw1 0 1 0 0", "it is 'sw1 0 1 0 0' for a segment, expected a recording"),
+        ("", "it is '' for a segment, expected a recording"),
+        ("sw1 -0.5 1.0", "start is '-0.5', expected a number of seconds, 0 or more"),
+        ("sw1 0.0 -2", "end is '-2', expected a number of seconds"),
+        ("sw1 nan 1.0", "start is 'nan', expected"),
+        ("sw1 0 inf", "end is 'inf', expected"),
+        (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
+        ("sw1 0.0 1.0 left", "channel is 'left', expected a number from 0"),
+    ],
+)
+def test_segments_that_are_none(tmp_path, segment, message):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "train" / "segments", f"\ns1-1 {segment}\n")
+    with pytest.raises(errors.UserError, match=f"train/segments: line 2: {message}"):
+        _list(tmp_path)
+
+
+@pytest.mark.parametrize("segment", ["sw1 1.0 1.0", "sw1 1.0 0.5"])
+def test_a_segment_without_length_is_rejected_alone(tmp_path, segment):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "train" / "segments", f"s1-1 {segment}\ns1-2 sw1 0 0.5 1\n")
+    first, second = _list(tmp_path)[:2]
+    assert (first.problem, second.problem) == (segments.EMPTY, "")
+    assert (second.start_seconds, second.seconds, second.channel) == (0.0, 0.5, 1)
+
+
+def test_small_numbers_as_python_writes_them(tmp_path):
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "train" / "segments", "s1-1 sw1 5e-05 2\n")
+    (found, *_) = _list(tmp_path)
+    assert (found.start_seconds, found.seconds) == (0.00005, 1.99995)
+
+
+def test_directories_that_are_not_whole(tmp_path):
+    with pytest.raises(
+        errors.UserError,
+        match=r"it has no wav.scp, nor has train, dev or test \(or valid, .* expected a Kaldi data",
+    ):
+        _list(tmp_path)
+    corpus_trees.make_kaldi_corpus(tmp_path)
+    os.remove(tmp_path / "train" / "text")
+    with pytest.raises(errors.UserError, match="train/text: there is no such file, expected one; pass a wh"):
+        _list(tmp_path)

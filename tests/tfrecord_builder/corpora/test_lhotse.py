@@ -1,0 +1,361 @@
+import corpus_trees
+import pytest
+import small_corpora
+import tensorflow as tf
+
+from tfrecord_builder import errors, frontend, schema
+from tfrecord_builder.building import build_config, builder, items
+from tfrecord_builder.corpora import lhotse
+
+NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
+SOME_CHANNELS = "Lhotse channels that are neither one nor all of a file, expected one or all"
+
+
+def _list(corpus_dir):
+    return list(lhotse.list_utterances(str(corpus_dir)))
+
+
+def _write(tmp_path, cut):
+    corpus_trees.write_gzip(tmp_path / "cuts_train.jsonl.gz", corpus_trees.to_lines([cut]))
+
+
+def _list_one(tmp_path, **changes):
+    _write(tmp_path, corpus_trees.make_cut(**changes))
+    (found,) = _list(tmp_path)
+    return found
+
+
+def _recording(**changes):
+    return {**corpus_trees.make_cut()["recording"], **changes}
+
+
+def _source(path, channels=(0,), kind="file"):
+    return {"type": kind, "channels": list(channels), "source": path}
+
+
+def _transform(name, factor):
+    return {"name": name, "kwargs": {"factor": factor}}
+
+
+def test_cuts(tmp_path):
+    found = _list(corpus_trees.make_lhotse_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("a-0", "s1", "train", "你好"),
+        ("b-0", "", "dev", ""),
+    ]
+    assert (found[0].start_seconds, found[0].seconds, found[0].channel) == (0.25, 0.5, 0)
+    assert found[0].audio == str(tmp_path / "wav" / "a.wav")
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("cuts_test.jsonl", "test"),
+        ("librispeech_cuts_train-clean-100.jsonl.gz", "train"),
+        ("dev.jsonl.gz", "dev"),
+        ("cuts_valid.jsonl.gz", "dev"),
+        ("Train.jsonl", "train"),
+        ("eval_cuts.json.gz", "test"),
+        ("cuts.jsonl.gz", "train"),
+        ("cuts.json", "train"),
+        ("aishell_cuts.jsonl", "train"),
+    ],
+)
+def test_names_of_files(tmp_path, name, split):
+    write = corpus_trees.write_gzip if name.endswith(".gz") else small_corpora.write_text
+    write(tmp_path / name, corpus_trees.to_lines([corpus_trees.make_cut()]))
+    assert [u.split for u in _list(tmp_path)] == [split]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "aishell_cuts_train_raw.jsonl.gz",
+            "aishell_cuts_train_raw.jsonl.gz name no split, {accepted}; rename them",
+        ),
+        ("cuts.000000.jsonl.gz", "cuts.000000.jsonl.gz is of Lhotse Shar, {accepted}; .* CutSet.save_audios"),
+        ("aishell_supervisions_train.jsonl.gz", "it has no Lhotse manifests, {accepted}; pass the directory"),
+        (
+            "recordings_train.jsonl.gz",
+            "/recordings_train.jsonl.gz: .*/supervisions_train.jsonl.gz is missing, {accepted}",
+        ),
+    ],
+)
+def test_directories_without_cuts(tmp_path, name, message):
+    corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([corpus_trees.make_cut()]))
+    accepted = (
+        r"expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
+        r"supervisions_train.jsonl.gz \(and dev, test; also .jsonl, .json\)"
+    )
+    with pytest.raises(errors.UserError, match=message.format(accepted=accepted)):
+        _list(tmp_path)
+
+
+def test_cuts_that_name_no_split_beside_others_that_do(tmp_path, caplog):
+    for name in ("cuts_dev.jsonl.gz", "cuts.jsonl.gz", "musan_cuts.jsonl.gz", "cuts_train_raw.jsonl.gz"):
+        cut = corpus_trees.make_cut(id=name)
+        corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([cut]))
+    assert [u.utterance_id for u in _list(tmp_path)] == ["cuts_dev.jsonl.gz"]
+    assert "not read: cuts.jsonl.gz, cuts_train_raw.jsonl.gz, musan_cuts.jsonl.gz, expected cu" in caplog.text
+
+
+def test_recordings_with_supervisions(tmp_path):
+    recordings = [_recording(), {**_recording(), "id": "b"}]
+    supervisions = [
+        {"id": "a-1", "recording_id": "a", "start": 0.25, "duration": 0.5, "text": "你好", "speaker": "s1"},
+        {"id": "a-2", "recording_id": "a", "start": 0.5},
+        {"id": "c-1", "recording_id": "c", "start": 0.0, "duration": 1.0, "text": "谢谢"},
+    ]
+    corpus_trees.write_gzip(tmp_path / "x_recordings_dev.jsonl.gz", corpus_trees.to_lines(recordings))
+    corpus_trees.write_gzip(tmp_path / "x_supervisions_dev.jsonl.gz", corpus_trees.to_lines(supervisions))
+    found = _list(tmp_path)
+    assert [(u.utterance_id, u.split, u.text, u.speaker) for u in found] == [
+        ("a-1", "dev", "你好", "s1"),
+        ("a-2", "dev", "", ""),
+        ("c-1", "dev", "谢谢", ""),
+    ]
+    assert [(u.start_seconds, u.seconds, u.channel) for u in found[:2]] == [(0.25, 0.5, 0), (0.5, None, 0)]
+    assert [u.problem for u in found] == ["", "", NO_RECORDING]
+
+
+def test_a_relative_source_counts_from_the_manifest_or_above_it(tmp_path):
+    small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
+    corpus_trees.write_gzip(
+        tmp_path / "data" / "fbank" / "cuts_train.jsonl.gz", corpus_trees.to_lines([corpus_trees.make_cut()])
+    )
+    assert _list(tmp_path / "data" / "fbank")[0].audio == str(tmp_path / "wav" / "a.wav")
+    small_corpora.write_text(tmp_path / "data" / "fbank" / "wav" / "a.wav", "")
+    assert _list(tmp_path / "data" / "fbank")[0].audio == str(tmp_path / "data" / "fbank" / "wav" / "a.wav")
+
+
+def test_a_source_that_is_nowhere_is_named_beside_the_manifest(tmp_path):
+    _write(tmp_path, corpus_trees.make_cut(recording=_recording(sources=[_source("no/such.wav")])))
+    assert _list(tmp_path)[0].audio == str(tmp_path / "no" / "such.wav")
+
+
+def test_the_channel_counts_within_its_file(tmp_path):
+    sources = [_source("/in/front.wav", [0, 1]), _source("/in/back.wav", [2, 3])]
+    recording = _recording(sources=sources)
+    changes = [
+        dict(channel=3),
+        dict(channel=[2]),
+        dict(channel=[3, 2]),
+        dict(channel=[0, 1, 2, 3]),
+        dict(channel=4),
+    ]
+    found = [_list_one(tmp_path, recording=recording, supervisions=[], **each) for each in changes]
+    assert [(u.audio, u.channel) for u in found[:3]] == [
+        ("/in/back.wav", 1),
+        ("/in/back.wav", 0),
+        ("/in/back.wav", None),
+    ]
+    assert [u.problem for u in found] == ["", "", "", SOME_CHANNELS, SOME_CHANNELS]
+
+
+def test_a_supervision_that_names_a_channel(tmp_path):
+    changes = dict(channel=[0, 1], recording=_recording(sources=[_source("/in/a.wav", [0, 1])]))
+    named = [None, 1, [0], [0, 1], 2]
+    supervisions = [{"id": str(i), "channel": channel} for i, channel in enumerate(named)]
+    supervisions.append({"id": "none"})
+    _write(tmp_path, corpus_trees.make_cut(supervisions=supervisions, **changes))
+    found = _list(tmp_path)
+    assert [u.channel for u in found] == [None, 1, 0, None, None, None]
+    assert [u.problem for u in found] == [
+        "",
+        "",
+        "",
+        "",
+        "Lhotse supervision of a channel that its cut lacks, expected one of the cut's",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "part"),
+    [
+        ({"start": 0.125, "duration": 0.25}, (0.375, 0.25)),
+        ({"start": -0.0625, "duration": 0.5}, (0.25, 0.4375)),
+        ({"start": 0.125, "duration": 0.4375}, (0.375, 0.375)),
+        ({"start": 0.125}, (0.375, 0.375)),
+        ({"duration": 0.25}, (0.25, 0.25)),
+        ({}, (0.25, 0.5)),
+        ({"start": -0.125, "duration": 0.5}, None),
+        ({"start": 0.25, "duration": 0.5}, None),
+    ],
+)
+def test_a_supervision_of_a_part_of_the_cut(tmp_path, times, part):
+    """The cut is from 0.25 s to 0.75 s of its recording."""
+    found = _list_one(tmp_path, supervisions=[{"id": "a", "text": "你好", **times}])
+    if part:
+        assert (found.start_seconds, found.seconds, found.problem) == (*part, "")
+    else:
+        assert found.problem == "Lhotse supervision that reaches beyond its cut, expected one within"
+
+
+def test_several_supervisions_are_as_many_utterances(tmp_path):
+    first = {"id": "x", "start": 0.0, "duration": 0.25, "text": "你好", "speaker": "s1"}
+    second = {"start": 0.125, "duration": 0.25, "text": "谢谢", "speaker": "s2"}
+    _write(tmp_path, corpus_trees.make_cut(supervisions=[first, second]))
+    assert [(u.utterance_id, u.text, u.speaker, u.start_seconds, u.seconds) for u in _list(tmp_path)] == [
+        ("a-0-x", "你好", "s1", 0.25, 0.25),
+        ("a-0-2", "谢谢", "s2", 0.375, 0.25),
+    ]
+
+
+def test_a_padded_cut_is_the_cut(tmp_path):
+    pad = {"cut": {"id": "p", "duration": 1.0, "sampling_rate": 16000}, "type": "PaddingCut", "offset": 0.5}
+    mono = {"cut": corpus_trees.make_cut(id="inner"), "type": "MonoCut"}
+    _write(tmp_path, {"id": "padded", "type": "MixedCut", "tracks": [mono, pad]})
+    (found,) = _list(tmp_path)
+    assert (found.utterance_id, found.text, found.start_seconds, found.seconds) == (
+        "padded",
+        "你好",
+        0.25,
+        0.5,
+    )
+    assert found.problem == ""
+
+
+@pytest.mark.parametrize(
+    "changes", [{"tracks": [{"cut": {}}, {"cut": {}}]}, {"tracks": []}, {"transforms": [{}]}]
+)
+def test_a_mixture_is_rejected(tmp_path, changes):
+    mono = {"cut": corpus_trees.make_cut(id="inner"), "type": "MonoCut"}
+    _write(tmp_path, {"id": "mixed", "type": "MixedCut", "tracks": [mono], **changes})
+    (found,) = _list(tmp_path)
+    assert (found.utterance_id, found.problem, found.audio) == (
+        "mixed",
+        "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
+        str(tmp_path / "cuts_train.jsonl.gz"),
+    )
+
+
+def test_speed_and_volume(tmp_path):
+    transforms = [
+        {"name": "Resample", "kwargs": {"source_sampling_rate": 8000, "target_sampling_rate": 16000}},
+        {"name": "Speed", "kwargs": {"factor": 1.25}},
+        {"name": "Volume", "kwargs": {"factor": 10}},
+    ]
+    found = _list_one(tmp_path, recording=_recording(transforms=transforms))
+    assert (found.start_seconds, found.seconds, found.speed, found.problem) == (0.3125, 0.625, 1.25, "")
+    assert found.volume_db == pytest.approx(20.0)
+
+
+def test_a_command_that_only_decodes_stands_for_its_file(tmp_path):
+    sources = [
+        _source("flac -c -d -s /in/a.flac", kind="command"),
+        _source("sph2pipe -f wav -p -c 2 /in/a.sph", kind="command"),
+        _source("cat /in/a.wav", [0, 1], kind="command"),
+    ]
+    found = [_list_one(tmp_path, recording=_recording(sources=[source])) for source in sources]
+    assert [(u.audio, u.channel, u.problem) for u in found] == [
+        ("/in/a.flac", None, ""),
+        ("/in/a.sph", 1, ""),
+        ("/in/a.wav", 0, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            dict(type="PaddingCut", recording=None),
+            "Lhotse cut or supervision without a recording, expected one with its sources",
+        ),
+        (
+            dict(recording=_recording(transforms=[_transform("Tempo", 0.9)])),
+            "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
+        ),
+        (
+            dict(recording=_recording(transforms=[{}])),
+            "Lhotse transform None, expected Speed, Volume or Resample",
+        ),
+        (
+            dict(recording=_recording(transforms=[_transform("Speed", 3)])),
+            "Lhotse transform Speed of another factor than 0.5 to 2",
+        ),
+        (
+            dict(recording=_recording(transforms=[_transform("Volume", 0)])),
+            "Lhotse transform Volume of another factor than 0.001 to 1000",
+        ),
+        (
+            dict(recording=_recording(transforms=[_transform("Volume", None)])),
+            "Lhotse transform Volume of another factor than 0.001 to 1000",
+        ),
+        (
+            dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),
+            "Lhotse audio source of type 'command', expected file or command that only decodes one",
+        ),
+        (
+            dict(recording=_recording(sources=[_source("UklGRg==", kind="memory")])),
+            "Lhotse audio source of type 'memory', expected file or command that only decodes one",
+        ),
+        (dict(recording=_recording(sources=[])), SOME_CHANNELS),
+        (dict(channel=1, supervisions=[]), SOME_CHANNELS),
+        (dict(channel=[], supervisions=[]), SOME_CHANNELS),
+    ],
+)
+def test_cuts_that_are_rejected(tmp_path, changes, problem):
+    assert _list_one(tmp_path, **changes).problem == problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            dict(supervisions={"a": 1}),
+            "supervisions is not a list of objects, expected one; write the cuts again",
+        ),
+        (dict(supervisions=["你好"]), "supervisions is not a list of objects, expected one"),
+        (dict(supervisions=[{"text": 1.5}]), "text is 1.5, expected text"),
+        (dict(id=None), "id is missing, expected text"),
+        (dict(start=-1), "start is -1, expected seconds, 0 to"),
+        (dict(duration="1"), "duration is '1', expected seconds"),
+        (
+            dict(recording=_recording(sources=[{"type": "file", "source": "a.wav"}])),
+            "a source has no channels, expected a list",
+        ),
+        (
+            dict(recording=_recording(sources=[{"type": "file", "channels": [0]}])),
+            "source is missing, expected text",
+        ),
+    ],
+)
+def test_cuts_that_are_refused(tmp_path, changes, message):
+    _write(tmp_path, corpus_trees.make_cut(**changes))
+    with pytest.raises(errors.UserError, match=f"cuts_train.jsonl.gz: line 1: {message}"):
+        _list(tmp_path)
+
+
+def test_a_build_skips_the_cut_that_cannot_be_honoured(tmp_path):
+    """The others are built, one at the speed and volume of its transforms."""
+    changed = _recording(transforms=[_transform("Speed", 0.8), _transform("Volume", 2.0)])
+    cuts = [
+        corpus_trees.make_cut(),
+        corpus_trees.make_cut(
+            id="slow", start=0.0, duration=1.25, supervisions=[{"text": "谢谢"}], recording=changed
+        ),
+        corpus_trees.make_cut(id="tempo", recording=_recording(transforms=[_transform("Tempo", 0.9)])),
+    ]
+    corpus_dir = corpus_trees.tree(tmp_path / "corpus", {}, ("wav/a.wav",))
+    corpus_trees.write_gzip(f"{corpus_dir}/cuts_train.jsonl.gz", corpus_trees.to_lines(cuts))
+    config = build_config.BuildConfig(
+        corpus="lhotse",
+        corpus_dir=(corpus_dir,),
+        output_dir=str(tmp_path / "out"),
+        num_shards=1,
+        max_rejected=0.5,
+    )
+    info = builder.build(config, frontend.FrontendConfig())
+    (path,) = info.shard_paths(config.output_dir, "train")
+    found = {item.utterance.utterance_id: item.variant for item in items.read(path)}
+    assert found["a-0"] is None
+    assert (found["slow"].speed, found["slow"].volume_db) == (0.8, pytest.approx(6.0206, abs=1e-4))
+    records = schema.parse_examples(tf.data.TFRecordDataset(path), num_bins=80).as_numpy_iterator()
+    num_frames = {each["utterance_id"].decode(): len(each["fbank"]) for each in records}
+    assert num_frames == {"a-0": 48, "slow": 123}  # 0.5 s and 1.25 s
+    rejected = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    assert [line.split("\t")[:3] for line in rejected] == [
+        ["tempo", "train", "Lhotse transform 'Tempo', expected Speed, Volume or Resample"]
+    ]

@@ -1,0 +1,105 @@
+"""Manifests that Lhotse itself writes: what is read of them sounds as what Lhotse loads."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import paths
+import pytest
+
+from tfrecord_builder.augmentation import copies, effects
+from tfrecord_builder.building import checks
+from tfrecord_builder.corpora import lhotse
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("lhotse") is None, reason="needs PyTorch, see requirements-dev.txt"
+)
+RATE = 16000
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """In a process of its own, which PyTorch is loaded into."""
+    directory = tmp_path_factory.mktemp("lhotse") / "written"
+    directory.mkdir()
+    script = paths.SUPPORT / "written_by_lhotse.py"
+    subprocess.run([sys.executable, str(script), str(directory)], check=True, timeout=300)
+    return directory
+
+
+def _list(directory):
+    return {u.utterance_id: u for u in lhotse.list_utterances(str(directory))}
+
+
+def _check_sounds(found, expected):
+    """Compares samples; where the speed is changed, two resamplers do not agree to the last bit."""
+    waveform = checks.read_waveform(found, RATE, max_seconds=10.0)
+    waveform = effects.apply(waveform, RATE, copies.Variant(speed=found.speed, volume_db=found.volume_db))
+    assert len(waveform) == pytest.approx(len(expected), abs=2)
+    size, edge = min(len(waveform), len(expected)), 0 if found.speed == 1 else 100
+    difference = np.abs(waveform[:size] - expected[:size])[edge : size - edge]
+    peak = np.abs(expected).max()
+    assert difference.max() < (1e-5 if found.speed == 1 else 0.02) * peak, found.utterance_id
+
+
+def test_cuts_sound_as_lhotse_loads_them(written):
+    found = _list(written / "cuts")
+    with np.load(written / "audio.npz") as expected:
+        names = [
+            "plain",
+            "right",
+            "both",
+            "plain_sp0.9",
+            "plain_vp0.125",
+            "fast-loud",
+            "part",
+            "slow-part",
+            "turns-x",
+            "turns-y",
+            "sides-l",
+            "sides-r",
+            "padded",
+            "low",
+            "piped",
+        ]
+        assert [name for name, each in found.items() if not each.problem] == names
+        for name in names:
+            _check_sounds(found[name], expected[name])
+    assert (found["turns-y"].text, found["plain_sp0.9"].speaker) == ("谢谢", "s1")
+
+
+def test_the_other_cuts_are_rejected_with_a_reason(written):
+    assert {name: each.problem for name, each in _list(written / "cuts").items() if each.problem} == {
+        "mixed": "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
+        "tempo": "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
+        "room": "Lhotse transform 'ReverbWithImpulseResponse', expected Speed, Volume or Resample",
+        "some": "Lhotse channels that are neither one nor all of a file, expected one or all",
+        "command": "Lhotse audio source of type 'command', expected file or command that only decodes one",
+        "half": "Lhotse supervision that reaches beyond its cut, expected one within",
+    }
+
+
+def test_a_json_list_reads_as_the_lines(written):
+    assert json.loads((written / "list" / "cuts.json").read_text(encoding="utf-8"))[0]["id"] == "plain"
+    lines, listed = _list(written / "cuts"), _list(written / "list")
+    assert {name: (u.audio, u.start_seconds, u.speed) for name, u in lines.items() if not u.problem} == {
+        name: (u.audio, u.start_seconds, u.speed) for name, u in listed.items() if not u.problem
+    }
+
+
+def test_recordings_with_supervisions_sound_as_lhotse_loads_them(written):
+    found = _list(written / "pairs")
+    assert {name: each.split for name, each in found.items()} == {
+        "m-1": "dev",
+        "s-1": "dev",
+        "s-2": "dev",
+        "m-1_sp0.9": "train",
+        "s-1_sp0.9": "train",
+        "s-2_sp0.9": "train",
+    }
+    with np.load(written / "audio.npz") as expected:
+        for name, each in found.items():
+            assert each.problem == ""
+            _check_sounds(each, expected[name])

@@ -1,0 +1,94 @@
+import sys
+
+import pytest
+
+from tfrecord_builder import errors, vocabulary
+from tfrecord_builder.labels import bpe
+
+ENGLISH = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog"] * 3
+MANDARIN = ["今天天气很好", "今天你好吗", "天气不好", "你听let it go"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return bpe.BpeModel(bpe.train(ENGLISH, 60))
+
+
+def test_english(model):
+    assert model.encode("the cat on a mat") == ["▁the", "▁cat", "▁on", "▁a", "▁mat"]
+    assert model.encode("") == []
+
+
+@pytest.mark.parametrize("transcripts", [ENGLISH, MANDARIN])
+def test_pieces_join_to_the_text(transcripts):
+    trained = bpe.BpeModel(bpe.train(transcripts, 60))
+    for text in [*transcripts, "a cat", "good dog"]:
+        assert vocabulary.join_tokens(trained.encode(text), "bpe") == text
+
+
+def test_mandarin_has_no_blank_in_front():
+    trained = bpe.BpeModel(bpe.train(MANDARIN, 40))
+    assert trained.encode("气今天") == ["气", "今", "天"]
+    assert trained.encode("今天天气") == ["▁今天", "天气"]
+
+
+def test_unknown_characters_are_one_piece(model):
+    assert model.encode("the 犇犇") == ["▁the", "▁", "犇犇"]
+
+
+def test_pieces_are_all_that_transcripts_can_have():
+    trained = bpe.BpeModel(bpe.train(["the cat"] * 3, 15))
+    letters = set("▁thecat")
+    assert letters < trained.pieces() and {"▁the", "▁cat"} < trained.pieces()
+    assert set(trained.encode("hat chat tea")) <= trained.pieces()
+    assert not {"<unk>", "<s>", "</s>"} & trained.pieces()
+
+
+def test_rare_characters_and_long_transcripts_count():
+    trained = bpe.BpeModel(bpe.train(["a" * 5000, "é", "b " * 5000], 10))
+    assert {"a", "b", "é"} < trained.pieces()
+
+
+def test_the_same_transcripts_give_the_same_bytes():
+    first = bpe.train(iter(ENGLISH + MANDARIN), 80)
+    assert bpe.train(iter(ENGLISH + MANDARIN), 80) == first
+    assert bpe.train(iter(MANDARIN), 80) != first
+
+
+def test_the_size_is_the_most_there_can_be():
+    def count_pieces(size):
+        trained = bpe.BpeModel(bpe.train(ENGLISH, size))
+        return len({piece for text in ENGLISH for piece in trained.encode(text)})
+
+    assert count_pieces(20) <= 20
+    assert count_pieces(5000) == 9  # every word is a piece
+
+
+def test_says_nothing(capfd):
+    bpe.train(["", *ENGLISH], 60)
+    bpe.train(["啊"], 60)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_refuses():
+    with pytest.raises(errors.UserError, match="--bpe_size: it is 10, expected at least 16, .*=16 or more"):
+        bpe.train(ENGLISH, 10)
+    assert bpe.train(ENGLISH, 16)
+    for nothing in ([], ["", ""]):
+        with pytest.raises(errors.UserError, match="--unit=bpe: the train split has no transcript.*--vocab"):
+            bpe.train(nothing, 60)
+    with pytest.raises(errors.UserError, match=r"sentencepiece cannot learn pieces .*take another unit"):
+        bpe.train(["a" * (1 << 20) + "a"], 60)  # longer than what it reads
+
+
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_refuses_another_file(content):
+    message = rf"bpe.model: its {len(content)} bytes are no sentencepiece model .*restore the file"
+    with pytest.raises(errors.UserError, match=message):
+        bpe.BpeModel(content)
+
+
+def test_without_sentencepiece(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(errors.UserError, match=r"not installed.*pip install sentencepiece==0\.2\.2"):
+        bpe.train(ENGLISH, 60)

@@ -1,0 +1,263 @@
+import subprocess
+import sys
+
+import pytest
+
+from tfrecord_builder import errors, manifest, vocabulary
+from tfrecord_builder.labels import bpe, labelling
+
+
+def _utterance(text="", pinyin=""):
+    return manifest.Utterance("u1", None, "s", text, pinyin, "train")
+
+
+def _label(text="", pinyin="", **options):
+    return labelling.Labeller(labelling.LabelConfig(**options))(_utterance(text, pinyin))
+
+
+def _tokens(text="", pinyin="", **options):
+    return " ".join(_label(text, pinyin, **options).tokens)
+
+
+def test_given_pinyin_wins_over_the_dictionary():
+    assert _label("一个", "yi1 ge5").tokens == ("yi1", "ge5")
+    assert _label("一个").tokens == ("yi2", "ge4")
+
+
+def test_characters_stand_against_syllables():
+    found = _label("你好，", "ni3 hao3")
+    assert found.transcript == "你好"
+    assert found.characters == ("你", "好")
+
+
+def test_characters_are_empty_where_they_do_not_fit():
+    assert _label("花儿", "huar1").characters == ()
+    assert _label("zhu4", "zhu4") == labelling.Labels("zhu4", ("zhu4",), ())
+
+
+def test_pinyin_without_a_transcript():
+    assert _label("", "ni3 hao3") == labelling.Labels("", ("ni3", "hao3"), ())
+
+
+def test_latin_letters_are_tokens_of_one_character():
+    found = _label("百盛（天山店A楼）")
+    assert found.tokens == ("bai3", "sheng4", "tian1", "shan1", "dian4", "a", "lou2")
+    assert "".join(found.characters) == "百盛天山店a楼"
+
+
+def test_latin_letters_in_a_pronunciation_are_no_syllables():
+    assert _label("A楼", "A lou2") == labelling.Labels("a楼", ("a", "lou2"), ("a", "楼"))
+    assert _label("OK", "o k") == labelling.Labels("ok", ("o", "k"), ("o", "k"))
+    assert _label("啊", "a") == labelling.Labels("啊", ("a5",), ("啊",))
+
+
+def test_characters_as_tokens():
+    assert _label("听Let It", unit="character") == labelling.Labels(
+        "听let it", ("听", "l", "e", "t", "<space>", "i", "t"), ()
+    )
+
+
+def test_syllables_without_tone_stand_against_characters():
+    found = _label("啊A楼3", unit="toneless")
+    assert found == labelling.Labels("啊a楼3", ("a", "A", "lou", "3"), ("啊", "a", "楼", "3"))
+    assert _label("你们", "ni3 men", unit="toneless").tokens == ("ni", "men")
+
+
+def test_initials_and_finals():
+    assert _label("中国A楼", unit="initial_final") == labelling.Labels(
+        "中国a楼", tuple("zh ong1 g uo2 A l ou2".split()), ()
+    )
+    assert _tokens("", "you3 HH r5", unit="initial_final") == "iou3 HH r5"
+
+
+def test_pieces():
+    model = bpe.BpeModel(bpe.train(["the cat", "the mat"] * 3, 40))
+    labeller = labelling.Labeller(labelling.LabelConfig(unit="bpe"), model)
+    assert labeller(_utterance("The CAT!", "x")) == labelling.Labels("the cat", ("▁the", "▁cat"), ())
+    assert labeller(_utterance("", "ni3")) == labelling.Labels("", (), ())
+
+
+@pytest.mark.parametrize("unit", [unit for unit in vocabulary.UNITS if unit != "bpe"])
+def test_joined_tokens_are_what_was_said(unit):
+    written = vocabulary.join_tokens(_label("百盛A楼", unit=unit).tokens, unit)
+    assert (
+        written
+        == {
+            "syllable": "bai3 sheng4 a lou2",
+            "toneless": "bai sheng A lou",
+            "initial_final": "bai3 sheng4 A lou2",
+            "character": "百盛a楼",
+        }[unit]
+    )
+
+
+def test_tone_sandhi_ends_at_punctuation():
+    assert _tokens("你好，你好", tone_sandhi=True) == "ni2 hao3 ni2 hao3"
+    assert _tokens("你好 你 好", tone_sandhi=True) == "ni2 hao3 ni2 hao3"
+    assert _tokens("有，有", tone_sandhi=True) == "you3 you3"
+    assert _tokens("有有", tone_sandhi=True) == "you2 you3"
+    assert _tokens("有a有", tone_sandhi=True) == "you3 a you3"
+    assert _label("我想，A楼", tone_sandhi=True).characters == tuple("我想a楼")
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        # Words that pypinyin's dictionary lacks.
+        ("老展览", "lao3 zhan2 lan3"),
+        ("所以", "suo2 yi3"),
+        ("管理", "guan2 li3"),
+        ("领导", "ling2 dao3"),
+        ("水果", "shui2 guo3"),
+        ("老鼠", "lao2 shu3"),
+        ("好水果", "hao3 shui2 guo3"),
+        ("我管理水果", "wo3 guan2 li3 shui2 guo3"),
+        ("老鼠想管理领导", "lao2 shu2 xiang3 guan2 li3 ling2 dao3"),
+        # Inside words, and between them.
+        ("你好", "ni2 hao3"),
+        ("我很好", "wo2 hen2 hao3"),
+        ("展览馆", "zhan2 lan2 guan3"),
+        ("管理者", "guan2 li2 zhe3"),
+        ("小老虎", "xiao3 lao2 hu3"),
+        ("李小姐", "li3 xiao2 jie3"),
+        ("美好理想", "mei2 hao3 li2 xiang3"),
+        ("请给我水果", "qing2 gei2 wo3 shui2 guo3"),
+        ("他买雨伞", "ta1 mai3 yu2 san3"),
+        ("海里有水", "hai2 li3 you2 shui3"),
+        ("上海有小雨", "shang4 hai2 you3 xiao2 yu3"),
+        ("我想，领导", "wo2 xiang3 ling2 dao3"),
+        ("老师很忙", "lao3 shi1 hen3 mang2"),
+        # Neutral tones, and reduplication.
+        ("我们的", "wo3 men5 de5"),
+        ("好的", "hao3 de5"),
+        ("妈妈给姐姐水果", "ma1 ma5 gei2 jie3 jie5 shui2 guo3"),
+        ("想想", "xiang2 xiang3"),
+        ("看一看", "kan4 yi5 kan4"),
+        ("好不好", "hao3 bu5 hao3"),
+        ("差不多", "cha4 bu5 duo1"),
+        # 一 and 不.
+        ("一下", "yi2 xia4"),
+        ("一起", "yi4 qi3"),
+        ("不是", "bu2 shi4"),
+        ("不好", "bu4 hao3"),
+        ("第一", "di4 yi1"),
+        ("一九九八", "yi1 jiu2 jiu3 ba1"),
+        ("一千一百", "yi4 qian1 yi4 bai3"),
+        ("第一百", "di4 yi1 bai3"),
+        ("逐一", "zhu2 yi1"),
+        ("一审", "yi1 shen3"),
+    ],
+)
+def test_tones_as_a_speaker_says_them(text, spoken):
+    assert _tokens(text, tone_sandhi=True) == spoken
+
+
+def test_phrases_of_the_users_dictionary_keep_their_tones(tmp_path):
+    path = tmp_path / "names.tsv"
+    path.write_text("马老五\tma3 lao2 wu3\n", "utf-8")
+    assert _tokens("马老五有水果", tone_sandhi=True) == "ma3 lao2 wu2 you3 shui2 guo3"
+    options = dict(tone_sandhi=True, user_dictionary=str(path))
+    assert _tokens("马老五有水果", **options) == "ma3 lao2 wu3 you3 shui2 guo3"
+
+
+def test_words_end_at_punctuation():
+    assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # a word is 了解
+    assert _tokens("看了，解释") == "kan4 le5 jie3 shi4"
+    assert _label("看了，解释！A楼").characters == tuple("看了解释a楼")
+
+
+def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
+    assert _tokens("你好", "ni3 hao3", tone_sandhi=True) == "ni3 hao3"
+    assert _tokens("你好") == "ni3 hao3"
+    assert _tokens("你好", tone_sandhi=True, unit="initial_final") == "n i2 h ao3"
+
+
+@pytest.mark.parametrize("unit", vocabulary.UNITS)
+def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(unit):
+    labeller = labelling.Labeller(labelling.LabelConfig(unit=unit), bpe_model=object())
+    expected = ["hao9"] if unit in ("syllable", "toneless", "initial_final") else []
+    assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
+    assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
+
+
+def test_numbers_stay_or_are_read():
+    assert _label("3楼50%").transcript == "3楼50"
+    assert _tokens("3楼") == "3 lou2"
+    found = _label("3楼，50%。", numbers="read")
+    assert found.transcript == "三楼百分之五十"
+    assert found.tokens == tuple("san1 lou2 bai3 fen1 zhi1 wu3 shi2".split())
+    assert _label("3.5 and 2", numbers="read", unit="character").transcript == "三点五and二"
+
+
+@pytest.mark.parametrize(
+    ("text", "pinyin", "transcript"),
+    [
+        ("3楼", "san1 lou2", "三楼"),  # pairs only so
+        ("50%", "bai3 fen1 zhi1 wu3 shi2", "百分之五十"),
+        ("3楼", "3 lou2", "3楼"),  # pairs as it is
+        ("23楼", "er4 san1 lou2", "23楼"),  # said in another way
+        ("23楼", "\u200b", "二十三楼"),  # no pinyin
+    ],
+)
+def test_numbers_beside_given_pinyin(text, pinyin, transcript):
+    assert _label(text, pinyin, numbers="read").transcript == transcript
+    assert _label(text, pinyin).transcript == text.replace("%", "")
+
+
+def test_transcripts_to_learn_pieces_from():
+    config = labelling.LabelConfig(unit="bpe", numbers="read")
+    assert labelling.make_transcript(_utterance("It's 3!"), config) == "its三"
+
+
+def test_user_dictionary(tmp_path):
+    path = tmp_path / "names.tsv"
+    path.write_text("重庆\tzhong4 qing4\n", "utf-8")
+    assert _tokens("重庆", user_dictionary=str(path)) == "zhong4 qing4"
+    assert _tokens("重庆", unit="toneless", user_dictionary=str(path)) == "zhong qing"
+    assert _tokens("重庆") == "chong2 qing4"
+    with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: it has no tab"):
+        path.write_text("重庆", "utf-8")
+        _label("重庆", user_dictionary=str(path))
+
+
+def test_dictionary_tokens():
+    def read(character, **options):
+        return labelling.dictionary_tokens(character, labelling.LabelConfig(**options))
+
+    assert read("好") == {"hao3", "hao4"}
+    assert read("好", tone_sandhi=True) == {"hao2", "hao3", "hao4"}
+    assert read("好", unit="toneless") == {"hao"}
+    assert read("a") == read("<space>") == read("𪻺") == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(unit="word"), "--unit=word: expected one of syllable, toneless, initial_final, character, bpe"),
+        (dict(numbers="x"), "--numbers=x: expected one of keep, read"),
+        (dict(unit="bpe", bpe_size=0), "--bpe_size=0: expected at least 1"),
+        (
+            dict(bpe_size=900),
+            r"--unit=syllable, --bpe_size=900: that flag is for --unit=bpe, .*leave the",
+        ),
+        (dict(unit="toneless", tone_sandhi=True), r"--tone_sandhi=True: .* --unit=syllable\|initial_final"),
+        (
+            dict(unit="character", user_dictionary="x"),
+            r"--user_dictionary=x: .*=syllable\|toneless\|i",
+        ),
+    ],
+)
+def test_config_refuses(options, message):
+    with pytest.raises(errors.UserError, match=message):
+        labelling.LabelConfig(**options)
+
+
+def test_libraries_load_only_where_they_are_needed():
+    code = (
+        "import sys; from tfrecord_builder import labels, manifest;"
+        "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
+        "labels.Labeller(labels.LabelConfig())(u);"
+        "print({'cn2an', 'rjieba', 'sentencepiece'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,90 @@
+import random
+
+import pypinyin
+import pytest
+from pypinyin import constants
+
+from tfrecord_builder.labels import pinyin
+
+READER = pinyin.Reader()
+
+
+def _join(syllables):
+    return " ".join(syllables)
+
+
+@pytest.mark.parametrize(
+    ("hanzi", "expected"),
+    [
+        ("银行行长", "yin2 hang2 hang2 zhang3"),  # a phrase decides how 行 is read
+        ("我们的女儿", "wo3 men5 de5 nv3 er2"),
+        ("一个", "yi2 ge4"),  # the phrases of the dictionary have the sandhi of 一 and 不
+        ("一天", "yi1 tian1"),  # those that it does not list have none, nor have third tones
+        ("你好", "ni3 hao3"),
+        ("石头", "shi2 tou5"),
+        ("一块石头", "yi1 kuai4 shi2 tou2"),  # as 一块石头落地 begins
+        ("花儿", "hua1 er2"),
+        ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
+        ("", ""),
+    ],
+)
+def test_read(hanzi, expected):
+    assert READER.read(hanzi) == expected.split()
+
+
+def test_reads_as_pypinyin_does():
+    """The words are cut here; pypinyin, which cuts them by itself, is the reference."""
+    rng = random.Random(1)
+    phrases = sorted(phrase for phrase in constants.PHRASES_DICT if "，" not in phrase)
+    characters = sorted({character for phrase in phrases for character in phrase})
+    for _ in range(300):
+        hanzi = "".join(rng.choice(rng.choice([phrases, characters])) for _ in range(6))
+        hanzi = hanzi[rng.randrange(3) : -rng.randrange(1, 4)]
+        options = dict(style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False)
+        assert READER.read(hanzi) == pypinyin.lazy_pinyin(hanzi, **options), hanzi
+
+
+def test_user_phrases_win_over_the_dictionary():
+    assert _join(READER.read("重庆单雄信")) == "chong2 qing4 dan1 xiong2 xin4"
+    reader = pinyin.Reader(
+        {"单雄信": ("shan4", "xiong2", "xin4"), "重庆": ("zhong4", "qing4"), "乐": ("yue4",)}
+    )
+    assert _join(reader.read("重庆单雄信乐")) == "zhong4 qing4 shan4 xiong2 xin4 yue4"
+    assert _join(reader.read("快乐")) == "kuai4 le4"  # a longer word of the dictionary
+
+
+def test_the_longest_word_from_the_left_is_taken_whoever_has_it():
+    reader = pinyin.Reader({"行长": ("hang2", "zhang3")})
+    assert _join(reader.read("银行长期")) == "yin2 hang2 chang2 qi1"
+    assert _join(reader.read("问行长期限")) == "wen4 hang2 zhang3 qi1 xian4"
+    at_the_end = pinyin.Reader({"石头": ("shi2", "tou5")})
+    assert _join(at_the_end.read("一块石头")) == "yi1 kuai4 shi2 tou5"
+    longer = pinyin.Reader({"你好啊": ("ni3", "hao3", "a1")})
+    assert _join(longer.read("你好啊")) == "ni3 hao3 a1"
+
+
+def test_a_reader_leaves_no_trace_in_the_process():
+    before = len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)
+    pinyin.Reader({"重庆": ("zhong4", "qing4"), "乐": ("yue4",)}).read("重庆乐")
+    assert _join(pinyin.Reader().read("重庆乐")) == "chong2 qing4 le4"
+    assert (len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)) == before
+
+
+def test_sandhi_reads_the_words_and_leaves_the_users_phrases():
+    assert _join(pinyin.Reader(has_sandhi=True).read("你好一天")) == "ni2 hao3 yi4 tian1"
+    reader = pinyin.Reader({"李小": ("li3", "xiao3"), "一号": ("yi4", "hao4")}, has_sandhi=True)
+    assert _join(reader.read("李小也好")) == "li3 xiao3 ye2 hao3"
+    assert _join(reader.read("我李小一号")) == "wo2 li3 xiao3 yi4 hao4"
+
+
+def test_the_users_phrases_are_words_of_the_sandhi():
+    assert _join(pinyin.Reader(has_sandhi=True).read("我领导你")) == "wo3 ling2 dao2 ni3"
+    reader = pinyin.Reader({"导你": ("dao3", "ni3")}, has_sandhi=True)
+    assert _join(reader.read("我领导你")) == "wo2 ling2 dao3 ni3"  # 我 and 领 form a pair
+
+
+def test_dictionary_readings():
+    assert set(pinyin.dictionary_readings("行")) >= {"xing2", "hang2"}
+    assert pinyin.dictionary_readings("女")[0] == "nv3"
+    assert pinyin.dictionary_readings("的")[0] == "de5"
+    assert pinyin.dictionary_readings("a") == pinyin.dictionary_readings("𪻺") == []

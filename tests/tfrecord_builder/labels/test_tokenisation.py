@@ -1,0 +1,169 @@
+import pytest
+
+from tfrecord_builder.labels import tokenisation
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("而 对 楼市 成交", "而对楼市成交"),
+        ("你好\r\n", "你好"),
+        ("\ufeff你好", "你好"),
+        ("ＡＢＣ　１２", "abc 12"),
+        ("百盛(天山店A楼)", "百盛天山店a楼"),
+        ("O P A（淮海店）", "o p a淮海店"),
+        ("想听歌曲Let It Go", "想听歌曲let it go"),
+        ("你好，世界！“是的”。", "你好世界是的"),
+        ("It's   OK,really", "its ok really"),
+        ("零\t一\u200b二", "零一二"),
+        ("①㈱ 5℃", "1株5 c"),
+        ("，。 ", ""),
+        ("二〇二四", "二〇二四"),
+        ("𪻺 𪻺", "𪻺𪻺"),
+        ("cafe\u0301", "café"),
+        ("H\u0331", "\u1e96"),  # of which there is no capital letter
+    ],
+)
+def test_normalise(transcript, expected):
+    assert tokenisation.normalise(transcript) == expected
+
+
+def test_normalise_twice_changes_nothing():
+    once = tokenisation.normalise("ＯＰＡ（淮海 店）Let's go, 3.5％")
+    assert tokenisation.normalise(once) == once == "opa淮海店lets go 3 5"
+
+
+def test_to_characters_spells_a_blank_out():
+    assert tokenisation.to_characters("go好 a") == ["g", "o", "好", "<space>", "a"]
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("我们的女儿", "wo3 men5 de5 nv3 er2"),
+        ("一个", "yi2 ge4"),
+        ("你好", "ni3 hao3"),
+        ("let it淮", "l e t i t huai2"),
+        ("3楼", "3 lou2"),
+        ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
+        ("", ""),
+    ],
+)
+def test_to_syllables(transcript, expected):
+    assert tokenisation.to_syllables(transcript) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("pinyin", "expected"),
+    [
+        ("LV4 nü3 lu:4 lu\u03084", "lv4 nv3 lv4 lv4"),
+        ("de men0 ma5", "de5 men5 ma5"),
+        ("lue4 nue4 lve4", "lve4 nve4 lve4"),
+        ("jv4 qv4 xvan1 yv2", "ju4 qu4 xuan1 yu2"),
+        ("  yi1\tgu4\r\n", "yi1 gu4"),
+        ("huar1 r5", "huar1 r5"),
+        ("HH AH0 L OW1", "HH AH0 L OW1"),  # phones of English are not ours to mend
+        ("M N R NG ER0", "M N R NG ER0"),
+        ("A Ma MA0 o k", "A Ma MA0 o k"),  # letters or syllables: only a transcript could tell
+        ("er ng a0", "er5 ng5 a5"),
+        ("ni3\u200b hao3 \ufeff", "ni3 hao3"),
+        ("", ""),
+    ],
+)
+def test_normalise_pinyin(pinyin, expected):
+    assert tokenisation.normalise_pinyin(pinyin) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "pinyin", "expected"),
+    [
+        ("a楼", "A lou2", "a lou2"),
+        ("ok", "o k", "o k"),
+        ("啊你好", "a NI3 HAO", "a5 ni3 hao5"),
+        ("花儿", "hua1 r", "hua1 r5"),
+        ("let it", "L e t i t", "l e t i t"),
+        ("3楼", "3 lou2", "3 lou2"),
+        ("3楼", "san1 lou2", "san1 lou2"),
+        ("a楼上", "A lou2", "A lou2"),  # of another number: no token has a place
+        ("好玩儿啊", "hao3 wanr2 a", "hao3 wanr2 a5"),  # but the transcript has no letter a
+        ("绿你好吗", "lǜ nǐ HǍO ma", "lv4 ni3 hao3 ma5"),
+        ("你好，啊", "ni3 hao3 ， a", "ni3 hao3 a5"),
+        ("é", "é", "é"),
+    ],
+)
+def test_normalise_pinyin_beside_a_transcript(transcript, pinyin, expected):
+    assert tokenisation.normalise_pinyin(pinyin, tokenisation.normalise(transcript)) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "pinyin", "expected"),
+    [
+        ("你好", "ni3 hao9", "hao9"),
+        ("你好", "ni3 xyz3", "xyz3"),
+        ("长江", "chang2 jang1", "jang1"),
+        ("你", "nh1", "nh1"),
+        ("", "nh1 hao3", "nh1"),
+        ("hao9", "hao9", "hao9"),  # a transcript that is itself pinyin
+        ("你好", "ni3 hoa", "hoa"),
+        ("你好", "ni3hao3", "ni3hao3"),
+        ("wifi密码", "wifj mi4 ma3", "wifj"),
+        # Right: er-hua, interjections, spellings, Latin letters, English and digits.
+        ("花儿", "hua1 r5", ""),
+        ("花儿", "hua1 r", ""),
+        ("花儿", "huar1", ""),
+        ("绿绿绿女", "lv4 lü4 lu:4 nü", ""),
+        ("略略", "lve4 lue4", ""),
+        ("哼嗯姆诶哦", "hm5 ng2 m2 e2 o1", ""),
+        ("你好的", "NI3 Hao3 de0", ""),
+        ("a楼ok", "A lou2 O k", ""),
+        ("wifi密码", "WiFi mi4 ma3", ""),
+        ("23楼", "23 lou2", ""),
+        ("慕𪻺", "mu4 𪻺", ""),
+        # Phones of another language.
+        ("hello", "hh ah0 l ow1", ""),
+        ("", "HH AH0 L OW1", ""),
+        ("", "", ""),
+    ],
+)
+def test_unknown_syllables(transcript, pinyin, expected):
+    assert tokenisation.unknown_syllables(pinyin, transcript) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("transcript", "tokens", "expected"),
+    [
+        ("你好", "ni3 hao3", "你好"),
+        ("花儿", "huar1", ""),
+        ("a1", "a1", ""),
+        ("a楼", "a lou2", "a楼"),
+        ("hi", "HH AY1", ""),
+        ("o k好", "o k hao3", "ok好"),
+        ("", "ni3", ""),
+    ],
+)
+def test_one_to_one(transcript, tokens, expected):
+    assert tokenisation.one_to_one(transcript, tokens.split()) == list(expected)
+
+
+def test_to_syllables_asks_the_reader_run_by_run():
+    class Upside:
+        def read(self, hanzi):
+            return list(reversed(hanzi))
+
+    assert tokenisation.to_syllables("你好a b再见", Upside()) == ["好", "你", "a", "b", "见", "再"]
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        ("你好，你 好！", ["你好", "你好"]),
+        ("而 对 楼市", ["而对楼市"]),
+        ("It\u2019s OK, really", ["its ok", "really"]),
+        ("“你”（好）...", ["你", "好"]),
+        ("ΑΣ.Β", ["ας", "β"] if "ΑΣ.Β".lower() == "ας.β" else ["ασ", "β"]),  # a final sigma looks behind it
+        ("，", []),
+    ],
+)
+def test_to_phrases_parts_at_punctuation(transcript, expected):
+    assert tokenisation.to_phrases(transcript) == expected
+    assert "".join(expected).replace(" ", "") == tokenisation.normalise(transcript).replace(" ", "")

@@ -1,0 +1,99 @@
+import pytest
+
+from tfrecord_builder.labels import pinyin, tone_sandhi
+
+READER = pinyin.Reader(has_sandhi=True)
+
+
+@pytest.mark.parametrize(
+    ("hanzi", "expected"),
+    [
+        ("你好", "ni2 hao3"),
+        ("小姐", "xiao2 jie3"),
+        ("很高", "hen3 gao1"),
+        ("你很好", "ni2 hen2 hao3"),
+        ("他很好", "ta1 hen2 hao3"),
+        ("我也很好", "wo2 ye3 hen2 hao3"),
+        ("你好吗", "ni2 hao3 ma5"),
+        ("好看你好", "hao3 kan4 ni2 hao3"),
+        ("花儿", "hua1 er2"),
+        ("小鸟儿", "xiao2 niao3 er2"),
+        ("好", "hao3"),
+    ],
+)
+def test_third_tones(hanzi, expected):
+    assert READER.read(hanzi) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("老 展览", "3 2 3"),  # one syllable, then a word of two
+        ("展览 馆", "2 2 3"),
+        ("展览馆", "2 2 3"),
+        ("老 展览 馆", "3 2 2 3"),
+        ("展览 展览", "2 3 2 3"),
+        ("老 馆 老 馆 老", "2 3 2 2 3"),
+    ],
+)
+def test_words_are_feet(words, expected):
+    hanzi = words.replace(" ", "")
+    changed = tone_sandhi.change_tones(words.split(), ["a3"] * len(hanzi), [False] * len(hanzi))
+    assert [syllable[-1] for syllable in changed] == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("hanzi", "expected"),
+    [
+        ("不对", "bu2 dui4"),
+        ("不是", "bu2 shi4"),
+        ("不好", "bu4 hao3"),
+        ("不来", "bu4 lai2"),
+        ("偏不", "pian1 bu4"),
+        ("好不好", "hao3 bu5 hao3"),
+        ("是不是", "shi4 bu5 shi4"),
+        ("不不不", "bu2 bu2 bu4"),
+    ],
+)
+def test_bu(hanzi, expected):
+    assert READER.read(hanzi) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("hanzi", "expected"),
+    [
+        ("一个", "yi2 ge4"),
+        ("一定", "yi2 ding4"),
+        ("一天", "yi4 tian1"),
+        ("一年", "yi4 nian2"),
+        ("一起", "yi4 qi3"),
+        ("一些", "yi4 xie1"),
+        ("看一看", "kan4 yi5 kan4"),
+        ("一天一天", "yi4 tian1 yi4 tian1"),
+        ("第一名", "di4 yi1 ming2"),
+        ("统一", "tong3 yi1"),
+        ("唯一的", "wei2 yi1 de5"),
+        ("周一见", "zhou1 yi1 jian4"),
+        ("一月一号", "yi1 yue4 yi1 hao4"),
+        ("十一个", "shi2 yi1 ge4"),
+        ("一二三", "yi1 er4 san1"),
+        ("一九九八年", "yi1 jiu2 jiu3 ba1 nian2"),
+        ("一百一十", "yi4 bai3 yi1 shi2"),
+        ("一万", "yi2 wan4"),
+        ("一点", "yi4 dian3"),
+        ("一点五", "yi1 dian2 wu3"),
+    ],
+)
+def test_yi(hanzi, expected):
+    assert READER.read(hanzi) == expected.split()
+
+
+def test_what_is_fixed_stays_and_changes_others():
+    words, given = ["你", "好", "不", "对"], ["ni3", "hao3", "bu4", "dui4"]
+    assert tone_sandhi.change_tones(words, given, [True, False, True, False]) == given
+    assert tone_sandhi.change_tones(["你", "好"], ["ni3", "hao3"], [False, True]) == ["ni2", "hao3"]
+
+
+def test_other_readings_and_hanzi_without_one_stay():
+    assert tone_sandhi.change_tones(["不", "𪻺"], ["fou3", "𪻺"], [False, False]) == ["fou3", "𪻺"]
+    assert tone_sandhi.change_tones([], [], []) == []

@@ -1,0 +1,167 @@
+import pytest
+
+from tfrecord_builder import errors, readings, vocabulary
+from tfrecord_builder.labels import bpe, labelling, vocabularies
+
+TRAINING = (
+    labelling.Labels("你好", ("ni3", "hao3"), ("你", "好")),
+    labelling.Labels("花儿", ("huar1",), ()),
+    labelling.Labels("ok", ("o", "k"), ("o", "k")),
+)
+AGAIN = labelling.Labels("再", ("zai4",), ("再",))
+
+
+def _collect(training, dev=(), **options):
+    collector = vocabularies.Collector(labelling.LabelConfig(**options))
+    for split, found in (("train", training), ("dev", dev)):
+        for each in found:
+            collector.add(each, split)
+    return collector
+
+
+def _make(training=(), dev=(), **options):
+    return vocabularies.make(_collect(training, dev), vocabularies.VocabularyConfig(**options))
+
+
+def test_hold_everything_of_the_training_split():
+    made = _make(TRAINING, dev=[AGAIN])
+    assert made.tokens.tokens == ("<unk>", "hao3", "huar1", "k", "ni3", "o")
+    assert made.characters.tokens == ("<unk>", "k", "o", "你", "好")
+    assert "zai4" not in made.readings.pairs
+    assert made.bpe is None
+
+
+def test_readings_are_training_pairs_and_the_dictionary():
+    heard = labelling.Labels("一好", ("yi2", "hao3"), ("一", "好"))
+    pairs = _make([heard, *TRAINING]).readings.pairs
+    assert pairs["yi2"] == pairs["yi1"] == "一"
+    assert pairs["hao3"] == pairs["hao4"] == "好"  # hao4 is in no label
+    assert pairs["o"] == "o"
+    assert "huar1" not in pairs
+
+
+def test_readings_are_of_the_unit():
+    collector = _collect([labelling.Labels("好a", ("hao", "A"), ("好", "a"))], unit="toneless")
+    pairs = vocabularies.make(collector, vocabularies.VocabularyConfig()).readings.pairs
+    assert pairs == {"hao": "好", "A": "a"}
+
+
+def test_save_writes_what_a_later_build_takes_over(tmp_path):
+    first = _make(TRAINING)
+    first.save(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "characters.txt",
+        "readings.tsv",
+        "tokens.txt",
+    ]
+    second = _make([AGAIN], vocabulary_dir=str(tmp_path))
+    assert second.tokens.sha256 == first.tokens.sha256
+    assert second.characters.sha256 == first.characters.sha256
+    assert second.readings.sha256 == first.readings.sha256
+
+
+def test_frozen_tokens_alone_leave_characters_to_the_training_split(tmp_path):
+    _make(TRAINING).tokens.save(str(tmp_path / "frozen.txt"))
+    made = _make([AGAIN], vocabulary=str(tmp_path / "frozen.txt"))
+    assert "zai4" not in made.tokens.tokens
+    assert made.characters.tokens == ("<unk>", "再")
+
+
+def test_a_directory_may_hold_tokens_alone(tmp_path):
+    _make(TRAINING).tokens.save(str(tmp_path / "tokens.txt"))
+    assert _make(vocabulary_dir=str(tmp_path)).characters.tokens == ("<unk>",)
+
+
+def test_extended_keeps_the_ids_and_merges_the_readings(tmp_path):
+    vocabulary.Vocabulary(["<unk>", "zai4", "ni3"]).save(str(tmp_path / "tokens.txt"))
+    vocabulary.Vocabulary(["<unk>", "再", "你"]).save(str(tmp_path / "characters.txt"))
+    readings.Readings({"zai4": "再在", "xyz1": "你"}).save(str(tmp_path / "readings.tsv"))
+    made = _make(TRAINING, [AGAIN], vocabulary_dir=str(tmp_path), extend_vocabulary=True)
+    assert made.tokens.tokens == ("<unk>", "zai4", "ni3", "hao3", "huar1", "k", "o")
+    assert made.characters.tokens == ("<unk>", "再", "你", "k", "o", "好")
+    pairs = made.readings.pairs
+    assert (pairs["zai4"], pairs["xyz1"], pairs["hao4"], pairs["k"]) == ("再在", "你", "好", "k")
+
+
+def test_extended_tokens_alone(tmp_path):
+    _make([AGAIN]).tokens.save(str(tmp_path / "frozen.txt"))
+    made = _make(TRAINING, vocabulary=str(tmp_path / "frozen.txt"), extend_vocabulary=True)
+    assert made.tokens.tokens == ("<unk>", "zai4", "hao3", "huar1", "k", "ni3", "o")
+    assert _make(vocabulary=str(tmp_path / "frozen.txt"), extend_vocabulary=True).tokens.size == 2
+
+
+def test_unknown_tokens_of_all_splits_are_counted(tmp_path):
+    _make(TRAINING).save(str(tmp_path))
+    dev = [AGAIN, AGAIN, labelling.Labels("不好", ("bu4", "hao3"), ("不", "好")), *TRAINING]
+    collector = _collect([labelling.Labels("他", ("ta1",), ("他",))], dev)
+    frozen = vocabularies.make(collector, vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path)))
+    unknown = vocabularies.most_frequent_unknown(collector.tokens, frozen.tokens, 9)
+    assert unknown == [("zai4", 2), ("bu4", 1), ("ta1", 1)]
+    assert vocabularies.most_frequent_unknown(collector.characters, frozen.characters, 1) == [("再", 2)]
+    assert collector.tokens["hao3"] == 2
+
+
+def test_pieces_go_with_the_tokens(tmp_path):
+    collector = _collect([labelling.Labels("the", ("▁the",), ())], unit="bpe")
+    model = bpe.train(["the"] * 3, 10)
+    made = vocabularies.make(collector, vocabularies.VocabularyConfig(), model)
+    made.save(str(tmp_path))
+    assert {"t", "h", "e", "▁", "▁the"} < set(made.tokens.tokens)  # other texts are parted otherwise
+    frozen = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
+    assert vocabularies.load_bpe(frozen, "bpe") == model
+    assert vocabularies.load_bpe(frozen, "syllable") is None
+    assert vocabularies.load_bpe(vocabularies.VocabularyConfig(), "bpe") is None
+
+
+def test_pieces_that_are_missing(tmp_path):
+    config = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
+    message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --unit=bpe"
+    with pytest.raises(errors.UserError, match=message):
+        vocabularies.load_bpe(config, "bpe")
+    with pytest.raises(errors.UserError, match="--vocabulary, --unit=bpe: tokens alone do not part .*_dir"):
+        vocabularies.load_bpe(vocabularies.VocabularyConfig(vocabulary="tokens.txt"), "bpe")
+
+
+def test_refuses():
+    with pytest.raises(errors.UserError, match="no usable train split.*--vocabulary_dir"):
+        _make(dev=TRAINING)
+    with pytest.raises(errors.UserError, match="none.txt"):
+        _make(TRAINING, vocabulary="none.txt")
+    with pytest.raises(errors.UserError, match="nowhere/tokens.txt"):
+        _make(TRAINING, vocabulary_dir="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
+        (
+            dict(extend_vocabulary=True),
+            "--extend_vocabulary: there is no vocabulary to extend.*--vocabulary_d",
+        ),
+    ],
+)
+def test_config_refuses(options, message):
+    with pytest.raises(errors.UserError, match=message):
+        vocabularies.VocabularyConfig(**options)
+
+
+@pytest.mark.parametrize("unit", vocabulary.UNITS)
+@pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
+def test_unit_of_a_frozen_vocabulary(tmp_path, file, unit):
+    vocabularies.check_unit(str(tmp_path), "syllable")  # it says nothing, so nothing can be checked
+    (tmp_path / file).write_text(f'{{"unit": "{unit}"}}')
+    vocabularies.check_unit(str(tmp_path), unit)
+    other = vocabulary.UNITS[vocabulary.UNITS.index(unit) - 1]
+    message = f"--vocabulary_dir: .*/{file}: unit is {unit}, expected {other}, .*; pass --unit={unit}, or"
+    with pytest.raises(errors.UserError, match=message):
+        vocabularies.check_unit(str(tmp_path), other)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "{}", "1"])
+def test_a_directory_that_does_not_say_its_unit(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(
+        errors.UserError, match="config.json: it cannot be read .*, expected JSON with the key unit"
+    ):
+        vocabularies.check_unit(str(tmp_path), "syllable")

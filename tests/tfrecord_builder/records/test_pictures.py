@@ -1,0 +1,105 @@
+import matplotlib.font_manager
+import matplotlib.image
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from fontTools import fontBuilder
+from fontTools.pens import ttGlyphPen
+
+from tfrecord_builder import fonts, frontend, schema
+from tfrecord_builder.records import pictures
+
+FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
+# Private use, so that no font of any machine has them.
+SECRET = "\U0010fe01\U0010fe02"
+
+
+def _record(**changes):
+    fields = dict(utterance_id="u$1", speaker="s", transcript="ni hao", pronunciation="ni3 hao3")
+    return schema.Record(**{**fields, **changes}, token_ids=[1, 2], character_ids=[], fbank=FBANK)
+
+
+@pytest.fixture
+def font(tmp_path):
+    """A font that has SECRET, as squares, until the test ends."""
+    pen = ttGlyphPen.TTGlyphPen(None)
+    (
+        pen.moveTo((100, 0)),
+        pen.lineTo((100, 900)),
+        pen.lineTo((900, 900)),
+        pen.lineTo((900, 0)),
+        pen.closePath(),
+    )
+    glyphs = {name: pen.glyph() for name in (".notdef", "one")}
+    builder = fontBuilder.FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(list(glyphs))
+    # matplotlib measures a line of text by "lp".
+    builder.setupCharacterMap({ord(character): "one" for character in f"{SECRET}lp"})
+    builder.setupGlyf(glyphs)
+    builder.setupHorizontalMetrics({name: (1000, 0) for name in glyphs})
+    builder.setupHorizontalHeader(ascent=900, descent=-100)
+    builder.setupNameTable({"familyName": "Secret", "styleName": "Regular"})
+    builder.setupOS2(), builder.setupPost()
+    path = str(tmp_path / "secret.ttf")
+    builder.save(path)
+    known = matplotlib.font_manager.fontManager.ttflist
+    matplotlib.font_manager.fontManager.addfont(path)
+    yield path
+    known[:] = [each for each in known if each.fname != path]
+
+
+def _image(tmp_path, record, config=None):
+    path = str(tmp_path / "a.png")
+    left_out = pictures.draw(record, config or frontend.FrontendConfig(), path)
+    return left_out, matplotlib.image.imread(path)
+
+
+def test_a_font_is_one_that_has_every_character(font):
+    assert fonts.find_font("nǐ hǎo").endswith("DejaVuSans.ttf")
+    assert fonts.find_font(SECRET) == font
+    assert fonts.find_font(f"{SECRET}\U0010fe03") is None
+
+
+def test_what_no_font_can_write_is_left_out_and_returned(tmp_path):
+    left_out, image = _image(tmp_path, _record(transcript=SECRET))
+    assert left_out == [SECRET]
+    _, without = _image(tmp_path, _record(transcript=""))
+    np.testing.assert_array_equal(image, without)
+
+
+def test_what_a_font_can_write_is_written(tmp_path, font):
+    left_out, image = _image(tmp_path, _record(transcript=SECRET))
+    assert left_out == []
+    assert image.shape[0] > _image(tmp_path, _record(transcript=""))[1].shape[0]
+
+
+def test_the_same_record_gives_the_same_bytes(tmp_path):
+    for name in ("a.png", "b.png"):
+        pictures.draw(_record(transcript="$x$"), frontend.FrontendConfig(), str(tmp_path / name))
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_a_long_text_makes_the_picture_higher(tmp_path):
+    _, short = _image(tmp_path, _record())
+    _, long = _image(tmp_path, _record(pronunciation="zhuang4 " * 100))
+    assert long.shape[0] > short.shape[0] + 200 and long.shape[1] == short.shape[1]
+
+
+def test_two_dollars_are_no_mathematics(tmp_path):
+    _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))  # which could not be set
+
+
+def test_time_goes_to_the_right_in_seconds_and_frequency_up():
+    figure, axes = plt.subplots()
+    pictures._draw_features(figure, axes, FBANK, frontend.FrontendConfig())
+    (image,) = axes.images
+    assert (tuple(image.get_extent()), image.origin) == ((0, 0.48, 0, 80), "lower")
+    np.testing.assert_array_equal(image.get_array(), FBANK.T)
+    plt.close(figure)
+
+
+def test_features_that_change_change_the_picture(tmp_path):
+    config = frontend.FrontendConfig(frontend="log_spectrogram")
+    _, one = _image(tmp_path, _record(), config)
+    record = schema.Record("u$1", "s", "ni hao", "ni3 hao3", [1], [], FBANK[::-1], 0)
+    assert (_image(tmp_path, record, config)[1] != one).any()

@@ -1,0 +1,123 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfrecord_builder import frontend, schema, vocabulary
+from tfrecord_builder.records import record_checks
+
+TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
+CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "好"])
+EXPECTED = record_checks.Expected(TOKENS, CHARACTERS, frontend.FrontendConfig(), "float16")
+TEXT = dataclasses.replace(EXPECTED, frontend=None)
+FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
+RECORD = schema.Record("u1", "s", "你 好", "ni3 hao3", [2, 1], [1, 2], FBANK, 500)
+TEXT_RECORD = dataclasses.replace(RECORD, fbank=None, duration_ms=0)
+
+
+def _problems(expected=EXPECTED, **changes):
+    return list(record_checks.problems(dataclasses.replace(RECORD, **changes), expected))
+
+
+def _example(change, record=RECORD):
+    example = tf.train.Example.FromString(schema.make_example(record))
+    change(example.features.feature)
+    return example.SerializeToString()
+
+
+def test_what_the_builder_writes_comes_back_and_is_right():
+    found = record_checks.read_record(schema.make_example(RECORD), EXPECTED)
+    np.testing.assert_array_equal(found.fbank, FBANK)
+    assert dataclasses.replace(found, fbank=None) == dataclasses.replace(RECORD, fbank=None)
+    assert list(record_checks.problems(found, EXPECTED)) == []
+
+
+def test_text_has_no_features():
+    found = record_checks.read_record(schema.make_example(TEXT_RECORD), TEXT)
+    assert found == TEXT_RECORD
+    assert list(record_checks.problems(found, TEXT)) == []
+    with pytest.raises(record_checks.Damaged, match="has features character_ids, .*, expected .*fbank"):
+        record_checks.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
+    with pytest.raises(record_checks.Damaged, match="has features .*fbank"):
+        record_checks.read_record(schema.make_example(RECORD), TEXT)
+
+
+def test_no_characters_and_unknown_tokens_are_right():
+    assert _problems(character_ids=[]) == []
+    assert _problems(token_ids=[0, 1], pronunciation="zai4 hao3") == []
+
+
+def _set(feature, value):
+    feature.int64_list.value[0] = value
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda f: f.pop("speaker"), "has features .*, expected .*speaker"),
+        (lambda f: f["more"].int64_list.value.append(1), "has features .*more"),
+        (
+            lambda f: f["num_frames"].float_list.value.append(1.0),
+            "num_frames is float_list, expected",
+        ),
+        (lambda f: f["duration_ms"].Clear(), "duration_ms is empty, expected int64_list"),
+        (lambda f: f["num_frames"].int64_list.value.append(1), "num_frames has 2 values, expected 1"),
+        (lambda f: f["transcript"].bytes_list.value.pop(), "transcript has 0 values, expected 1"),
+        (lambda f: f["speaker"].bytes_list.value.__setitem__(0, b"a\xff"), "speaker: byte 1 is not UTF-8"),
+        (lambda f: _set(f["num_frames"], 47), "fbank has 7680 bytes, expected 7520 for 47 frames of 80"),
+        (lambda f: _set(f["num_frames"], 0), "fbank has 7680 bytes, expected 0 for 0 frames"),
+        (lambda f: _set(f["num_frames"], -48), "fbank has 7680 bytes, expected -7680"),
+    ],
+)
+def test_a_record_of_another_shape_is_damaged(change, said):
+    with pytest.raises(record_checks.Damaged, match=said):
+        record_checks.read_record(_example(change), EXPECTED)
+
+
+def test_a_record_that_is_no_example_is_damaged():
+    with pytest.raises(record_checks.Damaged, match="is no tf.train.Example"):
+        record_checks.read_record(b"\xff\xff\xff", EXPECTED)
+
+
+def test_the_id_is_told_wherever_it_can_be():
+    assert record_checks.utterance_id(_example(lambda f: f.pop("speaker"))) == "u1"
+    assert record_checks.utterance_id(_example(lambda f: f.pop("utterance_id"))) == ""
+    assert record_checks.utterance_id(b"\xff\xff\xff") == ""
+
+
+def test_no_token_ids_at_all_are_a_problem_and_no_crash():
+    found = record_checks.read_record(_example(lambda f: f["token_ids"].Clear()), EXPECTED)
+    said = list(record_checks.problems(found, EXPECTED))
+    assert said == ["it has no tokens", "token_ids are not those of its pronunciation 'ni3 hao3'"]
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"utterance_id": ""}, "its utterance id is empty"),
+        ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token id is 3, expected 0 to 2"),
+        ({"token_ids": [2, -1]}, "token id is -1, expected 0 to 2"),
+        ({"token_ids": [2, 2]}, "token_ids are not those of its pronunciation 'ni3 hao3'"),
+        ({"character_ids": [1, 3]}, "character id is 3, expected 0 to 2"),
+        ({"character_ids": [2, 2]}, "character_ids are not those of its transcript '你 好'"),
+        ({"fbank": np.where(FBANK == FBANK[7, 3], np.nan, FBANK).astype(np.float16)}, "first in frame 7"),
+        ({"fbank": np.where(FBANK == FBANK[9, 3], np.inf, FBANK).astype(np.float32)}, "first in frame 9"),
+        ({"duration_ms": 490}, "num_frames is 48, expected 47 for 490 ms"),
+        ({"fbank": FBANK[:4], "duration_ms": 55}, "it is too short for its labels: 2 tokens, 4 frames"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_said(changes, said):
+    assert any(said in each for each in _problems(**changes))
+
+
+def test_a_duration_rounded_to_milliseconds_allows_for_either_side():
+    at_the_edge = np.zeros([49, 80], np.float16), np.zeros([48, 80], np.float16)
+    assert [_problems(fbank=fbank, duration_ms=505) for fbank in at_the_edge] == [[], []]
+    (said,) = _problems(fbank=np.zeros([50, 80], np.float16), duration_ms=505)
+    assert said == "num_frames is 50, expected 48 to 49 for 505 ms"
+
+
+def test_long_texts_are_shortened():
+    said = _problems(pronunciation="ni3 " * 30 + "hao3", token_ids=[2] * 31)
+    assert "..." in said[0] and all(len(each) < 110 for each in said)

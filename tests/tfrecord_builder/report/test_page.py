@@ -1,0 +1,175 @@
+"""The page about a build, written from statistics made here."""
+
+import dataclasses
+import html.parser
+import re
+
+import numpy as np
+import pytest
+
+from tfrecord_builder import dataset_info, frontend, manifest, readings, schema, vocabulary
+from tfrecord_builder.building import items, loudness, shard_statistics, sharding
+from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.report import page
+
+SAVED = vocabularies.Vocabularies(
+    vocabulary.Vocabulary(["<unk>", "hao3", "ni3"]),
+    vocabulary.Vocabulary(["<unk>", "你", "好"]),
+    readings.Readings({}),
+)
+SETTINGS = sharding.Settings(SAVED, frontend.FrontendConfig(), "float16", 30.0)
+
+
+def _shard(file, split, names, has_audio=True):
+    statistics = shard_statistics.ShardStatistics(file=file, split=split, speakers=[f"speaker-{split}"])
+    for name in names:
+        i = int(re.search("[0-9]", name)[0])
+        word = "再" if i == 3 else "好"
+        found = labelling.Labels(f"你{word}", ("ni3", "zai4" if i == 3 else "hao3"), ("你", word))
+        audio = f"/corpus/{name}.wav" if has_audio else None
+        item = items.Item(manifest.Utterance(name, audio, "", "", "", split), found)
+        fbank = np.ones([40, 80], np.float16) if has_audio else None
+        ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
+        record = schema.Record(name, "", found.transcript, "", *ids, fbank, 1000 * (i + 1))
+        level = loudness.Level(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
+        statistics.count(record, item, SETTINGS, level)
+    return statistics
+
+
+def _shards(has_audio=True):
+    return [
+        _shard("a", "train", [f"t{i}" for i in range(6)], has_audio),
+        _shard("b", "train", ["t<6>"], has_audio),
+        _shard("c", "dev", [f"d{i}" for i in range(4)], has_audio),
+    ]
+
+
+def _info(shards, **changes):
+    splits = shard_statistics.split_infos(shards)
+    splits["dev"] = dataclasses.replace(splits["dev"], num_sentences=2, shared_sentences={"train": 2})
+    info = dataset_info.DatasetInfo(
+        frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), splits, 0
+    )
+    return dataclasses.replace(info, **changes)
+
+
+class _Checker(html.parser.HTMLParser):
+    """Every element is closed; nothing is fetched but the recordings."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.sources, self.text = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag not in ("meta", "br", "rect", "line"):
+            self.open.append(tag)
+        if "src" in attributes:
+            self.sources.append((tag, attributes["src"]))
+        assert tag not in ("script", "link", "img") and "href" not in attributes
+
+    def handle_startendtag(self, tag, attributes):
+        assert tag in ("rect", "line")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def _write(tmp_path, shards, rejected=(), **changes):
+    path = tmp_path / "report.html"
+    page.write(str(path), _info(shards, **changes), iter(shards), iter(rejected), SAVED)
+    content = path.read_text("utf-8")
+    checker = _Checker()
+    checker.feed(content)
+    assert checker.open == []
+    return content, checker, re.sub(r"\s+", " ", "".join(checker.text))
+
+
+REJECTED = [("r<1>", "train", "silent audio", "/corpus/r 1.wav"), ("r2", "dev", "no transcript", None)]
+
+
+def test_everything_that_people_look_at_is_there(tmp_path):
+    content, checker, text = _write(tmp_path, _shards(), REJECTED, num_rejected=2)
+    for expected in (
+        "0.01hours 2speakers 11utterances 22tokens (syllable) 2rejected",
+        "2 of 13 utterances were left out",
+        "All sentences of dev (2) stand in train too",
+        "2 utterances (18.18 %) clip",
+        "Utterances by duration",
+        "Utterances by RMS level",
+        "Utterances by peak level",
+        "Unknown, the most frequent of 1:",
+        "The vocabulary has 2; 0 of them do not occur in train, 0 occur once.",
+        "ni3 7 hao3 6",
+        "zai4 2",
+        "Tones, initials, finals",
+        "The 10 longest",
+        "The 10 loudest",
+        "The 10 quietest",
+        "t<6>7.00 s",
+        "t0-20.0 dBFS",
+        "t<6>-26.0 dBFS",
+        "silent audio1",
+        "no transcript1",
+    ):
+        assert expected in text, expected
+    train = re.search(r"train\s*7\s*0\.01\s*1\s*4\.00 s\s*14\s*2\.0\s*-\s*-", text)
+    assert train, text
+    assert re.search(r"dev\s*4\s*0\.00\s*1\s*2\.50 s\s*8\s*2\.0\s*2\s*2", text), text
+    assert "<title>7 to 7.2 s: 1 train</title>" in content
+
+
+def test_the_players_play_the_files(tmp_path):
+    _, checker, _ = _write(tmp_path, _shards(), REJECTED)
+    assert checker.sources[0] == ("audio", "file:///corpus/t%3C6%3E.wav")
+    assert ("audio", "file:///corpus/t5.wav") in checker.sources
+    assert checker.sources[-1] == ("audio", "file:///corpus/r%201.wav")
+    assert len(checker.sources) == 31
+
+
+def test_what_the_corpus_says_is_no_markup(tmp_path):
+    content, _, text = _write(tmp_path, _shards(), REJECTED)
+    assert "<6>" not in content and "<1>" not in content and "t<6>" in text and "r<1>" in text
+
+
+def test_text_has_no_sound(tmp_path):
+    content, checker, text = _write(tmp_path, _shards(has_audio=False), frontend=None)
+    assert checker.sources == []
+    assert "hours" not in text and "Sound" not in text and "Listen" not in text
+    assert "ni3 7 hao3 6" in text and "Nothing was rejected." in text
+
+
+def test_no_tones_for_characters(tmp_path):
+    _, _, text = _write(tmp_path, _shards(), unit="character")
+    assert "Tones" not in text
+
+
+def test_an_empty_build_has_a_page(tmp_path):
+    path = tmp_path / "report.html"
+    info = dataset_info.DatasetInfo(
+        frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), {}, 0
+    )
+    page.write(str(path), info, [], [], SAVED)
+    assert "There is no train split." in path.read_text("utf-8")
+
+
+def test_the_same_build_gives_the_same_bytes_however_it_is_divided(tmp_path):
+    names = [f"t{i}" for i in range(8)]
+    dev = _shard("c", "dev", ["d3"])
+    info = _info([_shard("a", "train", names), dev])
+    contents = set()
+    for cut in (1, 3, 5):
+        shards = [_shard("b", "train", names[cut:]), dev, _shard("a", "train", names[:cut])]
+        for order in (shards, shards[::-1]):
+            page.write(str(tmp_path / "report.html"), info, order, REJECTED, SAVED)
+            contents.add((tmp_path / "report.html").read_bytes())
+    assert len(contents) == 1
+
+
+@pytest.mark.parametrize("name", ["\udcff.wav", "一.wav"])
+def test_file_names_of_any_bytes(tmp_path, name):
+    content, _, _ = _write(tmp_path, _shards(), [("r", "train", "silent audio", f"/corpus/{name}")])
+    assert ("/corpus/%FF.wav" if name[0] == "\udcff" else "/corpus/%E4%B8%80.wav") in content

@@ -1,0 +1,116 @@
+import os
+import subprocess
+import sys
+
+import loopback_server
+import paths
+import pytest
+import small_archives
+from absl import flags
+
+from tfrecord_builder import config_flags, download, errors
+from tfrecord_builder.downloading import archives
+
+ROOT = str(paths.ROOT)
+
+
+def program(*arguments):
+    command = [sys.executable, "-m", "tfrecord_builder.download", *arguments]
+    environment = {**os.environ, "NO_PROXY": "*"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_a_mirror_without_the_archive_is_one_sentence(tmp_path):
+    with loopback_server.serve({}) as server:
+        done = program("--corpus=thchs30", f"--corpus_dir={tmp_path}", f"--mirror={server.address()}/")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "THCHS-30 (https://www.openslr.org/18): Apache License 2.0\ndata_thchs30.tgz: 6.5 GB\n"
+    )
+    address = server.address("/resources/18/data_thchs30.tgz")
+    assert done.stderr == (
+        f"error: {address}: the server answers 404 (Not Found), expected the archive; "
+        "open the address in a browser to see why, or pass another --mirror.\n"
+    )
+
+
+def test_common_voice_needs_a_person(tmp_path):
+    done = program("--corpus=common_voice", f"--corpus_dir={tmp_path / 'new'}")
+    assert done.returncode == 1 and done.stdout == "Common Voice: CC0 1.0\n"
+    assert done.stderr == (
+        "error: Common Voice: Mozilla gives it to those who agree to its terms on its page, expected a "
+        "download without a person; get the language at https://commonvoice.mozilla.org/datasets, unpack it, "
+        "and pass the directory of its .tsv files to build --corpus=common_voice.\n"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_aidatatang_was_withdrawn(tmp_path):
+    done = program("--corpus=aidatatang_200zh", f"--corpus_dir={tmp_path}")
+    assert done.returncode == 1
+    assert "not offered it since January 2024, when its owner withdrew it, expected" in done.stderr
+    assert f"put aidatatang_200zh.tgz into {tmp_path}, if you have it" in done.stderr
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs main in this process, on small corpora."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    for name, corpus in (("thchs30", small_archives.X), ("librispeech", small_archives.L)):
+        monkeypatch.setitem(archives.CORPORA, name, corpus)
+
+    def run_main(**settings):
+        config = download.DownloadConfig(**settings)
+        monkeypatch.setattr(config_flags, "from_flags", lambda config_class: config)
+        download.main(["download"])
+        return capsys.readouterr().out.splitlines()
+
+    return run_main
+
+
+def test_says_how_to_build(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    where = str(tmp_path / "my corpora")
+    with loopback_server.serve(small_archives.FILES) as server:
+        mirror = server.address("/")
+        assert run(corpus="thchs30", corpus_dir=where, mirror=mirror) == [
+            "X (https://www.openslr.org/7): free",
+            "data_x.tgz: 0.0 GB",
+            "python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags "
+            f"--corpus_dir='{where}/data_x' --output_dir=DATA",
+        ]
+        assert run(corpus="thchs30", corpus_dir=where, mirror=mirror)[2] == "data_x.tgz: already there"
+        monkeypatch.chdir(tmp_path)
+        assert run(corpus="librispeech", corpus_dir="here", parts=("dev",), mirror=mirror) == [
+            "L (https://www.openslr.org/8): free",
+            "dev.tar.gz: 0.0 GB",
+            "python -m tfrecord_builder.build --corpus=librispeech --corpus_dir=here/L --output_dir=DATA",
+        ]
+
+
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ({"corpus_dir": "d"}, "--corpus: it is missing, expected one of aidatatang_200zh, aishell1, "),
+        ({"corpus": "thchs30"}, "--corpus_dir: it is missing, expected a directory; pass --corpus_dir=DIR."),
+        ({"corpus": "thchs31", "corpus_dir": "d"}, "flag --corpus=thchs31: expected one of aidatatang_200zh"),
+        (
+            {"corpus": "thchs30", "corpus_dir": "d", "mirror": "openslr.elda.org"},
+            "--mirror: it is 'openslr.elda.org', expected a site such as https://www.openslr.org; leave",
+        ),
+        ({"corpus": "thchs30", "corpus_dir": "d", "mirror": "file:///x"}, "--mirror: it is 'file:///x'"),
+        ({"corpus": "thchs30", "corpus_dir": "d", "mirror": "http://[::1"}, "--mirror: it is 'http://[::1'"),
+    ],
+)
+def test_wrong_settings(settings, said):
+    with pytest.raises(errors.UserError) as caught:
+        download.DownloadConfig(**settings)
+    assert str(caught.value).startswith(said)
+
+
+def test_the_flags_are_the_fields():
+    values = flags.FlagValues()
+    config_flags.define(download.DownloadConfig, values)
+    values(["download", "--corpus=librispeech", "--corpus_dir=d", "--parts=dev-clean,test-clean"])
+    config = config_flags.from_flags(download.DownloadConfig, values)
+    assert config == download.DownloadConfig("librispeech", "d", ("dev-clean", "test-clean"))

@@ -1,0 +1,193 @@
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+
+import paths
+import pytest
+
+from tfrecord_builder import errors
+
+PROGRAM = """
+    import sys
+    from absl import flags, logging
+    from tfrecord_builder import errors
+
+    class OpError(Exception):
+        pass
+
+    def define_flags():
+        flags.DEFINE_integer("depth", 1, "how deep")
+
+    def main(argv):
+        if flags.FLAGS.depth == 2:
+            raise errors.UserError("corpus: depth is 2, expected 1; dig less.")
+        if flags.FLAGS.depth == 3:
+            raise KeyboardInterrupt
+        if flags.FLAGS.depth == 4:
+            raise ZeroDivisionError("a bug")
+        if flags.FLAGS.depth == 5:
+            open("/nowhere/x")
+        if flags.FLAGS.depth == 6:
+            with open("/dev/full", "w") as file:
+                file.write("x")
+        if flags.FLAGS.depth >= 9:
+            OpError.__module__ = "tensorflow.python.framework.errors_impl" if flags.FLAGS.depth == 9 else "my"
+            raise OpError(FULL_DISK)
+        if flags.FLAGS.depth == -1:
+            logging.warning("depth is %d", -1)
+        print("words", argv[1:], flush=flags.FLAGS.depth == 8)
+        return 7 if flags.FLAGS.depth == 7 else None
+
+    FULL_DISK = (
+        "Graph execution error:\\n\\nNode: 'save/SaveV2'\\n"
+        "/am/model.ckpt-2_temp/part-00000-of-00001; No space left on device\\n\\t [[node save/SaveV2]]"
+    )
+    errors.run_program(main, define_flags, accepts_words="{accepts_words}" == "True")
+"""
+
+
+def run(*arguments, accepts_words=False):
+    program = textwrap.dedent(PROGRAM).replace("{accepts_words}", str(accepts_words))
+    root = paths.ROOT
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_main_runs_and_its_exit_code_is_kept():
+    assert run() == (0, "words []\n", "")
+    assert run("--depth=7")[0] == 7
+
+
+@pytest.mark.parametrize("written", ["--flagfile={}", "-flagfile={}", "--flagfile {}"])
+def test_the_command_line_beats_a_flag_file_wherever_it_stands(tmp_path, written):
+    file = tmp_path / "deep.flags"
+    file.write_text("--depth=2\n", encoding="utf-8")
+    flag_file = written.format(file).split()
+    assert run(*flag_file)[0] == 1
+    assert run(*flag_file, "--depth=7")[0] == run("--depth=7", *flag_file)[0] == 7
+    assert run("--depth=1", "--", *flag_file, accepts_words=True) == (0, f"words {flag_file}\n", "")
+
+
+def test_a_flag_file_without_a_name_is_refused():
+    assert run("--flagfile", accepts_words=True) == (
+        1,
+        "",
+        "error: --flagfile with no argument; see --help\n",
+    )
+
+
+def test_user_error_is_one_sentence_and_exit_1():
+    assert run("--depth=2") == (1, "", "error: corpus: depth is 2, expected 1; dig less.\n")
+
+
+def test_interrupt_is_one_line_and_exit_130():
+    assert run("--depth=3") == (130, "", "interrupted\n")
+
+
+def test_a_reader_that_goes_away_is_told_nothing():
+    root = paths.ROOT
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), "--depth=8"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, cwd=root, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
+    no_place = "error: /nowhere/x: No such file or directory; give a path that can be read and written\n"
+    assert run("--depth=5") == (1, "", no_place)
+    code, _, stderr = run("--depth=6")
+    assert code == 1 and "No space left on device; make room; what was finished is kept" in stderr
+
+
+def test_what_tensorflow_cannot_write_is_one_sentence_too():
+    full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
+    assert run("--depth=9") == (1, "", f"error: {full}; make room; what was finished is kept\n")
+    code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
+    assert code == 1 and "Traceback" in stderr
+
+
+def test_of_several_errors_of_tensorflow_the_path_is_told_without_their_number():
+    error = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
+    both = (
+        "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
+    )
+    assert errors.describe_refusal(error(both)) == (
+        "/am/part: No space left on device; make room; what was finished is kept"
+    )
+
+
+@pytest.mark.parametrize(
+    "code, is_lasting",
+    [
+        (errno.ENOSPC, True),
+        (errno.EROFS, True),
+        (errno.EACCES, True),
+        (errno.ECONNRESET, False),
+        (errno.EIO, False),
+    ],
+)
+def test_what_a_restart_would_meet_again(code, is_lasting):
+    assert errors.is_lasting(OSError(code, os.strerror(code))) == is_lasting
+
+
+def test_a_warning_is_its_words_alone():
+    assert run("--depth=-1") == (0, "words []\n", "depth is -1\n")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull", "-?"])
+def test_help_is_no_failure_and_printed_on_standard_output(flag):
+    code, stdout, stderr = run(flag)
+    assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
+
+
+def test_bug_keeps_its_traceback():
+    code, _, stderr = run("--depth=4")
+    assert code == 1 and "Traceback" in stderr and "a bug" in stderr
+
+
+@pytest.mark.parametrize(
+    "argument, message",
+    [
+        ("--dephts=1", "error: Unknown command line flag 'dephts'. Did you mean: depth ?; see --help\n"),
+        ("--depth", "error: Missing value for flag --depth; see --help\n"),
+    ],
+)
+def test_wrong_flag_is_one_sentence_and_exit_1(argument, message):
+    assert run(argument) == (1, "", message)
+
+
+def test_missing_flagfile_is_named():
+    code, _, stderr = run("--flagfile=nowhere.flags")
+    assert code == 1
+    assert stderr.startswith("error: Unable to open flagfile:") and "'nowhere.flags'" in stderr
+
+
+def test_leftover_words_are_refused_unless_the_program_takes_them():
+    code, _, stderr = run("--depth=1", "False")
+    assert (code, stderr) == (
+        1,
+        "error: command line: 'False' is no flag; write --flag=value, --switch or --noswitch\n",
+    )
+    assert run("a.wav", accepts_words=True) == (0, "words ['a.wav']\n", "")
+
+
+def test_a_flag_file_that_is_no_text_is_one_sentence(tmp_path):
+    (tmp_path / "sound.wav").write_bytes(b"RIFF\xa4\x00\xff")
+    assert run(f"--flagfile={tmp_path}/sound.wav") == (
+        1,
+        "",
+        "error: --flagfile: it is not UTF-8, expected a file of flags; give another\n",
+    )
+
+
+def test_of_several_words_the_first_is_named(tmp_path):
+    file = tmp_path / "page.txt"
+    file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
+    assert run(f"--flagfile={file}")[2] == (
+        "error: command line: 'once' is no flag; write --flag=value, --switch or --noswitch\n"
+    )

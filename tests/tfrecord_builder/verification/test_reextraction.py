@@ -1,0 +1,215 @@
+import os
+import pathlib
+import shutil
+
+import built_data
+import numpy as np
+import pytest
+import small_corpora
+import soundfile
+
+from tfrecord_builder import dataset_info, vocabulary
+from tfrecord_builder.records import record_checks
+from tfrecord_builder.verification import reextraction, sidecar_files
+
+SHARD = "train-00001-of-00003.tfrecord"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
+
+
+@pytest.fixture
+def data_dir(whole, tmp_path):
+    """A copy of the data whose items name a copy of the recordings."""
+    data_dir = pathlib.Path(shutil.copytree(whole, tmp_path / "data"))
+    corpus_dir = pathlib.Path(whole).parent / "corpus"
+    shutil.copytree(corpus_dir, tmp_path / "corpus")  # with its times
+    for path in data_dir.glob("*.jsonl"):
+        path.write_text(path.read_text("utf-8").replace(str(corpus_dir), str(tmp_path / "corpus")), "utf-8")
+    return data_dir
+
+
+def _check(data_dir, num_samples=9, seed=1, done=None):
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    saved = sidecar_files.load_vocabularies(str(data_dir), info)
+    made = reextraction.Reextraction(str(data_dir), info, saved, (done if done is not None else []).append)
+    return [str(each).removeprefix(f"{data_dir}/") for each in made.problems(num_samples, seed)]
+
+
+def _first(data_dir):
+    name = record_checks.utterance_id(built_data.read(data_dir / SHARD)[0])
+    return name, data_dir.parent / "corpus" / "audio" / f"{name}.wav"
+
+
+def test_a_fresh_build_gives_the_same_records(data_dir):
+    done = []
+    assert _check(data_dir, done=done) == []
+    assert done == [1] * 9
+    assert _check(data_dir, 4, done=done) == [] and len(done) == 13
+    assert _check(data_dir, 1000, done=done) == [] and len(done) == 22
+
+
+def test_text_is_made_again_too(tmp_path):
+    data_dir = pathlib.Path(built_data.make_text(tmp_path))
+    done = []
+    assert _check(data_dir, done=done) == [] and len(done) == 4
+    path = next(data_dir.glob("*.jsonl"))
+    path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
+    (text,) = _check(data_dir)
+    assert "its line in the items gives another record: pronunciation is " in text
+
+
+def _vocabularies(data_dir, info):
+    saved = sidecar_files.load_vocabularies(str(data_dir), info)
+    return saved.tokens, saved.characters
+
+
+def test_the_seed_draws(data_dir):
+    name, audio = _first(data_dir)
+    os.remove(audio)
+    drawn = [bool(_check(data_dir, 3, seed)) for seed in range(20)]
+    assert drawn == [bool(_check(data_dir, 3, seed)) for seed in range(20)]
+    assert 2 <= sum(drawn) <= 12  # a third is to be expected
+
+
+def test_a_recording_that_is_gone_is_named(data_dir):
+    name, audio = _first(data_dir)
+    os.remove(audio)
+    expected = f"{SHARD}: record 0 at byte 0 (utterance {name}): its recording {audio} is gone"
+    assert _check(data_dir) == [expected]
+
+
+def test_a_recording_of_another_size_is_named(data_dir):
+    name, audio = _first(data_dir)
+    before = audio.stat().st_size
+    small_corpora.write_audio(audio, small_corpora.tone(0.6))
+    (text,) = _check(data_dir)
+    assert text.endswith(
+        f"its recording {audio} has changed since the build: it has {before + 3200} bytes, expected {before}"
+    )
+
+
+def test_a_recording_of_another_time_and_content_is_named(data_dir):
+    name, audio = _first(data_dir)
+    samples, rate = soundfile.read(audio)
+    soundfile.write(audio, samples[::-1], rate)
+    os.utime(audio, (1, 1))
+    (text,) = _check(data_dir)
+    assert f"its recording {audio} has changed since the build: bin " in text
+
+
+def test_a_copy_of_a_recording_is_as_good(data_dir):
+    _, audio = _first(data_dir)
+    os.utime(audio, (1, 1))
+    assert _check(data_dir) == []
+
+
+def test_a_recording_that_cannot_be_used_any_more(data_dir):
+    _, audio = _first(data_dir)
+    stat = audio.stat()
+    soundfile.write(audio, np.zeros(8000), 16000)
+    os.utime(audio, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    (text,) = _check(data_dir)
+    assert text.endswith(f"its recording {audio} cannot be used any more (silent audio)")
+
+
+def test_a_record_that_is_not_of_its_recording(data_dir):
+    records = built_data.read(data_dir / SHARD)
+    _, audio = _first(data_dir)
+    fbank = np.zeros([48, 80], np.float16)
+    records[0] = built_data.change(records[0], str(data_dir), fbank=fbank)
+    built_data.rewrite(str(data_dir), SHARD, records)
+    (text,) = _check(data_dir)
+    assert f"its recording {audio} gives another record: bin " in text
+    records[0] = built_data.change(records[0], str(data_dir), fbank=fbank[:47])
+    built_data.rewrite(str(data_dir), SHARD, records)
+    (text,) = _check(data_dir)
+    assert text.endswith("gives another record: features are [47, 80], expected [48, 80]")
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("speaker", "z"),
+        ("transcript", "x"),
+        ("pronunciation", "x"),
+        ("token_ids", [0]),
+        ("character_ids", [0]),
+        ("duration_ms", 499),
+    ],
+)
+def test_a_record_with_other_labels(data_dir, name, value):
+    records = built_data.read(data_dir / SHARD)
+    records[0] = built_data.change(records[0], str(data_dir), **{name: value})
+    built_data.rewrite(str(data_dir), SHARD, records)
+    (text,) = _check(data_dir)
+    assert f"gives another record: {name} is {value!r}, expected " in text
+
+
+def test_one_step_of_float16_is_no_difference(data_dir):
+    (example,) = built_data.read(data_dir / SHARD)[:1]
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    expected = record_checks.Expected(*_vocabularies(data_dir, info), info.frontend, "float16")
+    fbank = record_checks.read_record(example, expected).fbank
+    for steps, is_same in ((1, True), (3, False)):
+        moved = (fbank.view(np.int16) + np.int16(steps)).view(np.float16)
+        assert (reextraction._feature_difference(moved, fbank) == "") == is_same
+
+
+def test_records_that_cannot_be_read_are_said(data_dir):
+    records = built_data.read(data_dir / SHARD)
+    built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff", *records[1:]])
+    assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: is no tf.train.Example"]
+
+
+def test_missing_items_are_named_and_the_other_shards_checked(data_dir):
+    os.remove(data_dir / SHARD.replace("tfrecord", "jsonl"))
+    done = []
+    assert _check(data_dir, done=done) == [
+        f"{SHARD[:-9]}.jsonl: it cannot be read (No such file or directory), so no record of its shard can "
+        "be made again"
+    ]
+    assert len(done) == 7
+
+
+def test_data_of_an_earlier_version_name_no_recordings(data_dir):
+    for path in data_dir.glob("*.jsonl"):
+        path.unlink()
+    (text,) = _check(data_dir)
+    assert text == (
+        f"{data_dir}: no shard has its items beside it (an earlier version wrote none), expected "
+        "<shard>.jsonl: no record can be made again; build the data again"
+    )
+
+
+def test_a_shard_that_cannot_be_read_is_named_and_not_its_items(data_dir):
+    os.remove(data_dir / SHARD)
+    os.mkdir(data_dir / SHARD)
+    (text,) = _check(data_dir)
+    assert text.startswith(f"{SHARD}: it cannot be read (Is a directory), so no record of its shard")
+
+
+def test_items_that_do_not_name_the_record(data_dir):
+    path = data_dir / SHARD.replace("tfrecord", "jsonl")
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text(lines[1], "utf-8")
+    name, _ = _first(data_dir)
+    texts = _check(data_dir)
+    assert f"(utterance {name}): its shard's items do not name it, expected them in the order" in texts[0]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"utterance": {"id": "x"}, "labels": {}}', "\xff"])
+def test_a_line_that_is_no_item_is_named(data_dir, line):
+    path = data_dir / SHARD.replace("tfrecord", "jsonl")
+    path.write_text(line + "\n", "latin-1")
+    (text,) = _check(data_dir)
+    assert text.startswith(f"{path.name}: line 1 is no item (") and str(path) not in text
+    assert "expected the JSON that the build wrote; copy or build the data again." in text
+
+
+def test_a_vocabulary_that_is_not_whole_is_not_used(data_dir):
+    info = dataset_info.DatasetInfo.load(str(data_dir))
+    vocabulary.Vocabulary(["<unk>", "x"]).save(str(data_dir / "tokens.txt"))
+    assert sidecar_files.load_vocabularies(str(data_dir), info) is None

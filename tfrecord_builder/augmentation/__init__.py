@@ -1,0 +1,1 @@
+"""Augmented copies of utterances: speed, reverberation, noise, volume."""

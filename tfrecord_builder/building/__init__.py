@@ -1,0 +1,1 @@
+"""A build: catalog of utterances, shards, workers, output directory, statistics."""

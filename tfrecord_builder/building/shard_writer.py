@@ -1,0 +1,186 @@
+"""One shard: utterances in, a TFRecord file and what was counted on the way out. Runs in a worker process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tfrecord_builder import errors, files, frontend, schema
+from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.augmentation import effects
+from tfrecord_builder.building import checks, items, loudness, shard_statistics, sharding
+
+
+def write_shard(
+    shard: sharding.Shard, settings: sharding.Settings, directory: str, report: Callable[[int, int], None]
+) -> shard_statistics.ShardStatistics:
+    """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
+
+    Args:
+      shard: what to write; directory holds its items.
+      settings: what to make it with.
+      directory: where to.
+      report: called after each utterance with how many are done and how many of them were rejected.
+
+    Returns:
+      What the shard holds, as in the JSON file.
+
+    Raises:
+      UserError: a recording is not what it was when the corpus was listed.
+    """
+    path = os.path.join(directory, shard.file)
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(f"{path}.json")  # of an earlier shard: beside this one it would be believed
+    with files.writing(path) as temporary:
+        statistics = _write_records(shard, settings, directory, temporary, report)
+        statistics.num_bytes = os.path.getsize(temporary)
+        statistics.sha256 = files.sha256(temporary)
+    statistics.items_sha256 = shard.items_sha256
+    statistics.fingerprint = sharding.shard_fingerprint(shard, settings)
+    statistics.save(f"{path}.json")
+    return statistics
+
+
+def load_finished(
+    shard: sharding.Shard, settings: sharding.Settings, directory: str
+) -> shard_statistics.ShardStatistics | None:
+    """Gives the statistics of a shard that is written already; None if it is not there, or not this one."""
+    path = os.path.join(directory, shard.file)
+    if not files.exists(path) or not files.exists(f"{path}.json"):
+        return None
+    try:
+        statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
+    except (ValueError, TypeError):  # a power cut left a part of it, or another version wrote it
+        return None
+    is_this = statistics.fingerprint == sharding.shard_fingerprint(shard, settings)
+    # A power cut can leave a file of the right size that holds something else.
+    is_whole = (
+        files.size_and_time(path)[0] == statistics.num_bytes and files.sha256(path) == statistics.sha256
+    )
+    return statistics if is_this and is_whole else None
+
+
+def make_record(item: items.Item, settings: sharding.Settings) -> tuple[schema.Record, loudness.Level | None]:
+    """Gives the record of an utterance, and how loud it is (None for text).
+
+    Raises:
+      checks.Rejected: its recording cannot be used.
+      UserError: its recording is not what it was when the corpus was listed, or its disk or store fails.
+    """
+    utterance, labels = item.utterance, item.labels
+    record = schema.Record(
+        utterance_id=utterance.utterance_id,
+        speaker=utterance.speaker,
+        transcript=labels.transcript,
+        pronunciation=" ".join(labels.tokens),
+        token_ids=settings.vocabularies.tokens.encode(labels.tokens),
+        character_ids=settings.vocabularies.characters.encode(labels.characters),
+        fbank=None,
+        duration_ms=0,
+    )
+    if settings.frontend is None:
+        return record, None
+    try:
+        return _add_features(record, item, settings)
+    except OSError as error:  # nothing is written here
+        raise errors.store_failed(error.filename or utterance.audio, error) from error
+
+
+def _write_records(
+    shard: sharding.Shard,
+    settings: sharding.Settings,
+    directory: str,
+    path: str,
+    report: Callable[[int, int], None],
+) -> shard_statistics.ShardStatistics:
+    statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
+    speakers: set[str] = set()
+    with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
+        for done, item in enumerate(_read_items(os.path.join(directory, shard.file)), 1):
+            try:
+                record, level = make_record(item, settings)
+            except checks.Rejected as reason:
+                utterance = item.utterance
+                statistics.rejected.append(
+                    [utterance.utterance_id, shard.split, str(reason), utterance.audio]
+                )
+            else:
+                writer.write(schema.make_example(record))
+                statistics.count(record, item, settings, level)
+                speakers.add(record.speaker)
+            report(done, len(statistics.rejected))
+    statistics.speakers = sorted(speakers)
+    return statistics
+
+
+def _read_items(path: str) -> Iterator[items.Item]:
+    try:
+        yield from items.read(path)
+    except OSError as error:
+        raise errors.store_failed(items.path_of(path), error) from error
+
+
+def _add_features(
+    record: schema.Record, item: items.Item, settings: sharding.Settings
+) -> tuple[schema.Record, loudness.Level]:
+    try:
+        return _extract(record, item, settings)
+    finally:
+        _check_unchanged(item)
+
+
+def _extract(
+    record: schema.Record, item: items.Item, settings: sharding.Settings
+) -> tuple[schema.Record, loudness.Level]:
+    sample_rate = settings.frontend.sample_rate
+    waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
+    if item.variant:
+        waveform = effects.apply(waveform, sample_rate, item.variant)
+    checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
+    fbank = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
+    checks.check_features(fbank)
+    duration_ms = round(1000 * len(waveform) / sample_rate)
+    return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
+
+
+def _check_unchanged(item: items.Item) -> None:
+    if items.stamp(item.utterance.audio) != item.stamp:
+        raise errors.UserError(
+            f"{item.utterance.audio}: the recording is not what it was when the corpus was listed, expected "
+            "no change while a build runs; call the build again: finished shards are kept."
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Builds the frontend once a process: float32 [num_samples] -> fbank_dtype [num_frames, num_bins].
+
+    One thread and no GPU, so that neither the number of workers nor that of cores changes a bit of the
+    result.
+    """
+    from tensorflow.core.protobuf import config_pb2
+
+    with tf.Graph().as_default() as graph:
+        waveform = tf.compat.v1.placeholder(tf.float32, [None])
+        fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,
+        device_count={"GPU": 0},
+    )
+    session = tf.compat.v1.Session(graph=graph, config=options)
+    # The public make_callable looks its fetches up again at every call, which takes a fifth of the whole.
+    run = session._make_callable_from_options(
+        config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name])
+    )
+    return lambda samples: run(samples)[0]
+
+
+atexit.register(_build_extractor.cache_clear)  # a session cannot be closed when TensorFlow is gone

@@ -1,0 +1,1 @@
+"""Transcripts to labels: normalisation, pinyin, tone sandhi, numbers, subwords, vocabularies."""

@@ -1,0 +1,1 @@
+"""Reads TFRecord files back: framing, checks, search, pictures."""

@@ -1,0 +1,151 @@
+"""What must hold of every record of a data directory, beside the checksums of its bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Optional
+
+import numpy as np
+from google.protobuf import message
+
+from tfrecord_builder import frontend, schema, vocabulary
+from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.building import checks, half_floats
+
+_TEXT_KINDS = {
+    **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
+    **dict.fromkeys(("token_ids", "character_ids"), "int64_list"),
+}
+_ACOUSTIC_KINDS = {"fbank": "bytes_list", "num_frames": "int64_list", "duration_ms": "int64_list"}
+_LISTS = ("token_ids", "character_ids")  # the others hold one value
+
+
+class Damaged(Exception):
+    """A record cannot be read; str() says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What the records of a data directory must agree with; frontend is None for text alone."""
+
+    tokens: vocabulary.Vocabulary
+    characters: vocabulary.Vocabulary
+    frontend: Optional[frontend.FrontendConfig]
+    fbank_dtype: str
+
+
+def read_record(serialized: bytes, expected: Expected) -> schema.Record:
+    """Reads a record without trust.
+
+    Returns:
+      The record; its fbank is a view of the bytes.
+
+    Raises:
+      Damaged: it is no tf.train.Example, a feature is missing, of another type or number, no UTF-8, or the
+        features have another size than they should.
+    """
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except message.DecodeError:
+        raise Damaged("is no tf.train.Example") from None
+    kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
+    if set(features) != set(kinds):
+        raise Damaged(f"has features {_list(features)}, expected {_list(kinds)}")
+    values = {name: _value(name, features[name], kind) for name, kind in kinds.items()}
+    num_frames = values.pop("num_frames", 0)
+    if expected.frontend:
+        values["fbank"] = _read_fbank(values["fbank"], num_frames, expected)
+    return schema.Record(**values)
+
+
+def utterance_id(serialized: bytes) -> str:
+    """Gives the id of a record, even of a damaged one; empty where it cannot be told."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+        return _value("utterance_id", features["utterance_id"], "bytes_list")
+    except (message.DecodeError, Damaged):
+        return ""
+
+
+def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
+    """Yields what is wrong with a record that can be read, each as `WHAT is GOT, expected WANT`."""
+    if not record.utterance_id:
+        yield "its utterance id is empty"
+    yield from _label_problems(record, expected)
+    if record.fbank is not None:
+        yield from _feature_problems(record, expected.frontend)
+
+
+def _label_problems(record: schema.Record, expected: Expected) -> Iterator[str]:
+    tokens = record.pronunciation.split(" ")
+    if not record.token_ids:
+        yield "it has no tokens"
+    for name, ids, known in (
+        ("token", record.token_ids, expected.tokens),
+        ("character", record.character_ids, expected.characters),
+    ):
+        wrong = [each for each in ids if not 0 <= each < known.size]
+        if wrong:
+            yield f"{name} id is {wrong[0]}, expected 0 to {known.size - 1}"
+    if list(record.token_ids) != expected.tokens.encode(tokens):
+        yield f"token_ids are not those of its pronunciation {_shorten(record.pronunciation)!r}"
+    characters = record.transcript.replace(" ", "")
+    if record.character_ids and list(record.character_ids) != expected.characters.encode(characters):
+        yield f"character_ids are not those of its transcript {_shorten(record.transcript)!r}"
+
+
+def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) -> Iterator[str]:
+    num_frames = len(record.fbank)
+    if not half_floats.are_finite(record.fbank):
+        frame = int(np.flatnonzero(~np.isfinite(record.fbank).all(axis=1))[0])
+        yield f"its features are NaN or infinite, first in frame {frame}"
+    least, most = (
+        frontend.num_frames(int((record.duration_ms + half) * config.sample_rate / 1000), config)
+        for half in (-0.5, 0.5)  # duration_ms is rounded
+    )
+    if not least <= num_frames <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        yield f"num_frames is {num_frames}, expected {wanted} for {record.duration_ms} ms"
+    try:
+        checks.check_length(num_frames, record.pronunciation.split(" "))
+    except checks.Rejected as reason:
+        yield f"it is {reason}: {len(record.token_ids)} tokens, {num_frames} frames"
+
+
+def _value(name: str, feature: tf.train.Feature, kind: str):
+    found = feature.WhichOneof("kind")
+    if found != kind and not (found is None and name in _LISTS):
+        raise Damaged(f"{name} is {found or 'empty'}, expected {kind}")
+    values = getattr(feature, kind).value
+    if name in _LISTS:
+        return list(values)
+    if len(values) != 1:
+        raise Damaged(f"{name} has {len(values)} values, expected 1")
+    return values[0] if name == "fbank" or kind == "int64_list" else _decode(name, values[0])
+
+
+def _decode(name: str, value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{name}: byte {error.start} is not UTF-8") from None
+
+
+def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
+    dtype = np.dtype(expected.fbank_dtype).newbyteorder("<")
+    wanted = num_frames * expected.frontend.num_bins * dtype.itemsize
+    if len(data) != wanted or num_frames < 1:
+        raise Damaged(
+            f"{schema.DAMAGED} {len(data)} bytes, expected {wanted} for {num_frames} frames of "
+            f"{expected.frontend.num_bins} {expected.fbank_dtype} numbers"
+        )
+    return np.frombuffer(data, dtype).reshape(num_frames, -1)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _list(names) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,1 +1,0 @@
-"""The demo's Mandarin corpus: sentences of a small grammar, spoken by eSpeak NG."""
