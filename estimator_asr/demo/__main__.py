@@ -27,7 +27,7 @@ from estimator_asr.demo import directory as demo_directory
 from estimator_asr.demo import stages, tables
 from tfrecord_builder import config_flags, errors
 
-_FLAGS_DIR = pathlib.Path(__file__).parent.parent / "flags" / "demo"
+_FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
 _NUM_TRANSCRIBED = 10
 
 # What a size adds to command lines. "small" shows in two minutes that all works; its models learn little.

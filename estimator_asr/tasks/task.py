@@ -87,7 +87,7 @@ class Forward(NamedTuple):
     """A model built for labels."""
 
     losses: Losses
-    metrics: dict[str, metrics.Ratio]  # decoded error rate and other figures, by tag
+    ratios: dict[str, metrics.Ratio]  # decoded error rate and other figures, by tag
     num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
 
     def figures(self) -> dict[str, metrics.Ratio]:

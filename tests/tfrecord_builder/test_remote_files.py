@@ -296,7 +296,7 @@ def _without_places(info):
     splits = {
         name: dataclasses.replace(
             split,
-            shards=tuple(dataclasses.replace(shard_writer, items_sha256="") for shard_writer in split.shards),
+            shards=tuple(dataclasses.replace(shard, items_sha256="") for shard in split.shards),
         )
         for name, split in info.splits.items()
     }

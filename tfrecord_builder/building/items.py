@@ -29,7 +29,7 @@ class Item:
     """
 
     utterance: manifest.Utterance
-    labelling: labelling.Labels
+    labels: labelling.Labels
     stamp: tuple[int, int] | None = None
     variant: copies.Variant | None = None
 

@@ -32,8 +32,8 @@ def save_weights(model, seed):
     """Writes a checkpoint of all of the model; that of tiny_models leaves out the decoder."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(seed)
-        labelling = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
-        model_builder.build_acoustic(model, tf.zeros([1, 9, 20]), tf.constant([9]), labelling)
+        labels = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
+        model_builder.build_acoustic(model, tf.zeros([1, 9, 20]), tf.constant([9]), labels)
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), seed)
 

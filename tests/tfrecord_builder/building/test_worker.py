@@ -22,8 +22,8 @@ def keep_ctrl_c(monkeypatch):
 
 
 def _shard(directory):
-    (shard_writer,) = small_shards.write([items.Item(each, LABELS) for each in UTTERANCES], 1, directory)
-    return shard_writer
+    (shard,) = small_shards.write([items.Item(each, LABELS) for each in UTTERANCES], 1, directory)
+    return shard
 
 
 def _talk(directory, planned, config=None):
