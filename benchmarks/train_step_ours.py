@@ -11,8 +11,7 @@ from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.inputs import input_progress, splits
-from estimator_asr.monitoring import progress
-from estimator_asr.training import model_fn, step_hooks
+from estimator_asr.training import model_fn, step_hooks, step_time
 from estimator_asr.training import plan as course
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import frontend, vocabulary
@@ -123,7 +122,7 @@ def make_model(
 
 
 def _build_model_fn(model, batch, turns=None):
-    inner = model_fn.build_model_fn(model, step_hooks.TrainingPlan(_make_course(batch), progress.Clock()))
+    inner = model_fn.build_model_fn(model, step_hooks.TrainingPlan(_make_course(batch), step_time.Clock()))
 
     def build(features, labels, mode):
         spec = inner(features, labels, mode)

@@ -69,7 +69,7 @@ def _load(*names: str) -> list:
     tensorflow = importlib.import_module("tensorflow")
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
-    return [importlib.import_module(f"estimator_asr.checkup.{name}") for name in names]
+    return [importlib.import_module(f"estimator_asr.diagnostics.doctor.{name}") for name in names]
 
 
 def _time(check: Callable, config: DoctorConfig) -> Iterable[findings.Finding]:

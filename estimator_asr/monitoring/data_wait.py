@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Optional
+from collections.abc import Callable
 
 import tensorflow as tf
 from absl import logging
@@ -12,30 +11,6 @@ from estimator_asr import estimator_api
 
 TAG = "data_wait_fraction"
 _MUCH = 0.1  # what is below is not worth a sentence; the input is meant to stay below 0.02
-
-
-class Timed(NamedTuple):
-    """What a step is fed, and the seconds from its start until that was there, float64 []."""
-
-    features: Mapping[str, tf.Tensor]
-    labels: Mapping[str, tf.Tensor]
-    wait: Optional[tf.Tensor] = None
-
-
-def time_input(features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor]) -> Timed:
-    """Returns the input as the model must take it, and how long it took to come.
-
-    Without an order between them a lone thread runs the model before it reads the clock, and counts that.
-
-    Args:
-        features, labels: of input_fn, by name, any dtypes and shapes.
-    """
-    started = tf.timestamp()
-    with tf.control_dependencies([*features.values(), *labels.values()]):
-        arrived = tf.timestamp()
-    with tf.control_dependencies([arrived]):
-        timed = ({name: tf.identity(value) for name, value in given.items()} for given in (features, labels))
-        return Timed(*timed, arrived - started)
 
 
 class DataWaitHook(estimator_api.SessionRunHook):
@@ -54,7 +29,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
         """Takes what it looks at.
 
         Args:
-            wait: float64 [], of time_input.
+            wait: float64 [], of step_time.time_input.
             step: int64 [], number of the step.
             every_steps: over so many steps the share is taken.
             model_dir: whose summary gets it.

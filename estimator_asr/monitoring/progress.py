@@ -11,29 +11,9 @@ from absl import logging
 
 from estimator_asr import estimator_api
 from estimator_asr.monitoring import bars
+from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
-
-
-class Clock:
-    """Seconds spent in training steps: stands still while a checkpoint is written and evaluated."""
-
-    def __init__(self, now=time.monotonic):
-        self._now = now
-        self._seconds = 0.0
-        self._running_since = None
-
-    @property
-    def seconds(self) -> float:
-        running = 0.0 if self._running_since is None else self._now() - self._running_since
-        return self._seconds + running
-
-    def pause(self) -> None:
-        self._seconds, self._running_since = self.seconds, None
-
-    def resume(self) -> None:
-        if self._running_since is None:
-            self._running_since = self._now()
 
 
 class ProgressHook(estimator_api.SessionRunHook):
@@ -48,7 +28,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         seconds: float,
         num_replicas: int,
         num_parameters: int,
-        clock: Clock,
+        clock: step_time.Clock,
     ):
         """Takes the tensors by name.
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 Value = tf.compat.v1.Summary.Value
-
-
-def write_scalars(values: Mapping[str, tf.Tensor]) -> None:
-    """Adds one scalar summary per tag; the tag is shown as it is, whatever scope is open."""
-    with tf.compat.v1.name_scope(None):
-        for tag, value in values.items():
-            tf.compat.v1.summary.scalar(tag, value)
 
 
 def write_values(directory: str, values: Sequence[Value], step: int) -> None:

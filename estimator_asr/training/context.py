@@ -11,8 +11,8 @@ from estimator_asr import model_directory
 from estimator_asr.diagnostics import bad_batches, batch_dump, ctc_check
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
-from estimator_asr.monitoring import progress, readings, watchdog
-from estimator_asr.training import exporters, step_hooks
+from estimator_asr.monitoring import readings, watchdog
+from estimator_asr.training import exporters, step_hooks, step_time
 from estimator_asr.training import plan as course_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
@@ -38,7 +38,7 @@ def plan(
     is_watched = model.config.watch.watchdog and looks
     return step_hooks.TrainingPlan(
         course,
-        progress.Clock(),
+        step_time.Clock(),
         _choose_ctc_kernel(model),
         batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
         _build_watchdog(model, course, data_dirs, command) if is_watched else None,

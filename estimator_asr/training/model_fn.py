@@ -11,11 +11,10 @@ from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
 from estimator_asr.diagnostics import memory_probe
 from estimator_asr.models import replicas
-from estimator_asr.monitoring import data_wait, summaries
 from estimator_asr.tasks import acoustic, language
 from estimator_asr.tasks import metrics as ratios
 from estimator_asr.tasks import task as objectives
-from estimator_asr.training import step_hooks
+from estimator_asr.training import step_hooks, step_time
 from estimator_asr.training.optimizer import gradient_accumulation, optimization, schedules
 
 _TASKS = {"acoustic": acoustic, "language": language}
@@ -37,7 +36,7 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
-        timed = (data_wait.time_input if training else data_wait.Timed)(features, labels)
+        timed = (step_time.time_input if training else step_time.TimedInput)(features, labels)
         kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic else {}
         forward = task.forward(model, timed.features, timed.labels, training, **kernel)
         variables = tf.compat.v1.trainable_variables()
@@ -81,7 +80,7 @@ def _train_spec(model, plan, timed, forward, task):
         **update.scalars,
         **{tag: ratio.value() for tag, ratio in forward.figures().items()},
     }
-    summaries.write_scalars(scalars)
+    _write_scalars(scalars)
     memory_probe.remember(timed.features, timed.labels)
     step = objectives.Step(
         number=update.number,
@@ -103,6 +102,13 @@ def _train_spec(model, plan, timed, forward, task):
         train_op=update.train_op,
         training_hooks=[*update.hooks, *step_hooks.build(model, plan, step, task)],
     )
+
+
+def _write_scalars(values):
+    """Adds one scalar summary per tag; the tag is shown as it is, whatever name scope is open."""
+    with tf.compat.v1.name_scope(None):
+        for tag, value in values.items():
+            tf.compat.v1.summary.scalar(tag, value)
 
 
 def _build_update(config, losses, optimizer, global_step):

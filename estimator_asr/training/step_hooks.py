@@ -12,7 +12,7 @@ from estimator_asr.diagnostics import bad_batches, batch_dump, flight_recorder, 
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import data_wait, histograms, profiler, progress, watchdog
 from estimator_asr.tasks import task as objectives
-from estimator_asr.training import early_stopping
+from estimator_asr.training import early_stopping, step_time
 from estimator_asr.training import plan as course_lib
 
 
@@ -31,7 +31,7 @@ class TrainingPlan(NamedTuple):
     """
 
     course: course_lib.Course
-    clock: progress.Clock
+    clock: step_time.Clock
     ctc_kernel: str = losses.CLASSIC
     data: str = ""
     watchdog: Optional[watchdog.Watchdog] = None

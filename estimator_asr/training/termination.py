@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from estimator_asr import estimator_api
-from estimator_asr.monitoring import progress
+from estimator_asr.training import step_time
 
 
 class Terminated(Exception):
@@ -58,7 +58,7 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 class CheckpointListener(estimator_api.CheckpointSaverListener):
     """Stands before the evaluation of a checkpoint: stops the clock, and skips evaluation after SIGTERM."""
 
-    def __init__(self, termination: Termination, clock: progress.Clock):
+    def __init__(self, termination: Termination, clock: step_time.Clock):
         self._termination = termination
         self._clock = clock
 

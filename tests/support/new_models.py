@@ -11,9 +11,8 @@ import tiny_models
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, loop_config, model_directory
-from estimator_asr.monitoring import progress
 from estimator_asr.training import plan as course
-from estimator_asr.training import step_hooks
+from estimator_asr.training import step_hooks, step_time
 from tfrecord_builder import dataset_info, frontend, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone
@@ -68,7 +67,7 @@ def make_new_model(
 
 
 def plan() -> step_hooks.TrainingPlan:
-    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), progress.Clock())
+    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), step_time.Clock())
 
 
 def build_input_fn(model: model_directory.ModelDirectory):

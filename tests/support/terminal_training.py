@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 from estimator_asr.monitoring import bars, progress
+from estimator_asr.training import step_time
 from tfrecord_builder import errors
 
 NUM_STEPS = 40
@@ -47,7 +48,7 @@ def train(is_failing):
         seconds=0.2,
         num_replicas=1,
         num_parameters=1000,
-        clock=progress.Clock(),
+        clock=step_time.Clock(),
     )
     hook.begin()
     hook.after_create_session(session, None)

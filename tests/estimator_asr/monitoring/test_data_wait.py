@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,37 +62,3 @@ def test_much_waiting_is_said_once(tmp_path, warnings):
     assert len(warnings) == 1
     assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
     assert warnings[0].endswith("time the input alone: DOCTOR")
-
-
-def test_the_time_until_the_labels_are_there_is_measured():
-    def slow(index):
-        def sleep(value):
-            time.sleep(0.05)
-            return value
-
-        return tf.numpy_function(sleep, [index], tf.int64)
-
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        dataset = tf.data.Dataset.range(9).map(slow)
-        labels = {"y": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
-        timed = data_wait.time_input({"x": tf.constant(0)}, labels)
-        waited, numbers = zip(*(session.run([timed.wait, timed.labels["y"]]) for _ in range(5)))
-    assert 0.03 < min(waited) and min(waited) < 0.2
-    assert numbers == (0, 1, 2, 3, 4)
-
-
-def test_what_the_model_takes_is_not_counted_where_one_thread_does_all():
-    alone = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=alone) as session:
-        dataset = tf.data.Dataset.from_tensors(tf.ones([700, 700])).repeat()
-        features = {"x": tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()}
-        timed = data_wait.time_input(features, {})
-        product = timed.features["x"]
-        for _ in range(20):
-            product = tf.matmul(product, timed.features["x"]) * 1e-3
-        seconds = []
-        for _ in range(5):
-            start = time.monotonic()
-            wait, _ = session.run([timed.wait, product])
-            seconds.append(wait / (time.monotonic() - start))
-    assert min(seconds) < 0.1, seconds

@@ -12,7 +12,7 @@ import paths
 import tensorflow as tf
 
 from estimator_asr.monitoring import bars, progress
-from estimator_asr.training import termination
+from estimator_asr.training import step_time, termination
 
 PROGRAM = paths.SUPPORT / "terminal_training.py"
 
@@ -25,22 +25,6 @@ class Time:
         return self.now
 
 
-def test_the_clock_stands_still_between_pause_and_resume():
-    time = Time()
-    clock = progress.Clock(time)
-    time.now += 5
-    assert clock.seconds == 0
-    clock.resume()
-    time.now += 2
-    assert clock.seconds == 2
-    clock.pause()
-    time.now += 100
-    clock.resume()
-    clock.resume()
-    time.now += 1
-    assert clock.seconds == 3
-
-
 class Session:
     """Runs steps of one second by hand, as MonitoredSession would."""
 
@@ -49,7 +33,7 @@ class Session:
         monkeypatch.setattr(progress.time, "monotonic", self.time)
         self.lines = []
         monkeypatch.setattr(progress.logging, "info", lambda text, *values: self.lines.append(text % values))
-        self.clock = progress.Clock(self.time)
+        self.clock = step_time.Clock(self.time)
         names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
         self.hook = progress.ProgressHook(names, clock=self.clock, **options)
         self.hook._global_step = "step"
@@ -143,7 +127,7 @@ def run_in_terminal(*flags, columns=100):
     """Runs the program with a terminal of so many columns as its standard error."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parent.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, "PYTHONPATH": str(paths.ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen([sys.executable, str(PROGRAM), *flags], stderr=theirs, env=environment)
     os.close(theirs)
     output = b""

@@ -9,14 +9,6 @@ import tensorflow as tf
 from estimator_asr.monitoring import summaries
 
 
-def test_scalars_have_their_tags_whatever_scope_is_open():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        with tf.compat.v1.name_scope("scope"):
-            summaries.write_scalars({"loss": tf.constant(2.0), "rate": tf.constant(0.5)})
-        text = session.run(tf.compat.v1.summary.merge_all())
-    assert sorted(value.tag for value in tf.compat.v1.Summary.FromString(text).value) == ["loss", "rate"]
-
-
 def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path):
     with tf.Graph().as_default():
         summaries.write_values(str(tmp_path), [summaries.text_value("a", "**b**")], 12)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from estimator_asr.monitoring import progress
+from estimator_asr.training import step_time
 from estimator_asr.training import termination as hooks
 
 
@@ -51,7 +51,7 @@ def test_training_stops_and_evaluation_is_left_after_sigterm():
 
 def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
     time = Time()
-    termination, clock = hooks.Termination(), progress.Clock(time)
+    termination, clock = hooks.Termination(), step_time.Clock(time)
     listener = hooks.CheckpointListener(termination, clock)
     clock.resume()
     listener.before_save(None, 1)
