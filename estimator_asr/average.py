@@ -8,11 +8,6 @@ AM/averaged is then a model directory of its own, for `evaluate --model_dir=AM/a
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import contextlib
 import dataclasses
 import os

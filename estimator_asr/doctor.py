@@ -13,11 +13,6 @@ work). Nothing is written. Takes about a minute; exit code 1 if there is a probl
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import importlib
 import os

@@ -10,11 +10,6 @@ both. Hypotheses are compared as text with what the records say, each utterance 
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import contextlib
 import dataclasses
 import os

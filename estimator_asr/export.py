@@ -8,11 +8,6 @@ dev split, or the latest ones if training kept no best.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import os
 from typing import Optional

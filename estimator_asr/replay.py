@@ -8,11 +8,6 @@ The batch is the same to the last bit, dropout and masks included; it runs on on
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import os
 from typing import Optional

@@ -8,11 +8,6 @@ their mean.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import os
 import sys
 from collections.abc import Iterator

@@ -9,11 +9,6 @@ checkpoint and ends with exit code 143; the same command continues. Watch with `
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import contextlib
 import logging as standard_logging
 import os

@@ -9,11 +9,6 @@ others continue, and the exit code is 1. Silence has an empty transcript, and a 
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import json
 import os

@@ -12,11 +12,6 @@ where it stopped when it is called again in the same way.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers

@@ -14,11 +14,6 @@ one that was downloaded. Every archive must have the MD5 sum that openslr.org pu
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import os
 import shlex

@@ -13,8 +13,6 @@ from typing import Optional
 
 from absl import app, flags, logging
 
-from tfrecord_builder import interrupts
-
 _LOOK = "give a path that can be read and written"
 _ADVICE = {
     errno.ENOSPC: "make room; what was finished is kept",
@@ -68,7 +66,6 @@ def run_program(
                 raise UserError(
                     f"command line: {argv[1]!r} is no flag; write --flag=value, --switch or --noswitch"
                 )
-            interrupts.raise_again()
             return main(argv)
         except UserError as error:
             return _complain(f"error: {error}", 1)

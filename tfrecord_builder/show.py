@@ -9,11 +9,6 @@ draws its spectrogram with what was said to a PNG.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import dataclasses
 import os
 import re

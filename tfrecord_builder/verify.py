@@ -10,11 +10,6 @@ many records again from their recordings.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import collections
 import dataclasses
 import os

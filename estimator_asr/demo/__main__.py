@@ -9,11 +9,6 @@ Everything lies in the output directory.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import csv
 import dataclasses
 import functools

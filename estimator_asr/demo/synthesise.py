@@ -14,11 +14,6 @@ settings or of other sentences in another version of this program, is refused.
 
 from __future__ import annotations
 
-from tfrecord_builder import interrupts
-
-if __name__ == "__main__":
-    interrupts.end_quietly()  # while the modules below are imported
-
 import os
 import signal
 import sys

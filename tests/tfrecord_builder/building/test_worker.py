@@ -1,5 +1,4 @@
 import errno
-import gc
 import multiprocessing
 import signal
 import threading
@@ -145,11 +144,6 @@ def test_an_object_store_that_fails_is_told_with_the_recording(monkeypatch, tmp_
     )
     with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: it cannot be read \(there is no such b"):
         shard_writer.make_record(item, settings)
-
-
-def test_garbage_is_collected_again_when_tensorflow_is_loaded():
-    lazy_tensorflow._load.__wrapped__()
-    assert gc.isenabled()
 
 
 def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
