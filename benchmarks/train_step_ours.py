@@ -113,7 +113,7 @@ def make_model(
         input=config_lib.InputConfig(),
         train=config_lib.TrainConfig(),
         frontend=frontend.FrontendConfig(),
-        unit="word",
+        token_type="word",
         tokens_sha256=tokens.sha256,
         characters_sha256="",
         readings_sha256="",

@@ -116,7 +116,9 @@ def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo
     trained = trained_model.open_trained_model(config.model_dir)
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(config.model_dir, trained.model.config, info, path)
-    measures = _measures(trained.kind == "acoustic", trained.kind == "language", trained.model.config.unit)
+    measures = _measures(
+        trained.kind == "acoustic", trained.kind == "language", trained.model.config.token_type
+    )
     facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
     recognise = trained_model.build_recogniser(trained)
     return Subject(recognise, trained.kind, trained.model.config.input, measures, facts)
@@ -127,14 +129,14 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
     exported = export_info.load(version_dir)
     for info, path in zip(infos, config.data_dir):
         _check_exported(exported, version_dir, info, path)
-    measures = _measures(True, exported.language is not None, exported.unit)
+    measures = _measures(True, exported.language is not None, exported.token_type)
     batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
     recognise = recogniser.load(version_dir, "features")
     return Subject(recognise, "acoustic", batching, measures, {"model": version_dir})
 
 
-def _measures(has_acoustic: bool, has_language: bool, unit: str) -> dict[str, tuple[str, str]]:
-    writes_characters = has_language or unit in ("character", "bpe")
+def _measures(has_acoustic: bool, has_language: bool, token_type: str) -> dict[str, tuple[str, str]]:
+    writes_characters = has_language or token_type in ("character", "bpe")
     return {**(_TOKENS if has_acoustic else {}), **(_CHARACTERS if writes_characters else {})}
 
 
@@ -157,7 +159,7 @@ def _check_exported(
 
 def _builder_flags(exported: export_info.ExportInfo, version_dir: str) -> str:
     """Returns the flags of a build whose data the export reads."""
-    vocabulary = {"vocabulary_dir": os.path.join(version_dir, "assets"), "unit": exported.unit}
+    vocabulary = {"vocabulary_dir": os.path.join(version_dir, "assets"), "token_type": exported.token_type}
     values = {**vocabulary, **config_json.to_json_dict(exported.frontend)}
     return " ".join(f"--{name}={value}" for name, value in values.items())
 

@@ -27,7 +27,7 @@ class ExperimentConfig:
     input: config_lib.InputConfig
     train: config_lib.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
-    unit: str
+    token_type: str = config_json.formerly("unit")
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str
@@ -35,7 +35,7 @@ class ExperimentConfig:
     stopping: loop_config.StoppingConfig = loop_config.StoppingConfig()
     watch: loop_config.WatchConfig = loop_config.WatchConfig()
     display: loop_config.DisplayConfig = loop_config.DisplayConfig()
-    bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another unit
+    bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another token type
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
@@ -50,7 +50,7 @@ class ExperimentConfig:
         return cls(
             model=model,
             frontend=info.frontend if model == "acoustic" else None,
-            unit=info.unit,
+            token_type=info.token_type,
             tokens_sha256=info.tokens_sha256,
             characters_sha256=info.characters_sha256,
             readings_sha256=info.readings_sha256,

@@ -21,8 +21,9 @@ from absl import logging
 from estimator_asr.serving import saved_model_writer, trained_model
 from tfrecord_builder import config_flags, errors, vocabulary
 
-# Unit of an acoustic model to that of the language models behind it: parts of syllables become whole first.
-_READ_UNITS = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
+# Token type of an acoustic model to that of the language models that read its output; initials and finals are
+# joined to syllables first.
+_READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ def export(config: ExportConfig) -> str:
         acoustic, language = opened["acoustic"], opened.get("language")
         progress.clear()  # makes room for the lines that follow
         if language is not None:
-            _check_units(acoustic, language)
+            _check_token_types(acoustic, language)
             _check_shared_tokens(acoustic, language)
         for kind, trained in opened.items():
             logging.info("%s model: %s", kind, trained.checkpoint)
@@ -70,21 +71,23 @@ def _open(path: str, kind: str, progress: tqdm.tqdm) -> trained_model.TrainedMod
     return trained
 
 
-def _check_units(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
+def _check_token_types(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
     """Refuses a language model that does not read what the acoustic one writes."""
-    written, read = acoustic.model.config.unit, language.model.config.unit
-    if _READ_UNITS.get(written) != read:
-        readers = [f"{reader} for {unit}" for unit, reader in _READ_UNITS.items()]
+    written, read = acoustic.model.config.token_type, language.model.config.token_type
+    if _READ_TOKEN_TYPES.get(written) != read:
+        readers = [f"{reader} for {token_type}" for token_type, reader in _READ_TOKEN_TYPES.items()]
         raise errors.UserError(
-            f"export: --acoustic_model_dir={acoustic.model.path} writes unit {written} and "
-            f"--language_model_dir={language.model.path} reads unit {read}, expected {', '.join(readers)}; "
-            "leave the language model out, or train both on units that fit"
+            f"export: --acoustic_model_dir={acoustic.model.path} writes token type {written} and "
+            f"--language_model_dir={language.model.path} reads token type {read}, "
+            f"expected {', '.join(readers)}; "
+            "leave the language model out, or train both on matching token types"
         )
 
 
 def _check_shared_tokens(acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel) -> None:
     """Refuses a language model that knows no token of the acoustic one; warns if it lacks some."""
-    if acoustic.model.config.unit != language.model.config.unit:  # parts do not say which syllables they make
+    # Initials and finals do not say which syllables they make.
+    if acoustic.model.config.token_type != language.model.config.token_type:
         return
     spoken = set(acoustic.model.tokens.tokens) - {vocabulary.UNKNOWN}
     missing = spoken.difference(language.model.tokens.tokens)
@@ -92,7 +95,7 @@ def _check_shared_tokens(acoustic: trained_model.TrainedModel, language: trained
     if missing == spoken:
         raise errors.UserError(
             "export: --language_model_dir={1} knows none of the {2} tokens of --acoustic_model_dir={0} "
-            "({3} against {4}); train both on the same unit".format(
+            "({3} against {4}); train both on the same token type".format(
                 *paths, len(spoken), _examples(spoken), _examples(language.model.tokens.tokens[1:])
             )
         )

@@ -131,10 +131,10 @@ def check_data(
                 f"{data_dir}: {file} has sha256 {got[:12]}, expected {want[:12]} as in {path}; "
                 f"build the data with --vocabulary_dir={path}, or train a new --model_dir"
             )
-    if info.unit != config.unit:
+    if info.token_type != config.token_type:
         raise errors.UserError(
-            f"{data_dir}: unit is {info.unit}, expected {config.unit} as in {path}; "
-            f"build the data with --unit={config.unit}, or train a new --model_dir"
+            f"{data_dir}: token_type is {info.token_type}, expected {config.token_type} as in {path}; "
+            f"build the data with --token_type={config.token_type}, or train a new --model_dir"
         )
     if config.model == "acoustic" and info.frontend != config.frontend:
         raise errors.UserError(
@@ -219,7 +219,7 @@ def _vocabulary_hashes(config):
 def _check_same_model(path, saved, wanted):
     """Refuses a run whose model is not the saved one."""
     keys = ["model", wanted.model, *_VOCABULARY_HASHES[wanted.model], "bpe_sha256"]
-    keys += ["frontend", "unit"] if wanted.model == "acoustic" else []
+    keys += ["frontend", "token_type"] if wanted.model == "acoustic" else []
     for key in keys:
         got, want = getattr(wanted, key), getattr(saved, key)
         if key == wanted.model:

@@ -123,7 +123,7 @@ def build_config(
     if sections["train"].model == "language" and not any(_num_characters(info) for info in infos):
         raise errors.UserError(
             f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
-            "--model=language; build with --unit=syllable or toneless, and with transcripts"
+            "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
     return experiment.ExperimentConfig.for_data(infos[0], **sections)
 

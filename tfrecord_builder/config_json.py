@@ -22,6 +22,11 @@ EXPECTED = {
 }
 
 
+def formerly(name: str) -> Any:
+    """Describes a field without a default that earlier versions saved under another name."""
+    return dataclasses.field(metadata={FORMER_NAME: name})
+
+
 def to_json_dict(config: Any) -> dict[str, Any]:
     """Gives what json.dumps takes: nested dataclasses are dicts, tuples are lists, keys are strings."""
     return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}

@@ -94,22 +94,22 @@ class DatasetInfo:
     Attributes:
       frontend: how the features were made; None for text alone.
       fbank_dtype: how they are stored, "float16" or "float32".
-      unit: what a token is, one of vocabulary.UNITS.
+      token_type: what a token is, one of vocabulary.TOKEN_TYPES.
       tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
       feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
       splits: name to SplitInfo.
       num_rejected: utterances left out, all splits together.
       config_sha256: hex digest of all that the records depend on beside the corpus and the vocabularies.
-      bpe_sha256: hex digest of the sentencepiece model; empty for another unit.
+      bpe_sha256: hex digest of the sentencepiece model; empty for another token type.
       rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
 
     Raises:
-      errors.UserError: fbank_dtype or unit is none that there is.
+      errors.UserError: fbank_dtype or token_type is none that there is.
     """
 
     frontend: Optional[frontend.FrontendConfig]
     fbank_dtype: str
-    unit: str
+    token_type: str = config_json.formerly("unit")
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str
@@ -123,7 +123,7 @@ class DatasetInfo:
     report_sha256: str = ""
 
     def __post_init__(self):
-        for name, choices in (("fbank_dtype", schema.FBANK_DTYPES), ("unit", vocabulary.UNITS)):
+        for name, choices in (("fbank_dtype", schema.FBANK_DTYPES), ("token_type", vocabulary.TOKEN_TYPES)):
             value = getattr(self, name)
             if value not in choices:
                 raise errors.UserError(f"{name} is {value!r}, expected one of {', '.join(choices)}")

@@ -29,7 +29,7 @@ JOININGS = {
     "character": Joining("", ((SPACE, " "),)),
     "bpe": Joining("", ((WORD_START, " "), ("^ ", ""))),
 }
-UNITS = tuple(JOININGS)
+TOKEN_TYPES = tuple(JOININGS)
 
 
 class Vocabulary:
@@ -111,21 +111,21 @@ class Vocabulary:
         return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
 
 
-def join_tokens(tokens: Iterable[str], unit: str) -> str:
+def join_tokens(tokens: Iterable[str], token_type: str) -> str:
     """Writes tokens as people do: syllables with blanks between them, characters and pieces without.
 
     Initials and finals become syllables again.
 
     Args:
       tokens: of one utterance.
-      unit: what they are, one of UNITS.
+      token_type: what they are, one of TOKEN_TYPES.
 
     Raises:
-      ValueError: the unit is none of UNITS.
+      ValueError: the token type is none of TOKEN_TYPES.
     """
-    if unit not in JOININGS:
-        raise ValueError(f"unit is {unit!r}, expected one of {', '.join(UNITS)}")
-    joining = JOININGS[unit]
+    if token_type not in JOININGS:
+        raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")
+    joining = JOININGS[token_type]
     written = joining.separator.join(tokens)
     for pattern, replacement in joining.rules:
         written = re.sub(pattern, replacement, written)

@@ -95,8 +95,8 @@ class Cards(estimator_api.Exporter):
         config, labels = self._model.config.frontend, utterance.token_ids
         lines = [
             utterance.utterance_id,
-            "reference:  " + vocabulary.join_tokens(reference, self._model.config.unit),
-            "hypothesis: " + vocabulary.join_tokens(hypothesis, self._model.config.unit),
+            "reference:  " + vocabulary.join_tokens(reference, self._model.config.token_type),
+            "hypothesis: " + vocabulary.join_tokens(hypothesis, self._model.config.token_type),
         ]
         return sample_picture.Picture(
             lines,

@@ -54,9 +54,9 @@ def transcribe(
     tokens = recognise(acoustic, fbank, num_frames)
     pinyin = join(tokens, "syllable")
     if language is None:
-        transcript = join(tokens, acoustic.config.unit)
+        transcript = join(tokens, acoustic.config.token_type)
         return Transcripts(transcript, pinyin, tokens.scores, tf.zeros_like(tokens.scores))
-    spoken = _syllables(tokens) if acoustic.config.unit == "initial_final" else tokens
+    spoken = _syllables(tokens) if acoustic.config.token_type == "initial_final" else tokens
     characters = convert(language, spoken.strings, spoken.num_strings)
     return Transcripts(join(characters, "character"), pinyin, tokens.scores, characters.scores)
 
@@ -84,10 +84,10 @@ def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens
     return Sequences(strings, num_tokens, tf.reduce_sum(best.log_probs, axis=1))
 
 
-def join(sequences: Sequences, unit: str) -> tf.Tensor:
+def join(sequences: Sequences, token_type: str) -> tf.Tensor:
     """Write each sequence as vocabulary.join_tokens does; string [batch]."""
     strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
-    joining = vocabulary.JOININGS[unit]
+    joining = vocabulary.JOININGS[token_type]
     written = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
     for pattern, replacement in joining.rules:
         written = tf.strings.regex_replace(written, pattern, replacement)

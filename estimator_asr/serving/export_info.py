@@ -49,7 +49,7 @@ class ExportInfo:
     """
 
     frontend: frontend.FrontendConfig
-    unit: str
+    token_type: str = config_json.formerly("unit")
     acoustic: ModelInfo
     language: Optional[ModelInfo]
     input: dict[str, int] = dataclasses.field(default_factory=dict)

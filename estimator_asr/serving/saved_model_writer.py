@@ -3,7 +3,7 @@
     saved_model.pb, variables/    signatures.py and cascade.py as a graph, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
                                   bpe.model of a model that writes subwords
-    assets.extra/export.json      frontend, unit, batches for evaluate, hashes and checkpoints, size and
+    assets.extra/export.json      frontend, token type, batches for evaluate, hashes and checkpoints, size and
                                   sha256 of each file
 
 It is written under a temporary name of its own and renamed, so that a server which watches EXPORT never sees
@@ -105,7 +105,7 @@ def _write_info(
     config = acoustic.model.config
     info = export_info.ExportInfo(
         frontend=config.frontend,
-        unit=config.unit,
+        token_type=config.token_type,
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe(acoustic, "tokens_sha256"),
         language=language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),

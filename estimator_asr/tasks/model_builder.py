@@ -71,4 +71,4 @@ def build_language(
 
 def _token_parts(model):
     """Which sounds each token has; None where tokens are no syllables."""
-    return syllables.part_matrix(model.tokens.tokens) if model.config.unit == "syllable" else None
+    return syllables.part_matrix(model.tokens.tokens) if model.config.token_type == "syllable" else None

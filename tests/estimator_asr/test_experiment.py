@@ -21,7 +21,7 @@ def make_config(**changes):
         input=config.InputConfig(),
         train=config.TrainConfig(train_epochs=2.5),
         frontend=frontend.FrontendConfig(),
-        unit="syllable",
+        token_type="syllable",
         tokens_sha256="a",
         characters_sha256="b",
         readings_sha256="c",
@@ -55,7 +55,11 @@ def test_the_logged_line_is_one_line():
 def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path, model):
     info = small_records.make_data(str(tmp_path / "data"))
     made = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
-    assert (made.model, made.unit, made.tokens_sha256) == (model, "syllable", small_records.TOKENS.sha256)
+    assert (made.model, made.token_type, made.tokens_sha256) == (
+        model,
+        "syllable",
+        small_records.TOKENS.sha256,
+    )
     assert made.frontend == (info.frontend if model == "acoustic" else None)
     assert made.optimizer == config.OptimizerConfig()
 
@@ -88,7 +92,9 @@ def test_a_model_of_an_earlier_version_opens_with_the_rate_that_it_was_trained_w
     values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     del values["optimizer"]["learning_rate"], values["optimizer"]["learning_rate_batch_size"]
     values["optimizer"].update(base_learning_rate=0.002, batch_denominator=23.0)
+    values["unit"] = values.pop("token_type")
     (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
     opened = experiment.ExperimentConfig.load(str(tmp_path))
     assert opened.optimizer.decay_boundary_epochs == (2, 4)
+    assert opened.token_type == "syllable"
     assert schedules.initial_rate(opened.optimizer, 22.68) == pytest.approx(0.002 * 22.68 / 23)

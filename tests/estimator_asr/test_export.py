@@ -53,11 +53,11 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     [("syllable", "toneless"), ("toneless", "syllable"), ("initial_final", "toneless"), ("bpe", "syllable")],
 )
 def test_language_model_of_another_unit_is_refused(tmp_path, written, read):
-    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), unit=written)
-    language = tiny_models.make_language_model(str(tmp_path / "lm"), unit=read)
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), token_type=written)
+    language = tiny_models.make_language_model(str(tmp_path / "lm"), token_type=read)
     said = (
-        f"am writes unit {written} and --language_model_dir=.*lm reads unit {read}, expected syllable for "
-        "syllable, syllable for initial_final, toneless for toneless; leave the language model out"
+        f"am writes token type {written} and --language_model_dir=.*lm reads token type {read}, "
+        "expected syllable for syllable, syllable for initial_final, toneless for toneless; leave"
     )
     with pytest.raises(errors.UserError, match=said):
         export.export(export.ExportConfig(acoustic.path, language.path, str(tmp_path / "export")))
@@ -65,9 +65,9 @@ def test_language_model_of_another_unit_is_refused(tmp_path, written, read):
 
 def test_language_model_of_syllables_behind_initials_and_finals(tiny_export, tmp_path, caplog):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
-    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="initial_final")
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
     config = export.ExportConfig(acoustic.path, tiny_export.language_dir, str(tmp_path / "export"))
-    assert export_info.load(export.export(config)).unit == "initial_final"
+    assert export_info.load(export.export(config)).token_type == "initial_final"
     assert "lacks" not in caplog.text
 
 

@@ -118,7 +118,10 @@ def test_what_decides_shapes_is_refused_by_name_and_what_does_not_is_not_named(d
             "frontend is num_mel_bins=40 in this run, but the directory was trained with num_mel_bins=12",
         ),
         ({"tokens_sha256": "abc"}, "tokens_sha256 is abc in this run, but the directory was trained with"),
-        ({"unit": "character"}, "unit is character in this run, but the directory was trained with syllable"),
+        (
+            {"token_type": "character"},
+            "token_type is character in this run, but the directory was trained with syllable",
+        ),
         ({"model": "language"}, "model is language in this run, but the directory was trained with acoustic"),
     ],
 )
@@ -179,9 +182,11 @@ def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, mod
 def test_data_of_another_unit_and_text_for_an_acoustic_model_are_refused(data, model_dir):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
-    said = "data: unit is character, expected syllable as in .*model; build the data with --unit=syllable"
+    said = "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable"
     with pytest.raises(errors.UserError, match=said):
-        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, unit="character"), path)
+        model_directory.check_data(
+            model_dir, model.config, dataclasses.replace(info, token_type="character"), path
+        )
     with pytest.raises(errors.UserError, match="data: frontend is None, expected frontend=log_mel"):
         model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
 
@@ -233,7 +238,7 @@ def data_of_pieces(data):
     content = b"pieces"
     with open(os.path.join(path, "bpe.model"), "wb") as file:
         file.write(content)
-    return dataclasses.replace(info, unit="bpe", bpe_sha256=hashlib.sha256(content).hexdigest()), path
+    return dataclasses.replace(info, token_type="bpe", bpe_sha256=hashlib.sha256(content).hexdigest()), path
 
 
 def test_pieces_go_into_the_model_directory(data_of_pieces, model_dir):

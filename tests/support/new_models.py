@@ -26,7 +26,7 @@ def make_new_model(
     characters: vocabulary.Vocabulary = tiny_models.CHARACTERS,
     num_mel_bins: int = 20,
     hop_ms: float = 10.0,
-    unit: str = "syllable",
+    token_type: str = "syllable",
     acoustic: dict | None = None,
     language: dict | None = None,
     **train,
@@ -58,7 +58,7 @@ def make_new_model(
         frontend=frontend.FrontendConfig(num_mel_bins=num_mel_bins, hop_ms=hop_ms)
         if kind == "acoustic"
         else None,
-        unit=unit,
+        token_type=token_type,
         tokens_sha256=tokens.sha256,
         characters_sha256=characters.sha256,
         readings_sha256=tiny_models.READINGS.sha256,

@@ -47,7 +47,7 @@ def make_data(
     info = dataset_info.DatasetInfo(
         frontend=frontend_config if with_audio else None,
         fbank_dtype="float16",
-        unit="syllable",
+        token_type="syllable",
         tokens_sha256=tokens.sha256,
         characters_sha256=CHARACTERS.sha256,
         readings_sha256=READINGS.sha256,

@@ -45,18 +45,18 @@ def extract(waveform: np.ndarray) -> np.ndarray:
 def make_acoustic_model(
     path: str,
     tokens: vocabulary.Vocabulary = TOKENS,
-    unit: str = "syllable",
+    token_type: str = "syllable",
     encoder: str = "conformer",
     seed: int = 3,
 ):
-    config = _make_config("acoustic", tokens, unit, encoder)
+    config = _make_config("acoustic", tokens, token_type, encoder)
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
 
 
 def make_language_model(
-    path: str, tokens: vocabulary.Vocabulary = TOKENS, seed: int = 0, unit: str = "syllable"
+    path: str, tokens: vocabulary.Vocabulary = TOKENS, seed: int = 0, token_type: str = "syllable"
 ):
-    config = _make_config("language", tokens, unit)
+    config = _make_config("language", tokens, token_type)
     files = {
         dataset_info.TOKENS_FILE: tokens,
         dataset_info.CHARACTERS_FILE: CHARACTERS,
@@ -89,7 +89,7 @@ def make_data(path: str, with_audio: bool = True, tokens: vocabulary.Vocabulary 
 
 
 def _make_config(
-    model: str, tokens: vocabulary.Vocabulary, unit: str = "syllable", encoder: str = "conformer"
+    model: str, tokens: vocabulary.Vocabulary, token_type: str = "syllable", encoder: str = "conformer"
 ) -> experiment.ExperimentConfig:
     is_acoustic = model == "acoustic"
     return experiment.ExperimentConfig(
@@ -107,7 +107,7 @@ def _make_config(
         input=config_lib.InputConfig(),
         train=config_lib.TrainConfig(model=model),
         frontend=FRONTEND if is_acoustic else None,
-        unit=unit,
+        token_type=token_type,
         tokens_sha256=tokens.sha256,
         characters_sha256=CHARACTERS.sha256,
         readings_sha256=READINGS.sha256,
@@ -186,7 +186,7 @@ def _make_info(tokens, splits, with_audio) -> dataset_info.DatasetInfo:
     return dataset_info.DatasetInfo(
         frontend=FRONTEND if with_audio else None,
         fbank_dtype="float32",
-        unit="syllable",
+        token_type="syllable",
         tokens_sha256=tokens.sha256,
         characters_sha256=CHARACTERS.sha256,
         readings_sha256=READINGS.sha256,

@@ -21,7 +21,7 @@ DEV = dataset_info.SplitInfo(
 INFO = dataset_info.DatasetInfo(
     frontend=frontend.FrontendConfig(num_mel_bins=40),
     fbank_dtype="float16",
-    unit="syllable",
+    token_type="syllable",
     tokens_sha256="t",
     characters_sha256="c",
     readings_sha256="r",
@@ -36,6 +36,13 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
     INFO.save(str(tmp_path))
     assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
+
+
+def test_data_of_an_earlier_version_calls_the_token_type_unit(tmp_path):
+    INFO.save(str(tmp_path))
+    path = tmp_path / "dataset_info.json"
+    path.write_text(path.read_text().replace('"token_type"', '"unit"'))
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
 
 
 def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
@@ -70,7 +77,7 @@ def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
     path.write_text(path.read_text()[:100])
     with pytest.raises(errors.UserError, match="dataset_info.json: is not whole JSON"):
         dataset_info.DatasetInfo.load(str(tmp_path))
-    for name, said in (("fbank_dtype", "float16, float32"), ("unit", "syllable, toneless, ")):
+    for name, said in (("fbank_dtype", "float16, float32"), ("token_type", "syllable, toneless, ")):
         path.write_text(json.dumps({**values, name: "foat16"}))
         with pytest.raises(errors.UserError, match=f"info.json: {name} is 'foat16', expected one of {said}"):
             dataset_info.DatasetInfo.load(str(tmp_path))

@@ -79,7 +79,7 @@ def test_load_of_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("unit", "tokens", "expected"),
+    ("token_type", "tokens", "expected"),
     [
         ("syllable", "ni3 hao3", "ni3 hao3"),
         ("toneless", "ni hao A", "ni hao A"),
@@ -89,14 +89,14 @@ def test_load_of_a_missing_file(tmp_path):
         ("bpe", "▁", ""),
     ],
 )
-def test_join_tokens(unit, tokens, expected):
-    assert vocabulary.join_tokens(tokens.split(), unit) == expected
-    assert vocabulary.join_tokens([], unit) == ""
+def test_join_tokens(token_type, tokens, expected):
+    assert vocabulary.join_tokens(tokens.split(), token_type) == expected
+    assert vocabulary.join_tokens([], token_type) == ""
 
 
 def test_join_tokens_refuses_another_unit():
     with pytest.raises(
-        ValueError, match="unit is 'word', expected one of syllable, toneless, initial_final, c"
+        ValueError, match="token_type is 'word', expected one of syllable, toneless, initial_final, c"
     ):
         vocabulary.join_tokens([], "word")
 

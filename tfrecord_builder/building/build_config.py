@@ -63,12 +63,12 @@ class BuildConfig:
             )
 
 
-def check_unit(config: BuildConfig, label_config: labelling.LabelConfig) -> None:
-    """Raises UserError for text with a unit whose tokens do not stand against characters."""
-    if config.corpus == "text" and label_config.unit not in labelling.PAIRED_UNITS:
+def check_token_type(config: BuildConfig, label_config: labelling.LabelConfig) -> None:
+    """Raises UserError for text with a token type whose tokens do not stand against characters."""
+    if config.corpus == "text" and label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
         raise errors.UserError(
-            f"--corpus=text, --unit={label_config.unit}: text pairs characters with syllables, "
-            f"expected --unit={' or '.join(labelling.PAIRED_UNITS)}; leave --unit out."
+            f"--corpus=text, --token_type={label_config.token_type}: text pairs characters with syllables, "
+            f"expected --token_type={' or '.join(labelling.PAIRED_TOKEN_TYPES)}; leave --token_type out."
         )
 
 

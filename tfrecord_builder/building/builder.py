@@ -53,9 +53,9 @@ def build(
     """
     build_config.check_text(config, frontend_config, augmentation)
     sources = augmentation_sources.find_sources(augmentation)
-    build_config.check_unit(config, label_config)
+    build_config.check_token_type(config, label_config)
     if vocabulary_config.vocabulary_dir:
-        vocabularies.check_unit(vocabulary_config.vocabulary_dir, label_config.unit)
+        vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)
     write_shards = _choose_writer(config)
     with _open(config) as (workspace, spooled):
         listing.list_corpus(config.corpus, config.corpus_dir, spooled, config.dev_fraction)

@@ -137,7 +137,7 @@ def _finished_files(staging: str) -> list[str]:
 
 def _files_of(info: dataset_info.DatasetInfo) -> set[str]:
     shards = [shard.file for split in info.splits.values() for shard in split.shards]
-    pieces = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another unit has none
+    pieces = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # another token type has none
     names = {*shards, *map(items.path_of, shards), *pieces}
     return {name for name in names if os.path.basename(name) == name}  # nothing that lies elsewhere
 

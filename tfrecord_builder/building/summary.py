@@ -25,7 +25,7 @@ def make_info(
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=settings.fbank_dtype,
-        unit=label_config.unit,
+        token_type=label_config.token_type,
         tokens_sha256=saved.tokens.sha256,
         characters_sha256=saved.characters.sha256,
         readings_sha256=saved.readings.sha256,

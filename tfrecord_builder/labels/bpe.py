@@ -94,16 +94,19 @@ def _watch(transcripts: Iterable[str], characters: set[str]) -> Iterator[str]:
 def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
     if not characters:
         return (
-            "--unit=bpe: the train split has no transcript, expected some to learn pieces of; "
-            "add transcripts, or pass --vocabulary_dir=DIR to reuse the pieces of an earlier build."
+            "--token_type=bpe: the train split has no transcript, expected some to learn subwords from; "
+            "add transcripts, or pass --vocabulary_dir=DIR to reuse the subwords of an earlier build."
         )
     least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # 1 for the beginning of a word
     if size < least:
         return (
-            f"--bpe_size: it is {size}, expected at least {least}, as every character of the train split is "
-            f"a piece; pass --bpe_size={least} or more."
+            f"--bpe_vocab_size: it is {size}, expected at least {least}, as every character of the train "
+            f"split is a subword; pass --bpe_vocab_size={least} or more."
         )
-    return f"--unit=bpe: sentencepiece cannot learn pieces of the transcripts ({error}); take another unit."
+    return (
+        f"--token_type=bpe: sentencepiece cannot learn subwords from the transcripts ({error}); "
+        "choose another token type."
+    )
 
 
 def _sentencepiece():
@@ -111,7 +114,7 @@ def _sentencepiece():
         import sentencepiece
     except ImportError:
         raise errors.UserError(
-            "--unit=bpe: sentencepiece is not installed, expected it; "
+            "--token_type=bpe: sentencepiece is not installed, expected it; "
             "install it with python -m pip install sentencepiece==0.2.2."
         ) from None
     return sentencepiece

@@ -9,18 +9,18 @@ from typing import Optional
 from tfrecord_builder import config_flags, errors, initials_finals, manifest, syllables, vocabulary
 from tfrecord_builder.labels import bpe, numerals, tokenisation, user_dictionary
 
-# A syllable to the tokens of the units that are spoken.
-_SPOKEN_UNITS = {
+# A syllable to the tokens of the token types that are spoken.
+_SPOKEN_TOKEN_TYPES = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
     "initial_final": initials_finals.split,
 }
-PAIRED_UNITS = ("syllable", "toneless")  # their tokens stand one to one against characters
-# The flags that say nothing for other units.
-_UNITS_OF = {
-    "user_dictionary": tuple(_SPOKEN_UNITS),
+PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens stand one to one against characters
+# The flags that say nothing for other token types.
+_TOKEN_TYPES_OF = {
+    "user_dictionary": tuple(_SPOKEN_TOKEN_TYPES),
     "tone_sandhi": ("syllable", "initial_final"),
-    "bpe_size": ("bpe",),
+    "bpe_vocab_size": ("bpe",),
 }
 
 
@@ -28,13 +28,14 @@ _UNITS_OF = {
 class LabelConfig:
     """How transcripts and pinyin become tokens."""
 
-    unit: str = config_flags.setting(
+    token_type: str = config_flags.setting(
         "syllable",
         "what a token is: zhong1 (syllable), zhong (toneless), zh ong1 (initial_final), a character, or a "
         "piece of a word in any language (bpe); a language model needs syllable or toneless, as the others "
         "leave it nothing to write. A Latin letter is a token of its own, a capital one with toneless and "
         "initial_final, and only with bpe a part of one",
-        choices=vocabulary.UNITS,
+        choices=vocabulary.TOKEN_TYPES,
+        former_name="unit",
     )
     user_dictionary: str = config_flags.setting(
         "",
@@ -52,16 +53,20 @@ class LabelConfig:
         "only if the transcript then pairs with it",
         choices=("keep", "read"),
     )
-    bpe_size: int = config_flags.setting(500, "most pieces, with --unit=bpe", minimum=1)
+    bpe_vocab_size: int = config_flags.setting(
+        500, "maximum number of subwords, with --token_type=bpe", minimum=1, former_name="bpe_size"
+    )
 
     def __post_init__(self):
         config_flags.validate(self)
         for field in dataclasses.fields(self):
-            units, value = _UNITS_OF.get(field.name, vocabulary.UNITS), getattr(self, field.name)
-            if self.unit not in units and value != field.default:
+            allowed = _TOKEN_TYPES_OF.get(field.name, vocabulary.TOKEN_TYPES)
+            value = getattr(self, field.name)
+            if self.token_type not in allowed and value != field.default:
                 raise errors.UserError(
-                    f"--unit={self.unit}, --{field.name}={value}: that flag is for --unit={'|'.join(units)}, "
-                    "expected one of them; leave the flag out or choose such a unit."
+                    f"--token_type={self.token_type}, --{field.name}={value}: that flag is for "
+                    f"--token_type={'|'.join(allowed)}, "
+                    "expected one of them; leave the flag out or choose such a token type."
                 )
 
 
@@ -71,9 +76,9 @@ class Labels:
 
     Attributes:
       transcript: normalised transcript; may be empty where the corpus gives only a pronunciation.
-      tokens: what the acoustic model learns to write, of the unit of LabelConfig.
+      tokens: what the acoustic model learns to write, of the token type of LabelConfig.
       characters: what the language model learns to write, one a token; empty where they do not stand one to
-        one, and for every unit that is not in PAIRED_UNITS.
+        one, and for every token type that is not in PAIRED_TOKEN_TYPES.
     """
 
     transcript: str
@@ -89,7 +94,7 @@ class Labeller:
 
         Args:
           config: how to label.
-          bpe_model: what parts transcripts, for the unit bpe.
+          bpe_model: what parts transcripts, for the token type bpe.
 
         Raises:
           UserError: the dictionary cannot be read or is not as it should be.
@@ -101,13 +106,14 @@ class Labeller:
     def __call__(self, utterance: manifest.Utterance) -> Labels:
         written = _write_numbers(utterance, self._config)
         transcript = tokenisation.normalise(written)
-        if self._config.unit == "character":
+        if self._config.token_type == "character":
             return Labels(transcript, tuple(tokenisation.to_characters(transcript)), ())
-        if self._config.unit == "bpe":
+        if self._config.token_type == "bpe":
             return Labels(transcript, tuple(self._bpe_model.encode(transcript)), ())
         spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._read(written)
-        tokens = [token for each in spoken for token in _SPOKEN_UNITS[self._config.unit](each)]
-        characters = tokenisation.one_to_one(transcript, spoken) if self._config.unit in PAIRED_UNITS else ()
+        tokens = [token for each in spoken for token in _SPOKEN_TOKEN_TYPES[self._config.token_type](each)]
+        is_paired = self._config.token_type in PAIRED_TOKEN_TYPES
+        characters = tokenisation.one_to_one(transcript, spoken) if is_paired else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
 
     @functools.cached_property
@@ -120,7 +126,7 @@ class Labeller:
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
         """Returns what should be a syllable and is not in the corpus's pinyin, where that becomes tokens."""
-        is_spoken = self._config.unit in _SPOKEN_UNITS
+        is_spoken = self._config.token_type in _SPOKEN_TOKEN_TYPES
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_spoken else []
 
     def _read(self, written: str) -> list[str]:
@@ -132,7 +138,7 @@ class Labeller:
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Gives the transcript of the labels alone, which the pieces of the unit bpe are learnt from."""
+    """Gives the transcript of the labels alone, which the pieces of the token type bpe are learnt from."""
     return tokenisation.normalise(_write_numbers(utterance, config))
 
 
@@ -144,7 +150,7 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
     found = _dictionary_readings(character) if tokenisation.is_hanzi(character) else set()
     if config.tone_sandhi:
         found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
-    return {token for syllable in found for token in _SPOKEN_UNITS[config.unit](syllable)}
+    return {token for syllable in found for token in _SPOKEN_TOKEN_TYPES[config.token_type](syllable)}
 
 
 def _dictionary_readings(hanzi: str) -> set[str]:

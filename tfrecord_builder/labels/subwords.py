@@ -1,4 +1,4 @@
-"""The pieces of words of a build, for the unit bpe: taken over, or learnt from the corpus."""
+"""The pieces of words of a build, for the token type bpe: taken over, or learnt from the corpus."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def make(
     vocabulary_config: vocabularies.VocabularyConfig,
     spooled: catalog.Spool,
 ) -> Optional[bytes]:
-    """Gives a sentencepiece model, frozen or of the train split's transcripts; None for another unit.
+    """Gives a sentencepiece model, frozen or of the train split's transcripts; None for another token type.
 
     Raises:
       UserError: the frozen one is missing, or none can be learnt.
     """
-    frozen = vocabularies.load_bpe(vocabulary_config, label_config.unit)
-    if frozen is not None or label_config.unit != "bpe":
+    frozen = vocabularies.load_bpe(vocabulary_config, label_config.token_type)
+    if frozen is not None or label_config.token_type != "bpe":
         return frozen
     transcripts = (labelling.make_transcript(each, label_config) for each in spooled.utterances("train"))
-    return bpe.train(transcripts, label_config.bpe_size)
+    return bpe.train(transcripts, label_config.bpe_vocab_size)

@@ -17,7 +17,7 @@ from tfrecord_builder import config_flags, dataset_info, errors, files, manifest
 from tfrecord_builder.labels import bpe, labelling
 
 _TRAIN = manifest.SPLITS[0]
-_UNIT_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
+_TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Vocabularies:
     """Tokens of the acoustic model, characters of the language model, and the readings between them.
 
     Attributes:
-      bpe: the sentencepiece model that parts transcripts into tokens; None for another unit.
+      bpe: the sentencepiece model that parts transcripts into tokens; None for another token type.
     """
 
     tokens: vocabulary.Vocabulary
@@ -99,28 +99,28 @@ class Collector:
                 self.pairs.setdefault(token, set()).add(character)
 
 
-def check_unit(directory: str, unit: str) -> None:
-    """Raises UserError if a data or model directory says that its tokens are of another unit."""
-    for path in (os.path.join(directory, name) for name in _UNIT_FILES):
-        saved = _read_unit(path) if files.exists(path) else unit
-        if saved != unit:
+def check_token_type(directory: str, token_type: str) -> None:
+    """Raises UserError if a data or model directory says that its tokens are of another token type."""
+    for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
+        saved = _read_token_type(path) if files.exists(path) else token_type
+        if saved != token_type:
             raise errors.UserError(
-                f"--vocabulary_dir: {path}: unit is {saved}, expected {unit}, the --unit of this build; "
-                f"pass --unit={saved}, or another directory."
+                f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type}, the --token_type "
+                f"of this build; pass --token_type={saved}, or another directory."
             )
 
 
-def load_bpe(config: VocabularyConfig, unit: str) -> Optional[bytes]:
+def load_bpe(config: VocabularyConfig, token_type: str) -> Optional[bytes]:
     """Gives the sentencepiece model that a frozen vocabulary belongs to; None if there is none to take over.
 
     Raises:
-      UserError: the unit is bpe, and the frozen vocabulary has no such model.
+      UserError: the token type is bpe, and the frozen vocabulary has no such model.
     """
-    if unit != "bpe" or not (config.vocabulary or config.vocabulary_dir):
+    if token_type != "bpe" or not (config.vocabulary or config.vocabulary_dir):
         return None
     if config.vocabulary:
         raise errors.UserError(
-            "--vocabulary, --unit=bpe: tokens alone do not part a transcript, expected bpe.model too; "
+            "--vocabulary, --token_type=bpe: tokens alone do not part a transcript, expected bpe.model too; "
             "pass the directory of both as --vocabulary_dir."
         )
     path = os.path.join(config.vocabulary_dir, dataset_info.BPE_FILE)
@@ -130,7 +130,7 @@ def load_bpe(config: VocabularyConfig, unit: str) -> Optional[bytes]:
     except OSError as error:
         raise errors.UserError(
             f"--vocabulary_dir: {path} cannot be read ({error.strerror}), expected the pieces of its tokens; "
-            "pass a directory that was built with --unit=bpe."
+            "pass a directory that was built with --token_type=bpe."
         ) from None
 
 
@@ -141,7 +141,7 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
       collector: the labels of all splits; those of the train split give whatever is not frozen.
       config: what is frozen. Of a directory, characters and readings may be missing (a model that writes
         tokens has none).
-      bpe_model: what parted the transcripts, for the unit bpe.
+      bpe_model: what parted the transcripts, for the token type bpe.
 
     Raises:
       UserError: there is neither a training split nor a frozen vocabulary, or the frozen one is missing.
@@ -175,14 +175,15 @@ def most_frequent_unknown(
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
 
 
-def _read_unit(path: str) -> object:
+def _read_token_type(path: str) -> object:
     try:
         with files.open_binary(path) as file:
-            return json.load(file)["unit"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            saved = json.load(file)
+            return saved.get("unit") or saved["token_type"]  # the former name of the same key
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise errors.UserError(
-            f"--vocabulary_dir: {path}: it cannot be read ({error!r}), expected JSON with the key unit; "
-            "pass a data or model directory, or --vocabulary=FILE."
+            f"--vocabulary_dir: {path}: it cannot be read ({error!r}), expected JSON with the key "
+            "token_type; pass a data or model directory, or --vocabulary=FILE."
         ) from error
 
 

@@ -67,7 +67,7 @@ def render(
         findings=list(findings.find(info, totals)),
         durations=_durations(totals),
         levels=_levels(totals),
-        sounds=_sounds(totals, info.unit),
+        sounds=_sounds(totals, info.token_type),
         labels={
             "Tokens": listings.list_labels(_each(totals, "token_counts"), saved.tokens),
             "Characters": listings.list_labels(_each(totals, "character_counts"), saved.characters),
@@ -97,8 +97,8 @@ def _levels(totals: dict[str, shard_statistics.ShardStatistics]) -> list[charts.
     return [charts.histogram(title, each, 1, "dBFS") for title, each in counts.items() if any(each.values())]
 
 
-def _sounds(totals: dict[str, shard_statistics.ShardStatistics], unit: str) -> list[charts.Chart]:
-    by_split = {name: sounds.count(total.token_counts, unit) for name, total in totals.items()}
+def _sounds(totals: dict[str, shard_statistics.ShardStatistics], token_type: str) -> list[charts.Chart]:
+    by_split = {name: sounds.count(total.token_counts, token_type) for name, total in totals.items()}
     drawn = []
     for title, kind, order in (
         ("Tones", "tones", (*syllables.TONES, sounds.OTHER)),

@@ -16,23 +16,23 @@ _FINALS = {*syllables.FINALS, "e"}  # er without its r
 _Parts = tuple[Optional[str], Optional[str], Optional[str]]  # initial, final, tone
 
 
-def count(token_counts: Mapping[str, int], unit: str) -> dict[str, dict[str, int]]:
+def count(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
     """Counts the parts of tokens.
 
     Args:
       token_counts: token to how often it occurs.
-      unit: what a token is; only pinyin has such parts.
+      token_type: what a token is; only pinyin has such parts.
 
     Returns:
-      "tones", "initials" and "finals" to the counts of each; those that the unit lacks are left out, and for
-      a unit that is no pinyin the dict is empty. A final with er-hua counts as itself and as ER_HUA; what is
-      no pinyin (letters, digits) counts as tone OTHER.
+      "tones", "initials" and "finals" to the counts of each; those that the token type lacks are left out,
+      and for a token type that is not pinyin the dict is empty. A final with er-hua counts as itself and as
+      ER_HUA; what is not pinyin (letters, digits) counts as tone OTHER.
     """
-    if unit not in _SPLIT:
+    if token_type not in _SPLIT:
         return {}
     found: dict[str, dict[str, int]] = {"tones": {}, "initials": {}, "finals": {}}
     for token, number in token_counts.items():
-        initial, final, tone = _SPLIT[unit](token)
+        initial, final, tone = _SPLIT[token_type](token)
         if initial is final is None:
             tone = OTHER
         if final and final.endswith("r") and final != "er":
@@ -41,7 +41,7 @@ def count(token_counts: Mapping[str, int], unit: str) -> dict[str, dict[str, int
         _add(found["initials"], initial, number)
         _add(found["finals"], final, number)
         _add(found["tones"], tone, number)
-    if unit == "toneless":
+    if token_type == "toneless":
         del found["tones"]
     return found
 
@@ -69,5 +69,5 @@ def _add(tally: dict[str, int], key: Optional[str], number: int) -> None:
         tally[key] = tally.get(key, 0) + number
 
 
-# By the unit of dataset_info; every other unit has no such parts.
+# By the token type of dataset_info; every other token type has no such parts.
 _SPLIT = {"syllable": _split_syllable, "toneless": _split_toneless, "initial_final": _split_part}

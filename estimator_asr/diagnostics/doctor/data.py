@@ -127,4 +127,6 @@ def _check_tokens(data_dir, info):
             f"{path}: sha256 is {tokens.sha256[:12]}, expected {info.tokens_sha256[:12]} as in "
             f"{dataset_info.INFO_FILE}; restore the file that belongs to the records"
         )
-    return findings.ok(f"{tokens.size:,} tokens of unit {info.unit}, as {dataset_info.INFO_FILE} says")
+    return findings.ok(
+        f"{tokens.size:,} tokens of token type {info.token_type}, as {dataset_info.INFO_FILE} says"
+    )

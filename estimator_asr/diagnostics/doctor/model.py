@@ -21,7 +21,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     model = model_directory.open_model_directory(model_dir)
     kind, classes = model.config.model, model.num_classes
     yield findings.ok(
-        f"{kind} model of unit {model.config.unit} with {classes:,} classes; its files are whole"
+        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; its files are whole"
     )
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
@@ -47,4 +47,4 @@ def check_both(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
     config = model_directory.open_model_directory(model_dir).config
     for data_dir in data_dirs:
         model_directory.check_data(model_dir, config, dataset_info.DatasetInfo.load(data_dir), data_dir)
-        yield findings.ok(f"{data_dir} has the vocabulary, unit and frontend of {model_dir}")
+        yield findings.ok(f"{data_dir} has the vocabulary, token type and frontend of {model_dir}")

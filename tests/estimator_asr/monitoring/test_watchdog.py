@@ -112,7 +112,7 @@ def test_what_is_known_of_the_training_comes_from_its_settings():
         input=config.InputConfig(),
         train=config.TrainConfig(),
         frontend=None,
-        unit="syllable",
+        token_type="syllable",
         tokens_sha256="",
         characters_sha256="",
         readings_sha256="",

@@ -146,11 +146,11 @@ def test_convert_ignores_batch_and_padding(convert):
     assert (texts[2], scores[2]) == ([], 0.0)
 
 
-def join_in_graph(rows, unit):
+def join_in_graph(rows, token_type):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         strings = tf.ragged.constant(rows, dtype=tf.string, ragged_rank=1)
         lengths = tf.cast(strings.row_lengths(), tf.int32)
-        joined = session.run(cascade.join(cascade.Sequences(strings.to_tensor(), lengths, None), unit))
+        joined = session.run(cascade.join(cascade.Sequences(strings.to_tensor(), lengths, None), token_type))
     return [text.decode() for text in joined]
 
 
@@ -162,8 +162,8 @@ def test_join_writes_what_people_write():
     assert join_in_graph([["zh", "ong1", "iou3", "ê4"]], "initial_final") == ["zhong1 you3 ê4"]
 
 
-@pytest.mark.parametrize("unit", vocabulary.UNITS)
-def test_the_graph_joins_as_python_does(unit):
+@pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
+def test_the_graph_joins_as_python_does(token_type):
     """RE2 against re, on whatever a model may write."""
     parts = [f"{final}{er}{tone}" for final in syllables.FINALS for er in ("", "r") for tone in "15"]
     pieces = ["▁", "▁the", "cat", "<space>", "<unk>", "A", "犇", "3", "HH", "r5", "zhuang4", "wo3"]
@@ -172,7 +172,7 @@ def test_the_graph_joins_as_python_does(unit):
     rows = [list(rng.choice(tokens, size)) for size in (0, 1, 2, 5, 3000)]
     orderly = [token for part in parts for initial in syllables.INITIALS[1:] for token in (initial, part)]
     rows.append([*orderly, *parts])
-    assert join_in_graph(rows, unit) == [vocabulary.join_tokens(row, unit) for row in rows]
+    assert join_in_graph(rows, token_type) == [vocabulary.join_tokens(row, token_type) for row in rows]
 
 
 def test_recognises_what_the_estimator_predicts(models, whole, fbanks):
@@ -211,7 +211,7 @@ def test_converts_as_the_estimator_predicts(models, convert):
 
 def test_model_of_characters_writes_characters(tmp_path, fbanks):
     tokens = vocabulary.Vocabulary(["<unk>", "<space>", "e", "n", "o"])
-    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="character")
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="character")
     with running([acoustic], lambda: build_cascade(acoustic, None)) as model:
         result = model.run(make_batch(fbanks))
     expected = [vocabulary.join_tokens(text.split(), "character") for text in result["pinyin"]]
@@ -221,7 +221,7 @@ def test_model_of_characters_writes_characters(tmp_path, fbanks):
 
 def test_initials_and_finals_become_syllables_before_the_language_model(tmp_path, models, convert, fbanks):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3", "n", "i3", "q", "i4", "z", "-i4"])
-    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, unit="initial_final")
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
     empty = np.zeros([0, tiny_models.FRONTEND.num_bins], np.float32)
     with running([acoustic, models[1]], lambda: build_cascade(acoustic, models[1])) as model:
         result = model.run(make_batch([*fbanks, empty]))

@@ -117,7 +117,7 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         (lambda info: info["frontend"].update(sample_rate=8000), "is damaged, its sha256 is not the one"),
         (lambda info: info.pop("sha256"), "is damaged, its sha256 is not the one"),
         (lambda info: info["files"].popitem(), "is damaged, its sha256 is not the one"),
-        (lambda info: info.update(unit=None), "ExportInfo.unit: is None, expected text"),
+        (lambda info: info.update(token_type=None), "ExportInfo.token_type: is None, expected text"),
         (lambda info: info.pop("frontend"), "ExportInfo: key frontend is missing"),
         (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected named values"),
     ],
@@ -128,6 +128,14 @@ def test_another_export_json_is_refused(version, change, said):
     (version / INFO).write_text(json.dumps(info), "utf-8")
     with pytest.raises(errors.UserError, match=rf"export\.json: {said}.*; copy the export again"):
         load(version)
+
+
+def test_an_export_of_an_earlier_version_calls_the_token_type_unit(version):
+    info = json.loads((version / INFO).read_text("utf-8"))
+    info["unit"] = info.pop("token_type")
+    del info["sha256"], info["files"]  # which it has none of
+    (version / INFO).write_text(json.dumps(info), "utf-8")
+    assert export_info.load(str(version)).token_type == "syllable"
 
 
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])

@@ -68,7 +68,7 @@ def test_saved_model_cli_shows_the_signatures(tiny_export, tmp_path):
 
 def test_export_tells_what_it_was_made_of(tiny_export):
     info = export_info.load(tiny_export.version_dir)
-    assert (info.frontend, info.unit) == (tiny_models.FRONTEND, "syllable")
+    assert (info.frontend, info.token_type) == (tiny_models.FRONTEND, "syllable")
     assert info.input == {"batch_frames": 16000, "num_buckets": 12}
     assert info.acoustic == export_info.ModelInfo(7, tiny_models.TOKENS.sha256)
     assert info.language == export_info.ModelInfo(

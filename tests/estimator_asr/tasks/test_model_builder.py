@@ -1,4 +1,4 @@
-"""What training builds and saves is what serving builds and restores, for every architecture and unit."""
+"""What training builds and saves is what serving builds and restores, per architecture and token type."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FEATURES = {
 LABELS = {"character_ids": [[1, 2], [3, 0]], "num_characters": [2, 1]}
 
 
-def make_model(tmp_path, unit="syllable", **sections):
+def make_model(tmp_path, token_type="syllable", **sections):
     path = str(tmp_path / "data")
-    info = dataclasses.replace(small_records.make_data(path), unit=unit)
+    info = dataclasses.replace(small_records.make_data(path), token_type=token_type)
     settings = experiment.ExperimentConfig.for_data(info, **sections)
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
 
@@ -42,9 +42,9 @@ def constants(values):
 
 
 @pytest.mark.parametrize("encoder", ["conformer", "transformer", "cnn"])
-@pytest.mark.parametrize("unit", ["syllable", "character"])
-def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, unit):
-    model = make_model(tmp_path, unit, acoustic=config.AcousticConfig(encoder=encoder, **SMALL))
+@pytest.mark.parametrize("token_type", ["syllable", "character"])
+def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, token_type):
+    model = make_model(tmp_path, token_type, acoustic=config.AcousticConfig(encoder=encoder, **SMALL))
 
     def train():
         features = constants(FEATURES)
@@ -54,7 +54,7 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, uni
     served = variables_of(lambda: cascade.recognise(model, tf.zeros([2, 40, 12]), tf.constant([40, 33])))
     assert served.items() <= trained.items()
     assert {name.split("/")[1] for name in trained.keys() - served.keys()} == {"decoder"}
-    assert any("part_vectors" in name for name in served) == (unit == "syllable")
+    assert any("part_vectors" in name for name in served) == (token_type == "syllable")
 
 
 def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):

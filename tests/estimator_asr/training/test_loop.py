@@ -135,7 +135,7 @@ def test_a_run_that_its_labels_refuse_changes_nothing(tmp_path, monkeypatch):
         raise errors.UserError("data: labels look one-hot, expected token ids; build the data again.")
 
     monkeypatch.setattr(loop.label_checks, "check", refuse)
-    other = dataclasses.replace(model, config=dataclasses.replace(model.config, unit="other"))
+    other = dataclasses.replace(model, config=dataclasses.replace(model.config, token_type="other"))
     before = {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()}
     with pytest.raises(errors.UserError, match="labels look one-hot"):
         loop.train(other, infos, dirs)

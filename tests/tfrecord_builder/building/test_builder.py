@@ -318,21 +318,21 @@ def test_frozen_vocabularies(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "content"), [("config.json", '{"unit": "character"}'), ("dataset_info.json", None)]
+    ("file", "content"), [("config.json", '{"token_type": "character"}'), ("dataset_info.json", None)]
 )
 def test_a_frozen_vocabulary_of_another_unit(tmp_path, file, content):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
-    _build(corpus_dir, tmp_path / "old", unit="character")
+    _build(corpus_dir, tmp_path / "old", token_type="character")
     if content is not None:  # a model directory has another file of the same key
         os.remove(tmp_path / "old" / "dataset_info.json")
         small_corpora.write_text(tmp_path / "old" / file, content)
     message = (
-        f"--vocabulary_dir: .*/old/{file}: unit is character, expected syllable, the --unit of this build"
+        f"--vocabulary_dir: .*/old/{file}: token_type is character, expected syllable, the .* of this build"
     )
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"))
     assert not (tmp_path / "out").exists()
-    again = _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"), unit="character")
+    again = _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"), token_type="character")
     assert again.splits["train"].unknown_tokens == 0
 
 
@@ -349,10 +349,10 @@ def test_characters_as_tokens(tmp_path):
     lines = "id\taudio\ttext\nu1\ta.wav\t听 Let It\r\n"
     small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
-    info = _build(tmp_path / "in", tmp_path / "out", unit="character")
+    info = _build(tmp_path / "in", tmp_path / "out", token_type="character")
     tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt"))
     (record,) = _records(tmp_path / "out", "train")
-    assert info.unit == "character"
+    assert info.token_type == "character"
     assert vocabulary.join_tokens(tokens.decode(record["token_ids"]), "character") == "听let it"
     assert record["num_characters"] == 0
 
@@ -516,17 +516,22 @@ def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeyp
     assert finished > 0 and len(written) == 8 - finished
 
 
-@pytest.mark.parametrize("unit", ["initial_final", "character", "bpe"])
-def test_text_needs_tokens_that_pair(tmp_path, unit):
-    message = f"--corpus=text, --unit={unit}: .* expected --unit=syllable or toneless"
+@pytest.mark.parametrize("token_type", ["initial_final", "character", "bpe"])
+def test_text_needs_tokens_that_pair(tmp_path, token_type):
+    message = f"--corpus=text, --token_type={token_type}: .* expected --token_type=syllable or toneless"
     with pytest.raises(errors.UserError, match=message):
-        _build(small_corpora.make_text_corpus(tmp_path / "in"), tmp_path / "out", corpus="text", unit=unit)
+        _build(
+            small_corpora.make_text_corpus(tmp_path / "in"),
+            tmp_path / "out",
+            corpus="text",
+            token_type=token_type,
+        )
 
 
 def test_toneless_text(tmp_path):
     corpus_dir = small_corpora.make_text_corpus(tmp_path / "in")
-    info = _build(corpus_dir, tmp_path / "out", corpus="text", unit="toneless")
-    assert (info.unit, info.num_rejected) == ("toneless", 0)
+    info = _build(corpus_dir, tmp_path / "out", corpus="text", token_type="toneless")
+    assert (info.token_type, info.num_rejected) == ("toneless", 0)
     pairs = readings.Readings.load(str(tmp_path / "out" / "readings.tsv")).pairs
     assert pairs == {"hao": "好", "ni": "你", "xie": "谢"}
 
@@ -540,14 +545,14 @@ def _make_english_corpus(directory, *sentences):
 
 def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
     corpus_dir = _make_english_corpus(tmp_path / "in", *["The cat sat.", "A cat", "the mat sat"] * 3)
-    info = _build(corpus_dir, tmp_path / "out", unit="bpe", bpe_size=30)
+    info = _build(corpus_dir, tmp_path / "out", token_type="bpe", bpe_vocab_size=30)
     model = (tmp_path / "out" / "bpe.model").read_bytes()
-    assert (info.unit, info.bpe_sha256) == ("bpe", hashlib.sha256(model).hexdigest())
+    assert (info.token_type, info.bpe_sha256) == ("bpe", hashlib.sha256(model).hexdigest())
     assert info.splits["train"].unknown_tokens == 0 and not caplog.text.count("lacks")
     tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens
 
     more = _make_english_corpus(tmp_path / "more", "the cat eats", "the cat buys")
-    frozen = dict(unit="bpe", vocabulary_dir=str(tmp_path / "out"))
+    frozen = dict(token_type="bpe", vocabulary_dir=str(tmp_path / "out"))
     again = _build(more, tmp_path / "frozen", **frozen)
     assert (again.bpe_sha256, again.tokens_sha256) == (info.bpe_sha256, info.tokens_sha256)
     assert (tmp_path / "frozen" / "bpe.model").read_bytes() == model
@@ -562,8 +567,8 @@ def test_pieces_are_learnt_frozen_and_extended(tmp_path, caplog):
 
 def test_another_unit_over_pieces_leaves_none(tmp_path):
     corpus_dir = _make_english_corpus(tmp_path / "in", "a cat", "the mat")
-    _build(corpus_dir, tmp_path / "out", unit="bpe")
-    info = _build(corpus_dir, tmp_path / "out", unit="character", overwrite=True)
+    _build(corpus_dir, tmp_path / "out", token_type="bpe")
+    info = _build(corpus_dir, tmp_path / "out", token_type="character", overwrite=True)
     assert not (tmp_path / "out" / "bpe.model").exists()
     assert info.bpe_sha256 == ""
 

@@ -71,13 +71,19 @@ def test_says_nothing(capfd):
 
 
 def test_refuses():
-    with pytest.raises(errors.UserError, match="--bpe_size: it is 10, expected at least 16, .*=16 or more"):
+    with pytest.raises(
+        errors.UserError, match="--bpe_vocab_size: it is 10, expected at least 16, .*=16 or more"
+    ):
         bpe.train(ENGLISH, 10)
     assert bpe.train(ENGLISH, 16)
     for nothing in ([], ["", ""]):
-        with pytest.raises(errors.UserError, match="--unit=bpe: the train split has no transcript.*--vocab"):
+        with pytest.raises(
+            errors.UserError, match="--token_type=bpe: the train split has no transcript.*--vocab"
+        ):
             bpe.train(nothing, 60)
-    with pytest.raises(errors.UserError, match=r"sentencepiece cannot learn pieces .*take another unit"):
+    with pytest.raises(
+        errors.UserError, match=r"sentencepiece cannot learn subwords .*choose another token type"
+    ):
         bpe.train(["a" * (1 << 20) + "a"], 60)  # longer than what it reads
 
 

@@ -52,34 +52,36 @@ def test_latin_letters_in_a_pronunciation_are_no_syllables():
 
 
 def test_characters_as_tokens():
-    assert _label("听Let It", unit="character") == labelling.Labels(
+    assert _label("听Let It", token_type="character") == labelling.Labels(
         "听let it", ("听", "l", "e", "t", "<space>", "i", "t"), ()
     )
 
 
 def test_syllables_without_tone_stand_against_characters():
-    found = _label("啊A楼3", unit="toneless")
+    found = _label("啊A楼3", token_type="toneless")
     assert found == labelling.Labels("啊a楼3", ("a", "A", "lou", "3"), ("啊", "a", "楼", "3"))
-    assert _label("你们", "ni3 men", unit="toneless").tokens == ("ni", "men")
+    assert _label("你们", "ni3 men", token_type="toneless").tokens == ("ni", "men")
 
 
 def test_initials_and_finals():
-    assert _label("中国A楼", unit="initial_final") == labelling.Labels(
+    assert _label("中国A楼", token_type="initial_final") == labelling.Labels(
         "中国a楼", tuple("zh ong1 g uo2 A l ou2".split()), ()
     )
-    assert _tokens("", "you3 HH r5", unit="initial_final") == "iou3 HH r5"
+    assert _tokens("", "you3 HH r5", token_type="initial_final") == "iou3 HH r5"
 
 
 def test_pieces():
     model = bpe.BpeModel(bpe.train(["the cat", "the mat"] * 3, 40))
-    labeller = labelling.Labeller(labelling.LabelConfig(unit="bpe"), model)
+    labeller = labelling.Labeller(labelling.LabelConfig(token_type="bpe"), model)
     assert labeller(_utterance("The CAT!", "x")) == labelling.Labels("the cat", ("▁the", "▁cat"), ())
     assert labeller(_utterance("", "ni3")) == labelling.Labels("", (), ())
 
 
-@pytest.mark.parametrize("unit", [unit for unit in vocabulary.UNITS if unit != "bpe"])
-def test_joined_tokens_are_what_was_said(unit):
-    written = vocabulary.join_tokens(_label("百盛A楼", unit=unit).tokens, unit)
+@pytest.mark.parametrize(
+    "token_type", [token_type for token_type in vocabulary.TOKEN_TYPES if token_type != "bpe"]
+)
+def test_joined_tokens_are_what_was_said(token_type):
+    written = vocabulary.join_tokens(_label("百盛A楼", token_type=token_type).tokens, token_type)
     assert (
         written
         == {
@@ -87,7 +89,7 @@ def test_joined_tokens_are_what_was_said(unit):
             "toneless": "bai sheng A lou",
             "initial_final": "bai3 sheng4 A lou2",
             "character": "百盛a楼",
-        }[unit]
+        }[token_type]
     )
 
 
@@ -169,13 +171,13 @@ def test_words_end_at_punctuation():
 def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
     assert _tokens("你好", "ni3 hao3", tone_sandhi=True) == "ni3 hao3"
     assert _tokens("你好") == "ni3 hao3"
-    assert _tokens("你好", tone_sandhi=True, unit="initial_final") == "n i2 h ao3"
+    assert _tokens("你好", tone_sandhi=True, token_type="initial_final") == "n i2 h ao3"
 
 
-@pytest.mark.parametrize("unit", vocabulary.UNITS)
-def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(unit):
-    labeller = labelling.Labeller(labelling.LabelConfig(unit=unit), bpe_model=object())
-    expected = ["hao9"] if unit in ("syllable", "toneless", "initial_final") else []
+@pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
+def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(token_type):
+    labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type), bpe_model=object())
+    expected = ["hao9"] if token_type in ("syllable", "toneless", "initial_final") else []
     assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
     assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
 
@@ -186,7 +188,7 @@ def test_numbers_stay_or_are_read():
     found = _label("3楼，50%。", numbers="read")
     assert found.transcript == "三楼百分之五十"
     assert found.tokens == tuple("san1 lou2 bai3 fen1 zhi1 wu3 shi2".split())
-    assert _label("3.5 and 2", numbers="read", unit="character").transcript == "三点五and二"
+    assert _label("3.5 and 2", numbers="read", token_type="character").transcript == "三点五and二"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_numbers_beside_given_pinyin(text, pinyin, transcript):
 
 
 def test_transcripts_to_learn_pieces_from():
-    config = labelling.LabelConfig(unit="bpe", numbers="read")
+    config = labelling.LabelConfig(token_type="bpe", numbers="read")
     assert labelling.make_transcript(_utterance("It's 3!"), config) == "its三"
 
 
@@ -213,7 +215,7 @@ def test_user_dictionary(tmp_path):
     path = tmp_path / "names.tsv"
     path.write_text("重庆\tzhong4 qing4\n", "utf-8")
     assert _tokens("重庆", user_dictionary=str(path)) == "zhong4 qing4"
-    assert _tokens("重庆", unit="toneless", user_dictionary=str(path)) == "zhong qing"
+    assert _tokens("重庆", token_type="toneless", user_dictionary=str(path)) == "zhong qing"
     assert _tokens("重庆") == "chong2 qing4"
     with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: it has no tab"):
         path.write_text("重庆", "utf-8")
@@ -226,23 +228,29 @@ def test_dictionary_tokens():
 
     assert read("好") == {"hao3", "hao4"}
     assert read("好", tone_sandhi=True) == {"hao2", "hao3", "hao4"}
-    assert read("好", unit="toneless") == {"hao"}
+    assert read("好", token_type="toneless") == {"hao"}
     assert read("a") == read("<space>") == read("𪻺") == set()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(unit="word"), "--unit=word: expected one of syllable, toneless, initial_final, character, bpe"),
-        (dict(numbers="x"), "--numbers=x: expected one of keep, read"),
-        (dict(unit="bpe", bpe_size=0), "--bpe_size=0: expected at least 1"),
         (
-            dict(bpe_size=900),
-            r"--unit=syllable, --bpe_size=900: that flag is for --unit=bpe, .*leave the",
+            dict(token_type="word"),
+            "--token_type=word: expected one of syllable, toneless, initial_final, character, bpe",
         ),
-        (dict(unit="toneless", tone_sandhi=True), r"--tone_sandhi=True: .* --unit=syllable\|initial_final"),
+        (dict(numbers="x"), "--numbers=x: expected one of keep, read"),
+        (dict(token_type="bpe", bpe_vocab_size=0), "--bpe_vocab_size=0: expected at least 1"),
         (
-            dict(unit="character", user_dictionary="x"),
+            dict(bpe_vocab_size=900),
+            r"--token_type=syllable, --bpe_vocab_size=900: that flag is for --token_type=bpe, .*leave the",
+        ),
+        (
+            dict(token_type="toneless", tone_sandhi=True),
+            r"--tone_sandhi=True: .* --token_type=syllable\|initial_final",
+        ),
+        (
+            dict(token_type="character", user_dictionary="x"),
             r"--user_dictionary=x: .*=syllable\|toneless\|i",
         ),
     ],
@@ -254,9 +262,9 @@ def test_config_refuses(options, message):
 
 def test_libraries_load_only_where_they_are_needed():
     code = (
-        "import sys; from tfrecord_builder import labels, manifest;"
+        "import sys; from tfrecord_builder import manifest;from tfrecord_builder.labels import labelling;"
         "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
-        "labels.Labeller(labels.LabelConfig())(u);"
+        "labelling.Labeller(labelling.LabelConfig())(u);"
         "print({'cn2an', 'rjieba', 'sentencepiece'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -22,16 +22,16 @@ def _make(spooled, vocabulary_dir="", **options):
 
 
 def test_learnt_from_the_normalised_transcripts_of_the_train_split(spooled):
-    assert _make(spooled, unit="bpe", bpe_size=40) == bpe.train(["the cat sat", "the mat 3"], 40)
-    assert _make(spooled, unit="bpe", numbers="read") == bpe.train(["the cat sat", "the mat三"], 500)
+    assert _make(spooled, token_type="bpe", bpe_vocab_size=40) == bpe.train(["the cat sat", "the mat 3"], 40)
+    assert _make(spooled, token_type="bpe", numbers="read") == bpe.train(["the cat sat", "the mat三"], 500)
 
 
 def test_taken_over(spooled, tmp_path):
     (tmp_path / "bpe.model").write_bytes(b"model")
-    assert _make(spooled, str(tmp_path), unit="bpe") == b"model"
+    assert _make(spooled, str(tmp_path), token_type="bpe") == b"model"
     (tmp_path / "bpe.model").unlink()
     with pytest.raises(errors.UserError, match="bpe.model cannot be read"):
-        _make(spooled, str(tmp_path), unit="bpe")
+        _make(spooled, str(tmp_path), token_type="bpe")
 
 
 def test_another_unit_has_none(spooled):

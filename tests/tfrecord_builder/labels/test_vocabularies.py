@@ -41,7 +41,7 @@ def test_readings_are_training_pairs_and_the_dictionary():
 
 
 def test_readings_are_of_the_unit():
-    collector = _collect([labelling.Labels("好a", ("hao", "A"), ("好", "a"))], unit="toneless")
+    collector = _collect([labelling.Labels("好a", ("hao", "A"), ("好", "a"))], token_type="toneless")
     pairs = vocabularies.make(collector, vocabularies.VocabularyConfig()).readings.pairs
     assert pairs == {"hao": "好", "A": "a"}
 
@@ -102,7 +102,7 @@ def test_unknown_tokens_of_all_splits_are_counted(tmp_path):
 
 
 def test_pieces_go_with_the_tokens(tmp_path):
-    collector = _collect([labelling.Labels("the", ("▁the",), ())], unit="bpe")
+    collector = _collect([labelling.Labels("the", ("▁the",), ())], token_type="bpe")
     model = bpe.train(["the"] * 3, 10)
     made = vocabularies.make(collector, vocabularies.VocabularyConfig(), model)
     made.save(str(tmp_path))
@@ -115,10 +115,12 @@ def test_pieces_go_with_the_tokens(tmp_path):
 
 def test_pieces_that_are_missing(tmp_path):
     config = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
-    message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --unit=bpe"
+    message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --token_type=bpe"
     with pytest.raises(errors.UserError, match=message):
         vocabularies.load_bpe(config, "bpe")
-    with pytest.raises(errors.UserError, match="--vocabulary, --unit=bpe: tokens alone do not part .*_dir"):
+    with pytest.raises(
+        errors.UserError, match="--vocabulary, --token_type=bpe: tokens alone do not part .*_dir"
+    ):
         vocabularies.load_bpe(vocabularies.VocabularyConfig(vocabulary="tokens.txt"), "bpe")
 
 
@@ -146,22 +148,23 @@ def test_config_refuses(options, message):
         vocabularies.VocabularyConfig(**options)
 
 
-@pytest.mark.parametrize("unit", vocabulary.UNITS)
+@pytest.mark.parametrize("key", ["token_type", "unit"])  # unit in files of earlier versions
+@pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
-def test_unit_of_a_frozen_vocabulary(tmp_path, file, unit):
-    vocabularies.check_unit(str(tmp_path), "syllable")  # it says nothing, so nothing can be checked
-    (tmp_path / file).write_text(f'{{"unit": "{unit}"}}')
-    vocabularies.check_unit(str(tmp_path), unit)
-    other = vocabulary.UNITS[vocabulary.UNITS.index(unit) - 1]
-    message = f"--vocabulary_dir: .*/{file}: unit is {unit}, expected {other}, .*; pass --unit={unit}, or"
+def test_token_type_of_a_frozen_vocabulary(tmp_path, file, token_type, key):
+    vocabularies.check_token_type(str(tmp_path), "syllable")  # it says nothing, so nothing can be checked
+    (tmp_path / file).write_text(f'{{"{key}": "{token_type}"}}')
+    vocabularies.check_token_type(str(tmp_path), token_type)
+    other = vocabulary.TOKEN_TYPES[vocabulary.TOKEN_TYPES.index(token_type) - 1]
+    message = f"{file}: token_type is {token_type}, expected {other}, .*; pass --token_type={token_type}, or"
     with pytest.raises(errors.UserError, match=message):
-        vocabularies.check_unit(str(tmp_path), other)
+        vocabularies.check_token_type(str(tmp_path), other)
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "{}", "1"])
 def test_a_directory_that_does_not_say_its_unit(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(
-        errors.UserError, match="config.json: it cannot be read .*, expected JSON with the key unit"
+        errors.UserError, match="config.json: it cannot be read .*, expected JSON with the key token_type"
     ):
-        vocabularies.check_unit(str(tmp_path), "syllable")
+        vocabularies.check_token_type(str(tmp_path), "syllable")

@@ -143,7 +143,7 @@ def test_text_has_no_sound(tmp_path):
 
 
 def test_no_tones_for_characters(tmp_path):
-    _, _, text = _write(tmp_path, _shards(), unit="character")
+    _, _, text = _write(tmp_path, _shards(), token_type="character")
     assert "Tones" not in text
 
 

@@ -26,5 +26,5 @@ def test_initials_and_finals_as_tokens():
     }
 
 
-def test_other_units_have_no_such_parts():
+def test_other_token_types_have_no_such_parts():
     assert sounds.count({"ma1": 2}, "character") == sounds.count({"ma1": 2}, "bpe") == {}

@@ -14,7 +14,7 @@ def test_a_whole_directory_is_fine_and_its_tightest_utterances_are_named(tmp_pat
     small_records.make_data(str(tmp_path / "data"))
     found = list(data.check(str(tmp_path / "data")))
     assert {finding.level for finding in found} == {"ok"}
-    assert found[0].text == "5 tokens of unit syllable, as dataset_info.json says"
+    assert found[0].text == "5 tokens of token type syllable, as dataset_info.json says"
     assert found[1].text.startswith("train: 12 utterances, 0.00 hours, 24 tokens, 2 shards of the right size")
     # 16 frames a token and up to 3 more: the least is 4 for one token, and 8 for 2.
     worst = found[-1].text.splitlines()

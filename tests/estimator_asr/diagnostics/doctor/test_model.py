@@ -9,7 +9,7 @@ from tfrecord_builder import errors
 def test_an_opened_model_is_told_with_its_step(tiny_export):
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[:2] == [
-        ("ok", "acoustic model of unit syllable with 7 classes; its files are whole"),
+        ("ok", "acoustic model of token type syllable with 7 classes; its files are whole"),
         ("ok", "checkpoint of step 7 can be read"),
     ]
     assert found[2][0] == "warning" and "nothing was evaluated yet" in found[2][1] and len(found) == 3

@@ -1,4 +1,4 @@
-"""Every unit from a corpus to a transcript: build, train a little, export, evaluate, transcribe."""
+"""Every token type from a corpus to a transcript: build, train a little, export, evaluate, transcribe."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.labels import labelling, vocabularies
 
 
-def build(corpus_dir, output_dir, unit, **vocabulary_options):
+def build(corpus_dir, output_dir, token_type, **vocabulary_options):
     options = dict(corpus_dir=(corpus_dir,), output_dir=str(output_dir), num_shards=1)
     return builder.build(
         build_config.BuildConfig(**options),
         frontend.FrontendConfig(num_mel_bins=20),
-        label_config=labelling.LabelConfig(unit=unit),
+        label_config=labelling.LabelConfig(token_type=token_type),
         vocabulary_config=vocabularies.VocabularyConfig(**vocabulary_options),
     )
 
@@ -48,31 +48,31 @@ def evaluate_as_advised(version, corpus_dir, info, directory):
     with pytest.raises(errors.UserError, match=r"tokens.txt is 000.*; build the data with --") as refusal:
         evaluate.evaluate(evaluate.EvaluateConfig(data_dir=(str(other),), **given))
     flags = dict(re.findall(r"--(\w+)=(\S+)", str(refusal.value).partition("build the data with")[2]))
-    unit, vocabulary_dir = flags.pop("unit"), flags.pop("vocabulary_dir")
+    token_type, vocabulary_dir = flags.pop("token_type"), flags.pop("vocabulary_dir")
     assert flags == {name: str(value) for name, value in vars(info.frontend).items()}
-    build(corpus_dir, directory / "advised", unit, vocabulary_dir=vocabulary_dir)
+    build(corpus_dir, directory / "advised", token_type, vocabulary_dir=vocabulary_dir)
     return evaluate.evaluate(evaluate.EvaluateConfig(data_dir=(str(directory / "advised"),), **given))
 
 
-@pytest.mark.parametrize("unit", vocabulary.UNITS)
-def test_from_a_corpus_to_a_transcript(tmp_path, unit):
+@pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
+def test_from_a_corpus_to_a_transcript(tmp_path, token_type):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
-    info = build(corpus_dir, tmp_path / "data", unit)
+    info = build(corpus_dir, tmp_path / "data", token_type)
     model = make_model(info, tmp_path / "data", tmp_path / "am")
-    if unit == "bpe":  # one is enough: training takes much the longest
+    if token_type == "bpe":  # one is enough: training takes much the longest
         own = dataclasses.replace(info, splits={"train": info.splits["train"]})  # evaluations take long
         loop.train(model, [own], [str(tmp_path / "data")])
     else:
         tiny_models.save_weights(model)
 
-    again = build(corpus_dir, tmp_path / "again", unit, vocabulary_dir=model.path)
+    again = build(corpus_dir, tmp_path / "again", token_type, vocabulary_dir=model.path)
     model_directory.check_data(model.path, model.config, again, str(tmp_path / "again"))
 
     version = export.export(export.ExportConfig(model.path, None, str(tmp_path / "export")))
     loaded = recogniser.load(version, "waveform")
     result = transcribe.transcribe_file(loaded, str(tmp_path / "in" / "audio" / "u01.wav"), 16000)
-    assert result["transcript"] == vocabulary.join_tokens(result["pinyin"].split(), unit)
+    assert result["transcript"] == vocabulary.join_tokens(result["pinyin"].split(), token_type)
 
     metrics = evaluate_as_advised(version, corpus_dir, info, tmp_path)
     assert metrics["token_error_rate"]["reference_length"] == info.splits["dev"].num_tokens
-    assert ("character_error_rate" in metrics) == (unit in ("character", "bpe"))
+    assert ("character_error_rate" in metrics) == (token_type in ("character", "bpe"))
