@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
-from estimator_asr import estimator_api, experiment, model_directory
+from estimator_asr import estimator_api, experiment, model_directory, training_config
 from estimator_asr.inputs import input_progress, splits
 from estimator_asr.training import model_fn, step_hooks, step_time
 from estimator_asr.training import plan as course
@@ -111,7 +111,7 @@ def make_model(
         language=config_lib.LanguageConfig(),
         optimizer=config_lib.OptimizerConfig(warmup_epochs=0),
         input=config_lib.InputConfig(),
-        train=config_lib.TrainConfig(),
+        train=training_config.TrainConfig(),
         frontend=frontend.FrontendConfig(),
         token_type="word",
         tokens_sha256=tokens.sha256,

@@ -1,18 +1,15 @@
-"""Every hyperparameter once: frozen dataclasses whose fields are the flags of train.py."""
+"""Settings of the models, the optimizer and the input: each field is a flag of estimator_asr.train."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
 
-from estimator_asr import loop_config
+from estimator_asr import training_config
 from tfrecord_builder import config_flags, errors
-
-DEFAULT_EPOCHS = 30
 
 
 def _fraction(default: float, help: str) -> float:
-    """Describes a fraction of what training hides from a model; it may change from run to run."""
+    """Returns the setting of a regulariser: a fraction that may change when training continues."""
     return config_flags.setting(default, help, minimum=0, maximum=0.9, training_only=True)
 
 
@@ -35,9 +32,7 @@ class AcousticConfig:
         15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
     )
     subsampling_channels: int = config_flags.setting(
-        32,
-        "encoders conformer and transformer: channels of the convolutions that subsample by 4",
-        positive=True,
+        32, "encoders conformer and transformer: channels of the subsampling convolutions", positive=True
     )
     acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
     decoder_layers: int = config_flags.setting(
@@ -45,12 +40,14 @@ class AcousticConfig:
     )
     ctc_weight: float = config_flags.setting(
         0.7,
-        "fraction of the CTC loss in the total, more than 0; the rest is the decoder's",
+        "weight of the CTC loss, above 0; the attention decoder's loss has 1 - ctc_weight",
         positive=True,
         maximum=1,
         training_only=True,
     )
-    label_smoothing: float = _fraction(0.1, "fraction of the decoder's target spread evenly over all tokens")
+    label_smoothing: float = _fraction(
+        0.1, "fraction of the decoder's target that is spread evenly over all tokens"
+    )
 
     def __post_init__(self):
         config_flags.validate(self)
@@ -62,13 +59,13 @@ class AcousticConfig:
         if self.conv_kernel_size % 2 == 0:
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number; "
-                "an even filter has no middle."
+                "an even kernel has no centre."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig:
-    """Tokens to characters, one to one: hashed n-grams below a Transformer encoder."""
+    """Tokens to characters, one for each: a Transformer encoder over tokens and hashed n-grams."""
 
     language_layers: int = config_flags.setting(4, "blocks of the language model", minimum=1)
     language_units: int = config_flags.setting(256, "width of the language model; even", positive=True)
@@ -84,10 +81,10 @@ class LanguageConfig:
     )
     ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
     ngram_dropout: float = _fraction(
-        0.2, "fraction of n-grams left out in training, as unseen text has others"
+        0.2, "fraction of n-grams dropped in training, because unseen text has new ones"
     )
     language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
-    token_noise: float = _fraction(0.0, "fraction of tokens swapped for random ones in training")
+    token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
 
     def __post_init__(self):
         config_flags.validate(self)
@@ -100,12 +97,12 @@ class LanguageConfig:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam or momentum under a schedule with warm-up; the same for both models."""
+    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
 
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = config_flags.setting(
         0.001,
-        "initial learning rate, whatever the size of the batches",
+        "initial learning rate (before --learning_rate_batch_size scales it)",
         positive=True,
         former_name="base_learning_rate",
     )
@@ -117,17 +114,17 @@ class OptimizerConfig:
     )
     schedule: str = config_flags.setting(
         "step",
-        "decay after warm-up; plateau: when the error rate on dev stands still",
+        "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
         choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
     warmup_epochs: float = config_flags.setting(
-        1.0, "the rate rises linearly from zero over these epochs", minimum=0
+        1.0, "epochs over which the learning rate rises linearly from zero", minimum=0
     )
     decay_boundary_epochs: tuple[float, ...] = config_flags.setting(
-        (), "schedule step: epochs at which the next decay factor begins"
+        (), "schedule step: epochs at which the next decay factor applies"
     )
     decay_factors: tuple[float, ...] = config_flags.setting(
-        (1.0,), "schedule step: factors of the initial rate, one more than boundaries"
+        (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
     )
     decay_epochs: float = config_flags.setting(
         1.0, "schedules exponential and inverse_time: epochs per decay_rate", positive=True
@@ -139,14 +136,14 @@ class OptimizerConfig:
     )
     plateau_evaluations: int = config_flags.setting(
         3,
-        "schedule plateau: evaluations without a new lowest error rate before the rate falls",
+        "schedule plateau: evaluations without a new lowest error rate before the rate is reduced",
         positive=True,
     )
     plateau_factor: float = config_flags.setting(
-        0.5, "schedule plateau: factor that the rate falls by", positive=True, maximum=0.99
+        0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
     )
     momentum: float = config_flags.setting(
-        0.9, "optimizer momentum: share of the last update kept", minimum=0, maximum=0.9999
+        0.9, "optimizer momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999
     )
     # Vaswani et al. 2017, section 5.3.
     adam_beta1: float = config_flags.setting(
@@ -155,14 +152,16 @@ class OptimizerConfig:
     adam_beta2: float = config_flags.setting(
         0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999
     )
-    adam_epsilon: float = config_flags.setting(1e-9, "optimizer adam: added to the root", positive=True)
+    adam_epsilon: float = config_flags.setting(
+        1e-9, "optimizer adam: epsilon in the denominator", positive=True
+    )
     clip_norm: float = config_flags.setting(
-        5.0, "global norm that gradients are clipped to; 0: no clipping", minimum=0
+        5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0
     )
     gradient_accumulation_steps: int = config_flags.setting(
         1,
-        "batches whose gradients are added up for one update; takes memory for another copy of all weights, "
-        "tables included",
+        "batches whose gradients are summed for one update; needs memory for another copy of all weights, "
+        "embedding tables included",
         positive=True,
     )
 
@@ -171,120 +170,52 @@ class OptimizerConfig:
         if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
             raise errors.UserError(
                 f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
-                f"{len(self.decay_boundary_epochs)}, expected one factor more than boundaries; "
-                "give a factor for the epochs before the first boundary too."
+                f"{len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
+                "the first factor applies before the first boundary."
             )
         if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
             raise errors.UserError(
-                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected rising numbers; "
-                "sort them."
+                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected increasing "
+                "values; sort them."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class InputConfig:
-    """How records become batches."""
+    """Batching, shuffling and SpecAugment."""
 
     batch_frames: int = config_flags.setting(
-        16000, "acoustic: frames in a batch over all replicas, padding included", positive=True
+        16000, "acoustic: frames per batch over all replicas, padding included", positive=True
     )
     batch_tokens: int = config_flags.setting(
-        4000, "language: tokens in a batch over all replicas, padding included", positive=True
+        4000, "language: tokens per batch over all replicas, padding included", positive=True
     )
     num_buckets: int = config_flags.setting(
         12,
-        "shapes of batches: utterances are batched with others of like length; more cost less padding",
+        "length buckets: utterances of similar length share a batch; more buckets mean less padding",
         positive=True,
     )
-    shuffle_records: int = config_flags.setting(2048, "records that the shuffle chooses from", positive=True)
-    spec_augment: bool = config_flags.setting(True, "mask time and frequency stripes in acoustic training")
+    shuffle_records: int = config_flags.setting(2048, "size of the shuffle buffer, in records", positive=True)
+    spec_augment: bool = config_flags.setting(
+        True, "SpecAugment: mask time and frequency bands in acoustic training"
+    )
     # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
     time_masks: int = config_flags.setting(2, "spec_augment: time masks per utterance", minimum=0)
-    time_mask_frames: int = config_flags.setting(
-        40, "spec_augment: a time mask has at most so many frames", minimum=0
-    )
-    time_mask_share: float = config_flags.setting(
+    time_mask_frames: int = config_flags.setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
+    time_mask_fraction: float = config_flags.setting(
         0.2,
-        "spec_augment: all time masks together hide at most this share of an utterance",
+        "spec_augment: maximum fraction of an utterance that all time masks together hide",
         minimum=0,
         maximum=1,
+        former_name="time_mask_share",
     )
     frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks per utterance", minimum=0)
     frequency_mask_bins: int = config_flags.setting(
-        15, "spec_augment: a frequency mask has at most so many bins", minimum=0
+        15, "spec_augment: maximum bins of a frequency mask", minimum=0
     )
 
     def __post_init__(self):
         config_flags.validate(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainConfig:
-    """The loop: how long, how often, on what."""
-
-    model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
-    train_steps: Optional[int] = config_flags.setting(
-        None,
-        "stop after so many updates of the weights (not with --train_epochs)",
-        positive=True,
-        alternative="train_epochs",
-    )
-    train_epochs: Optional[float] = config_flags.setting(
-        None,
-        f"stop after so many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is given",
-        positive=True,
-        alternative="train_steps",
-    )
-    save_checkpoints_steps: int = config_flags.setting(
-        500, "checkpoint, and evaluation on the dev split, every so many steps", positive=True
-    )
-    keep_checkpoint_max: int = config_flags.setting(5, "checkpoints kept", positive=True)
-    eval_throttle_seconds: int = config_flags.setting(
-        30,
-        "least time between two evaluations; without effect where early stopping or the plateau count them",
-        minimum=0,
-    )
-    save_summary_steps: int = config_flags.setting(
-        50, "TensorBoard points every so many steps", positive=True
-    )
-    progress_seconds: float = config_flags.setting(
-        10.0, "a progress line every so many seconds", positive=True
-    )
-    seed: int = config_flags.setting(  # an epoch's is seed + epoch, in int64
-        1, "seed of weights, order and dropout", minimum=-(10**18), maximum=10**18
-    )
-    warm_start_from: Optional[str] = config_flags.setting(
-        None, "model directory, checkpoint or Keras .h5 file whose weights a new model starts with"
-    )
-    warm_start_tokens: Optional[str] = config_flags.setting(
-        None, "with --warm_start_from=FILE.h5: its tokens, one a line, the blank left out"
-    )
-    precision: str = config_flags.setting(
-        "float32",
-        "float16 (experimental, not run on a GPU yet): mixed precision with loss scaling, for GPUs with "
-        "tensor cores; bfloat16: for CPUs with avx512_bf16 or amx_bf16, where long utterances take three "
-        "quarters of the time (measured)",
-        choices=("float32", "float16", "bfloat16"),
-    )
-    num_local_workers: int = config_flags.setting(
-        1,
-        "worker processes on this machine and an evaluator, all started again when one dies",
-        positive=True,
-    )
-    num_cpu_replicas: int = config_flags.setting(
-        1, "replicas on the CPU under MirroredStrategy (to test what several GPUs do)", positive=True
-    )
-    xla: bool = config_flags.setting(
-        False, "compile with XLA, for GPU; on a CPU a step takes three times as long (measured)"
-    )
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        if self.train_steps is not None and self.train_epochs is not None:
-            raise errors.UserError(
-                f"train: --train_steps={self.train_steps} and --train_epochs={self.train_epochs:g} "
-                "are both given, expected one of them; leave the other out."
-            )
 
 
 SECTIONS = {
@@ -292,8 +223,8 @@ SECTIONS = {
     "language": LanguageConfig,
     "optimizer": OptimizerConfig,
     "input": InputConfig,
-    "train": TrainConfig,
-    "stopping": loop_config.StoppingConfig,
-    "watch": loop_config.WatchConfig,
-    "display": loop_config.DisplayConfig,
+    "train": training_config.TrainConfig,
+    "stopping": training_config.StoppingConfig,
+    "watch": training_config.WatchConfig,
+    "display": training_config.DisplayConfig,
 }

@@ -8,7 +8,7 @@ import os
 from typing import Any, Optional
 
 from estimator_asr import config as config_lib
-from estimator_asr import loop_config
+from estimator_asr import training_config
 from tfrecord_builder import config_json, dataset_info, errors
 from tfrecord_builder import frontend as frontend_lib
 
@@ -25,16 +25,16 @@ class ExperimentConfig:
     language: config_lib.LanguageConfig
     optimizer: config_lib.OptimizerConfig
     input: config_lib.InputConfig
-    train: config_lib.TrainConfig
+    train: training_config.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
     token_type: str = config_json.formerly("unit")
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str
     format_version: int = FORMAT_VERSION
-    stopping: loop_config.StoppingConfig = loop_config.StoppingConfig()
-    watch: loop_config.WatchConfig = loop_config.WatchConfig()
-    display: loop_config.DisplayConfig = loop_config.DisplayConfig()
+    stopping: training_config.StoppingConfig = training_config.StoppingConfig()
+    watch: training_config.WatchConfig = training_config.WatchConfig()
+    display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another token type
 
     @classmethod

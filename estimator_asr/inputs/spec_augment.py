@@ -39,12 +39,12 @@ def mask_features(
         fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames are padding and stay as
             they are.
         num_frames: int32 [batch].
-        config: number and widest of the masks; all time masks together hide at most time_mask_share of an
+        config: number and widest of the masks; all time masks together hide at most time_mask_fraction of an
             utterance.
         draws: of these utterances.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
-    share = config.time_mask_share / max(1, config.time_masks)
+    share = config.time_mask_fraction / max(1, config.time_masks)
     widest_time = tf.minimum(
         config.time_mask_frames, tf.cast(share * tf.cast(num_frames, tf.float32), tf.int32)
     )

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, summary
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment
+from estimator_asr import experiment, training_config
 from estimator_asr.training import exporters, termination
 
 _SUFFIX = ".hparams"
@@ -70,7 +70,7 @@ def _fields(sections):
     """The name and the fields of each section, and those of train that a result depends on."""
     for section in sections:
         yield section, dataclasses.fields(config_lib.SECTIONS[section])
-    of_train = dataclasses.fields(config_lib.TrainConfig)
+    of_train = dataclasses.fields(training_config.TrainConfig)
     yield "train", [field for field in of_train if field.name in _TRAIN_FIELDS]
 
 

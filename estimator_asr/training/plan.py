@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory
+from estimator_asr import model_directory, training_config
 from estimator_asr.inputs import buckets, input_progress, order, splits
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
@@ -114,7 +114,7 @@ def _count_batches(source, config, batch_plan, epoch, taken):
 def _max_steps(config, stretch):
     if config.train_steps:
         return config.train_steps
-    end = stretch.step_at(config.train_epochs or config_lib.DEFAULT_EPOCHS)
+    end = stretch.step_at(config.train_epochs or training_config.DEFAULT_EPOCHS)
     return max(1, math.ceil(round(end, 6)))
 
 

@@ -12,7 +12,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import compare_batches, experiment, model_directory
+from estimator_asr import compare_batches, experiment, model_directory, training_config
 from estimator_asr import config as config_lib
 from estimator_asr.diagnostics import batch_dump
 from estimator_asr.inputs import input_fn
@@ -33,8 +33,8 @@ def text(tmp_path):
 def make_model(path, data_dir, model="acoustic", **train):
     settings = experiment.ExperimentConfig.for_data(
         dataset_info.DatasetInfo.load(data_dir),
-        input=config_lib.InputConfig(batch_frames=300, num_buckets=2, time_mask_share=0.5),
-        train=config_lib.TrainConfig(model=model, **train),
+        input=config_lib.InputConfig(batch_frames=300, num_buckets=2, time_mask_fraction=0.5),
+        train=training_config.TrainConfig(model=model, **train),
     )
     return model_directory.create_or_check(str(path), settings, data_dir)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr import config
+from estimator_asr import config, training_config
 from tfrecord_builder import errors
 
 
@@ -10,7 +10,7 @@ from tfrecord_builder import errors
     "build, said",
     [
         (
-            lambda: config.TrainConfig(train_steps=10, train_epochs=2.0),
+            lambda: training_config.TrainConfig(train_steps=10, train_epochs=2.0),
             "--train_steps=10 and --train_epochs=2 are both given, expected one of them",
         ),
         (
@@ -19,7 +19,7 @@ from tfrecord_builder import errors
         ),
         (
             lambda: config.OptimizerConfig(decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)),
-            "--decay_boundary_epochs is .* expected rising numbers",
+            "--decay_boundary_epochs is .* expected increasing values",
         ),
         (
             lambda: config.OptimizerConfig(warmup_epochs=-1.0),
@@ -27,12 +27,15 @@ from tfrecord_builder import errors
         ),
         (lambda: config.InputConfig(batch_frames=0), "flag --batch_frames=0: expected more than 0"),
         (
-            lambda: config.TrainConfig(seed=99999999999999999999),
+            lambda: training_config.TrainConfig(seed=99999999999999999999),
             "flag --seed=99999999999999999999: expected at least -1000000000000000000 and at most "
             "1000000000000000000",
         ),
-        (lambda: config.TrainConfig(seed=10**400), "flag --seed=1000.*: expected at least"),
-        (lambda: config.TrainConfig(model="both"), "flag --model=both: expected one of acoustic, language"),
+        (lambda: training_config.TrainConfig(seed=10**400), "flag --seed=1000.*: expected at least"),
+        (
+            lambda: training_config.TrainConfig(model="both"),
+            "flag --model=both: expected one of acoustic, language",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_flag(build, said):

@@ -7,7 +7,7 @@ import os
 import pytest
 import small_records
 
-from estimator_asr import config, experiment
+from estimator_asr import config, experiment, training_config
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors, frontend
 
@@ -19,7 +19,7 @@ def make_config(**changes):
         language=config.LanguageConfig(),
         optimizer=config.OptimizerConfig(decay_boundary_epochs=(2, 4), decay_factors=(1, 0.5, 0.1)),
         input=config.InputConfig(),
-        train=config.TrainConfig(train_epochs=2.5),
+        train=training_config.TrainConfig(train_epochs=2.5),
         frontend=frontend.FrontendConfig(),
         token_type="syllable",
         tokens_sha256="a",
@@ -54,7 +54,7 @@ def test_the_logged_line_is_one_line():
 @pytest.mark.parametrize("model", ["acoustic", "language"])
 def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path, model):
     info = small_records.make_data(str(tmp_path / "data"))
-    made = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
+    made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=model))
     assert (made.model, made.token_type, made.tokens_sha256) == (
         model,
         "syllable",

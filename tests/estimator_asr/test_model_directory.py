@@ -9,14 +9,14 @@ import pytest
 import small_records
 from absl import logging
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from tfrecord_builder import errors, frontend, vocabulary
 
 OTHER_TOKENS = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
 
 
 def make_config(info, model="acoustic", **changes):
-    made = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
+    made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=model))
     return dataclasses.replace(made, **changes)
 
 

@@ -9,7 +9,7 @@ import program_flags
 import pytest
 from absl import flags
 
-from estimator_asr import config
+from estimator_asr import config, training_config
 from tfrecord_builder import config_flags
 
 FLAGS = program_flags.ROOT / "flags"
@@ -104,5 +104,5 @@ def test_steps_on_the_command_line_beat_the_epochs_of_the_file(monkeypatch):
     for section in config.SECTIONS.values():
         config_flags.define(section, flag_values)
     flag_values(words)
-    given = config_flags.from_flags(config.TrainConfig, flag_values)
+    given = config_flags.from_flags(training_config.TrainConfig, flag_values)
     assert (given.train_steps, given.train_epochs, given.save_checkpoints_steps) == (100, None, 2500)

@@ -24,7 +24,7 @@ OF_THE_DEMO = {"tfrecord_builder.manifest", "tfrecord_builder.labels"}
 # What a room of estimator_asr may import of estimator_asr. The modules beside the rooms are its ground floor.
 GROUND = {
     f"estimator_asr.{name}"
-    for name in ("config", "loop_config", "experiment", "estimator_api", "model_directory")
+    for name in ("config", "training_config", "experiment", "estimator_api", "model_directory")
 }
 
 

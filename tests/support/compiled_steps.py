@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import config
+from estimator_asr import training_config
 from estimator_asr.training.distributed import strategies, xla_log
 
 
@@ -28,7 +28,7 @@ def main(path):
     weights = tf.compat.v1.get_variable("w", [8, 8], use_resource=True)
     hidden = tf.nn.softmax(tf.matmul(tf.nn.relu(tf.matmul(inputs, weights)), weights))
     step = weights.assign_sub(1e-3 * tf.gradients(tf.reduce_sum(hidden**2), weights)[0])
-    session_config = strategies.session_config(config.TrainConfig(xla=True))
+    session_config = strategies.session_config(training_config.TrainConfig(xla=True))
     with tf.compat.v1.Session(config=session_config) as session:
         session.run(tf.compat.v1.global_variables_initializer())
         for epoch in range(3):

@@ -9,7 +9,7 @@ import sys
 
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api
+from estimator_asr import estimator_api, training_config
 from estimator_asr.monitoring import histograms
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
@@ -33,7 +33,7 @@ def build_model_fn(model_dir):
 
 def main(model_dir):
     tf.compat.v1.disable_eager_execution()
-    settings = config.TrainConfig(num_cpu_replicas=2)
+    settings = training_config.TrainConfig(num_cpu_replicas=2)
     run_config = estimator_api.RunConfig(
         model_dir,
         session_config=strategies.session_config(settings),

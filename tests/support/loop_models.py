@@ -5,7 +5,7 @@ from __future__ import annotations
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, loop_config, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.checkpointing import checkpoints
 
 LANGUAGE = config.LanguageConfig(
@@ -26,9 +26,9 @@ def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, 
         language=LANGUAGE,
         optimizer=optimizer or config.OptimizerConfig(warmup_epochs=0),
         input=config.InputConfig(batch_tokens=6, num_buckets=2),
-        train=config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
-        watch=loop_config.WatchConfig(try_worst_batch=False),
-        display=loop_config.DisplayConfig(show_utterances=0),
+        train=training_config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
+        watch=training_config.WatchConfig(try_worst_batch=False),
+        display=training_config.DisplayConfig(show_utterances=0),
     )
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path), [info], [path]
 

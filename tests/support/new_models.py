@@ -10,7 +10,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, loop_config, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.training import plan as course
 from estimator_asr.training import step_hooks, step_time
 from tfrecord_builder import dataset_info, frontend, vocabulary
@@ -53,8 +53,8 @@ def make_new_model(
         ),
         optimizer=config_lib.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
         input=config_lib.InputConfig(),
-        train=config_lib.TrainConfig(model=kind, **train),
-        watch=loop_config.WatchConfig(try_worst_batch=False),  # its shapes are not those of build_input_fn
+        train=training_config.TrainConfig(model=kind, **train),
+        watch=training_config.WatchConfig(try_worst_batch=False),  # other shapes than build_input_fn
         frontend=frontend.FrontendConfig(num_mel_bins=num_mel_bins, hop_ms=hop_ms)
         if kind == "acoustic"
         else None,

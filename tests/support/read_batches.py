@@ -14,7 +14,7 @@ SETTINGS = config.InputConfig(
 )
 
 
-MASKED = dataclasses.replace(SETTINGS, spec_augment=True, time_mask_share=0.9, time_mask_frames=30)
+MASKED = dataclasses.replace(SETTINGS, spec_augment=True, time_mask_fraction=0.9, time_mask_frames=30)
 
 
 def read(

@@ -15,7 +15,7 @@ import small_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api
+from estimator_asr import config, estimator_api, training_config
 from estimator_asr.tasks import acoustic, language
 from estimator_asr.tasks import task as objectives
 from estimator_asr.training.distributed import strategies
@@ -71,7 +71,7 @@ def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
 
 def train(kind, *, num_replicas, num_batches=1, is_whole=False, steps=50, precision="float32", **optimizer):
     """Returns the variables of the checkpoint."""
-    settings = config.TrainConfig(num_cpu_replicas=num_replicas)
+    settings = training_config.TrainConfig(num_cpu_replicas=num_replicas)
     run_config = estimator_api.RunConfig(
         tempfile.mkdtemp(),
         tf_random_seed=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import small_records
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1,
@@ -30,7 +30,7 @@ LANGUAGE = config.LanguageConfig(
 def make_model(directory, kind):
     info = small_records.make_data(f"{directory}/data", num_shards=1)
     settings = experiment.ExperimentConfig.for_data(
-        info, acoustic=ACOUSTIC, language=LANGUAGE, train=config.TrainConfig(model=kind)
+        info, acoustic=ACOUSTIC, language=LANGUAGE, train=training_config.TrainConfig(model=kind)
     )
     return model_directory.create_or_check(f"{directory}/model", settings, f"{directory}/data")
 

@@ -15,7 +15,7 @@ import sys
 import loop_models
 import tensorflow as tf
 
-from estimator_asr import config, loop_config
+from estimator_asr import config, training_config
 from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.training import loop
 
@@ -32,7 +32,7 @@ def make_model(path, num_replicas=1, patience=2, **train):
         num_cpu_replicas=num_replicas,
         **train,
     )
-    stopping = loop_config.StoppingConfig(early_stopping_evaluations=patience)
+    stopping = training_config.StoppingConfig(early_stopping_evaluations=patience)
     settings = dataclasses.replace(model.config, stopping=stopping)
     return dataclasses.replace(model, config=settings), infos, dirs
 

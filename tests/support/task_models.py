@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import small_records
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
@@ -42,6 +42,6 @@ def make_model(tmp_path, kind, **changes):
         acoustic=changes.get("acoustic", ACOUSTIC),
         language=LANGUAGE,
         optimizer=config.OptimizerConfig(warmup_epochs=0),
-        train=config.TrainConfig(model=kind),
+        train=training_config.TrainConfig(model=kind),
     )
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path), info, path

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.serving import cascade
 from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
 
@@ -105,7 +105,7 @@ def _make_config(
         ),
         optimizer=config_lib.OptimizerConfig(),
         input=config_lib.InputConfig(),
-        train=config_lib.TrainConfig(model=model),
+        train=training_config.TrainConfig(model=model),
         frontend=FRONTEND if is_acoustic else None,
         token_type=token_type,
         tokens_sha256=tokens.sha256,

@@ -10,7 +10,7 @@ import sys
 import new_models
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api, model_directory
+from estimator_asr import estimator_api, model_directory, training_config
 from estimator_asr.training import model_fn
 from estimator_asr.training.distributed import strategies
 
@@ -18,7 +18,7 @@ from estimator_asr.training.distributed import strategies
 def main(model_dir):
     tf.compat.v1.disable_eager_execution()
     model = model_directory.open_model_directory(model_dir)
-    settings = config.TrainConfig(num_cpu_replicas=2)
+    settings = training_config.TrainConfig(num_cpu_replicas=2)
     run_config = estimator_api.RunConfig(
         model_dir,
         session_config=strategies.session_config(settings),

@@ -14,7 +14,7 @@ import tempfile
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api
+from estimator_asr import config, estimator_api, training_config
 from estimator_asr.diagnostics import bad_batches, flight_recorder
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import task
@@ -69,7 +69,7 @@ def sparse_loss(features, num_labels):
 
 
 def run_config():
-    settings = config.TrainConfig(num_cpu_replicas=2)
+    settings = training_config.TrainConfig(num_cpu_replicas=2)
     return estimator_api.RunConfig(
         tempfile.mkdtemp(),
         checkpoint_save_graph_def=False,
@@ -145,7 +145,7 @@ def record(max_skipped):
 
 def half_moments(kind):
     """Moments and their gradient on two replicas, the second of which has a row of NaN without frames."""
-    settings = config.TrainConfig(num_cpu_replicas=2)
+    settings = training_config.TrainConfig(num_cpu_replicas=2)
 
     def of_replica():
         context = tf.distribute.get_replica_context()

@@ -17,7 +17,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn
 from tfrecord_builder import audio, dataset_info, errors, files, frontend, remote_files
 from tfrecord_builder.building import (
@@ -383,7 +383,7 @@ def test_the_trainer_reads_batches_from_a_store(corpora, store, tmp_path, writte
 
 def test_a_model_directory_takes_its_vocabularies_from_a_store(store, tmp_path):
     info = small_records.make_data(str(tmp_path / "data"))
-    made = experiment.ExperimentConfig.for_data(info, train=config_lib.TrainConfig(model="language"))
+    made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
     directory = _upload(store, tmp_path / "data", "vocabularies")
     opened = model_directory.create_or_check(str(tmp_path / "model"), made, directory)
     assert opened.characters.tokens == small_records.CHARACTERS.tokens

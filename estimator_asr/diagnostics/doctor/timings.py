@@ -13,8 +13,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 import tqdm
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
 from estimator_asr.inputs import damage, input_fn
@@ -139,7 +138,7 @@ def _config(infos, data_dirs, model_dir):
             model_directory.check_data(model_dir, config, info, data_dir)
         return config
     kind = "acoustic" if infos[0].frontend is not None else "language"
-    return experiment.ExperimentConfig.for_data(infos[0], train=config_lib.TrainConfig(model=kind))
+    return experiment.ExperimentConfig.for_data(infos[0], train=training_config.TrainConfig(model=kind))
 
 
 def _read(config, infos, data_dirs):

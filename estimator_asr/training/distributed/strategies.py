@@ -6,13 +6,13 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import precision
 from tfrecord_builder import errors
 
 
-def check(config: config_lib.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
+def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
     """Refuses settings that do not go together, or that this machine cannot run.
 
     Raises:
@@ -31,7 +31,7 @@ def check(config: config_lib.TrainConfig, cluster: Optional[cluster_lib.Cluster]
         )
 
 
-def build_strategy(config: config_lib.TrainConfig) -> Optional[tf.distribute.Strategy]:
+def build_strategy(config: training_config.TrainConfig) -> Optional[tf.distribute.Strategy]:
     """Returns the strategy; None: one device, or the evaluator of a cluster.
 
     MultiWorkerMirroredStrategy where TF_CONFIG lists a cluster, else MirroredStrategy over several GPUs or
@@ -53,7 +53,7 @@ def build_strategy(config: config_lib.TrainConfig) -> Optional[tf.distribute.Str
     return None
 
 
-def session_config(config: config_lib.TrainConfig) -> tf.compat.v1.ConfigProto:
+def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:
     """Returns the session's settings; CPU replicas need as many CPU devices."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas

@@ -15,7 +15,7 @@ import pytest
 import small_checkpoints
 import tiny_models
 
-from estimator_asr import loop_config, model_directory
+from estimator_asr import model_directory, training_config
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, links
 from estimator_asr.serving import trained_model
 from tfrecord_builder import errors
@@ -52,7 +52,7 @@ def model(described, tmp_path):
 
 def keep(model, step, rate, count=2, **figures):
     """Saves a checkpoint, tells the exporter its error rate, and deletes it as the Saver would."""
-    stopping = loop_config.StoppingConfig(keep_best_checkpoints=count)
+    stopping = training_config.StoppingConfig(keep_best_checkpoints=count)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, stopping=stopping))
     checkpoint = small_checkpoints.save(model.path, step)
     exporter = best_checkpoints.BestCheckpoints(model, "rate")

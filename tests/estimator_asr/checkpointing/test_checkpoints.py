@@ -9,7 +9,7 @@ import small_checkpoints
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.checkpointing import checkpoints
 from tfrecord_builder import errors
 
@@ -19,7 +19,7 @@ def make_model(tmp_path):
     def make(kind):
         path = str(tmp_path / "data")
         info = small_records.make_data(path)
-        settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=kind))
+        settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=kind))
         return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
 
     return make

@@ -7,7 +7,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.diagnostics import label_checks
 from estimator_asr.models import losses
 from tfrecord_builder import errors
@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 def make(tmp_path, model="acoustic", **options):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=model == "acoustic", **options)
-    settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model=model))
+    settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=model))
     return [info], [path], model_directory.create_or_check(str(tmp_path / "model"), settings, path)
 
 

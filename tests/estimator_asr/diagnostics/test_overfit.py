@@ -8,7 +8,7 @@ import pytest
 import small_records
 import task_models
 
-from estimator_asr import config, experiment, loop_config
+from estimator_asr import config, experiment, training_config
 from estimator_asr.diagnostics import overfit
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
@@ -24,8 +24,8 @@ def make_data(tmp_path, kind, **sections):
         "acoustic": task_models.ACOUSTIC,
         "language": task_models.LANGUAGE,
         "optimizer": OPTIMIZER,
-        "train": config.TrainConfig(model=kind),
-        "watch": loop_config.WatchConfig(overfit_batches=1),
+        "train": training_config.TrainConfig(model=kind),
+        "watch": training_config.WatchConfig(overfit_batches=1),
     }
     return experiment.ExperimentConfig.for_data(info, **{**settings, **sections}), [info], [path]
 

@@ -43,7 +43,9 @@ def test_a_stripe_can_cover_everything_and_none_covers_nothing():
 
 
 def test_time_masks_hide_at_most_their_share_of_an_utterance():
-    settings = config.InputConfig(time_masks=2, time_mask_share=0.2, time_mask_frames=100, frequency_masks=0)
+    settings = config.InputConfig(
+        time_masks=2, time_mask_fraction=0.2, time_mask_frames=100, frequency_masks=0
+    )
     num_frames = np.array([50, 20, 4] * 100, np.int32)
     masked = mask(alternate(300, 60, 3), num_frames, settings)
     hidden = (masked == 0).all(axis=2).sum(axis=1)
@@ -52,7 +54,7 @@ def test_time_masks_hide_at_most_their_share_of_an_utterance():
 
 
 def test_a_time_mask_has_at_most_its_frames():
-    settings = config.InputConfig(time_masks=1, time_mask_share=1.0, time_mask_frames=7, frequency_masks=0)
+    settings = config.InputConfig(time_masks=1, time_mask_fraction=1.0, time_mask_frames=7, frequency_masks=0)
     masked = mask(alternate(200, 60, 3), np.full(200, 60, np.int32), settings)
     assert (masked == 0).all(axis=2).sum(axis=1).max() == 7
 
@@ -68,7 +70,7 @@ def test_frequency_masks_hold_for_all_frames_but_not_for_padding():
 
 @pytest.mark.parametrize("padding", [1e6, np.nan, np.inf])
 def test_what_is_masked_is_the_mean_of_its_bin_in_its_utterance_and_the_rest_stays(padding):
-    settings = config.InputConfig(time_masks=1, time_mask_share=1.0, frequency_masks=0)
+    settings = config.InputConfig(time_masks=1, time_mask_fraction=1.0, frequency_masks=0)
     fbank = np.random.default_rng(0).normal([10, 20, 30], size=[20, 30, 3]).astype(np.float32)
     fbank[:, 25:] = padding  # does not count
     masked = mask(fbank, np.full(20, 25, np.int32), settings)
@@ -85,7 +87,7 @@ def test_an_utterance_without_frames_stays():
 
 
 def test_the_seed_alone_decides():
-    settings = config.InputConfig(time_mask_share=1.0)
+    settings = config.InputConfig(time_mask_fraction=1.0)
     fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
     first = mask(fbank, frames, settings)
     np.testing.assert_array_equal(first, mask(fbank, frames, settings))
@@ -94,7 +96,7 @@ def test_the_seed_alone_decides():
 
 
 def test_an_utterance_has_the_same_masks_alone_as_among_others():
-    settings = config.InputConfig(time_mask_share=1.0)
+    settings = config.InputConfig(time_mask_fraction=1.0)
     fbank, frames = alternate(5, 40, 20), np.full(5, 40, np.int32)
     together = mask(fbank, frames, settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from estimator_asr import config, experiment
+from estimator_asr import config, experiment, training_config
 from estimator_asr.monitoring import hparams
 from estimator_asr.training import termination
 
@@ -18,7 +18,7 @@ def make_config(tmp_path, model="acoustic", **optimizer):
     return experiment.ExperimentConfig.for_data(
         info,
         optimizer=config.OptimizerConfig(**optimizer),
-        train=config.TrainConfig(model=model, train_steps=9),
+        train=training_config.TrainConfig(model=model, train_steps=9),
     )
 
 

@@ -12,7 +12,7 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import loop_config
+from estimator_asr import training_config
 from estimator_asr.monitoring import inspection, prediction_samples, sample_utterances
 from estimator_asr.tasks import model_builder
 from tfrecord_builder import dataset_info, manifest
@@ -122,7 +122,7 @@ def test_the_language_model_has_text_alone(tmp_path):
 
 
 def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
-    none = loop_config.DisplayConfig(show_utterances=0)
+    none = training_config.DisplayConfig(show_utterances=0)
     config = dataclasses.replace(acoustic.model.config, display=none)
     model = dataclasses.replace(acoustic.model, config=config)
     assert prediction_samples.build(model, [acoustic.info], [acoustic.data], "test") == []

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from estimator_asr import loop_config
+from estimator_asr import training_config
 from estimator_asr.monitoring import profiler
 from tfrecord_builder import errors
 
@@ -69,5 +69,5 @@ def test_the_profile_is_where_tensorboard_looks_and_has_the_ops_of_a_step(tmp_pa
 @pytest.mark.parametrize("steps", [(5,), (5, 4), (1, 2, 3)])
 def test_steps_that_are_no_range_are_refused(steps):
     with pytest.raises(errors.UserError, match="--profile_steps is 5|--profile_steps is 1,2,3, expected"):
-        loop_config.DisplayConfig(profile_steps=steps)
-    assert loop_config.DisplayConfig(profile_steps=(5, 5)).profile_steps == (5, 5)
+        training_config.DisplayConfig(profile_steps=steps)
+    assert training_config.DisplayConfig(profile_steps=(5, 5)).profile_steps == (5, 5)

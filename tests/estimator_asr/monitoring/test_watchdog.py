@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config, experiment, loop_config
+from estimator_asr import config, experiment, training_config
 from estimator_asr.monitoring import readings, watchdog
 from estimator_asr.tasks import task
 
@@ -110,13 +110,13 @@ def test_what_is_known_of_the_training_comes_from_its_settings():
         language=config.LanguageConfig(),
         optimizer=config.OptimizerConfig(learning_rate=0.002, learning_rate_batch_size=10, warmup_epochs=1.5),
         input=config.InputConfig(),
-        train=config.TrainConfig(),
+        train=training_config.TrainConfig(),
         frontend=None,
         token_type="syllable",
         tokens_sha256="",
         characters_sha256="",
         readings_sha256="",
-        watch=loop_config.WatchConfig(constant_loss_steps=70),
+        watch=training_config.WatchConfig(constant_loss_steps=70),
     )
     names = {"train_command": "python", "model_dir": "LM", "data_dir": "TEXT", "error_rate": "errors"}
     context = watchdog.build_context(settings, **names, batch_size=5.0, steps_per_epoch=7.5, max_steps=99)

@@ -10,7 +10,7 @@ import small_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, evaluate, experiment, model_directory
+from estimator_asr import config, evaluate, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn
 from estimator_asr.tasks import acoustic, language
 
@@ -36,7 +36,7 @@ def make_model(path, kind):
         info,
         acoustic=small_batches.ACOUSTIC,
         language=small_batches.LANGUAGE,
-        train=config.TrainConfig(model=kind),
+        train=training_config.TrainConfig(model=kind),
     )
     return info, model_directory.create_or_check(f"{path}/model", settings, f"{path}/data")
 

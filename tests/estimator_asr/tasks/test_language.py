@@ -4,7 +4,7 @@ import numpy as np
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.tasks import language
 
 
@@ -31,7 +31,7 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
     settings = experiment.ExperimentConfig.for_data(
         info,
         language=config.LanguageConfig(language_layers=1, language_units=16, ngram_rows=0),
-        train=config.TrainConfig(model="language"),
+        train=training_config.TrainConfig(model="language"),
     )
     model = model_directory.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

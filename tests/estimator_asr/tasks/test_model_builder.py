@@ -9,7 +9,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.serving import cascade
 from estimator_asr.tasks import acoustic, language, model_builder
 
@@ -73,7 +73,7 @@ def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
     model = make_model(
         tmp_path,
         language=config.LanguageConfig(ngram_rows=ngram_rows, language_units=16, language_layers=1),
-        train=config.TrainConfig(model="language"),
+        train=training_config.TrainConfig(model="language"),
     )
     trained = variables_of(
         lambda: language.forward(

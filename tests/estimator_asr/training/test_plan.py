@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import small_records
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_progress
 from estimator_asr.training import plan as course
 
@@ -25,7 +25,7 @@ def plan(tmp_path):
             info,
             input=config.InputConfig(batch_tokens=batch_tokens, num_buckets=3),
             optimizer=config.OptimizerConfig(gradient_accumulation_steps=accumulation),
-            train=config.TrainConfig(model="language", **train),
+            train=training_config.TrainConfig(model="language", **train),
         )
         model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
         made = course.plan(model, [info], [path], first_step)

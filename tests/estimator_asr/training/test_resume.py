@@ -17,7 +17,7 @@ import small_records
 import tensorflow as tf
 from loop_models import LANGUAGE
 
-from estimator_asr import config, experiment, loop_config, model_directory
+from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.training import loop
 from tfrecord_builder import dataset_info
 
@@ -47,11 +47,11 @@ def train(
         language=NOISY,
         optimizer=config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
         input=config.InputConfig(batch_tokens=batch_tokens, batch_frames=130, num_buckets=2),
-        train=config.TrainConfig(
+        train=training_config.TrainConfig(
             model=kind, train_steps=steps, eval_throttle_seconds=0, save_checkpoints_steps=5
         ),
-        watch=loop_config.WatchConfig(**watch),
-        display=loop_config.DisplayConfig(show_utterances=0),
+        watch=training_config.WatchConfig(**watch),
+        display=training_config.DisplayConfig(show_utterances=0),
     )
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
     loop.train(model, [info], [data])

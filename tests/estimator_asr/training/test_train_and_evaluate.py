@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import types
 
-from estimator_asr import config
+from estimator_asr import training_config
 from estimator_asr.checkpointing import saver
 from estimator_asr.training import evaluation, train_and_evaluate
 
@@ -17,7 +17,7 @@ class Estimator:
 
 def test_no_hook_stands_behind_the_saver_whose_listener_leaves_after_sigterm(monkeypatch):
     monkeypatch.setattr(evaluation.Evaluation, "finish", lambda self, estimator: None)
-    settings = types.SimpleNamespace(train=config.TrainConfig())
+    settings = types.SimpleNamespace(train=training_config.TrainConfig())
     model = types.SimpleNamespace(path="model", config=settings)
     plan = types.SimpleNamespace(clock=None, course=types.SimpleNamespace(max_steps=3))
     estimator, own = Estimator(), object()

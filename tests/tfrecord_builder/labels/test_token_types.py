@@ -9,8 +9,7 @@ import pytest
 import small_corpora
 import tiny_models
 
-from estimator_asr import config as config_lib
-from estimator_asr import evaluate, experiment, export, loop_config, model_directory, transcribe
+from estimator_asr import evaluate, experiment, export, model_directory, training_config, transcribe
 from estimator_asr.serving import recogniser
 from estimator_asr.training import loop
 from tfrecord_builder import errors, frontend, vocabulary
@@ -32,9 +31,9 @@ def make_model(info, data_dir, model_dir):
     settings = experiment.ExperimentConfig.for_data(
         info,
         acoustic=tiny_models.ACOUSTIC,
-        train=config_lib.TrainConfig(model="acoustic", train_steps=1),
-        watch=loop_config.WatchConfig(try_worst_batch=False),
-        display=loop_config.DisplayConfig(show_utterances=0),
+        train=training_config.TrainConfig(model="acoustic", train_steps=1),
+        watch=training_config.WatchConfig(try_worst_batch=False),
+        display=training_config.DisplayConfig(show_utterances=0),
     )
     return model_directory.create_or_check(str(model_dir), settings, str(data_dir))
 

@@ -6,7 +6,7 @@ import pytest
 import small_records
 import task_models
 
-from estimator_asr import config, experiment, model_directory
+from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.diagnostics.doctor import matrix_products, timings
 from tfrecord_builder import errors
 
@@ -37,7 +37,7 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(
-        info, language=task_models.LANGUAGE, train=config.TrainConfig(model="language")
+        info, language=task_models.LANGUAGE, train=training_config.TrainConfig(model="language")
     )
     model_directory.create_or_check(str(tmp_path / "model"), settings, path)
     monkeypatch.setattr(timings, "_INPUT_SECONDS", 0.1)
@@ -58,7 +58,7 @@ def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
 def test_data_of_another_vocabulary_is_refused_as_what_it_is(tmp_path, monkeypatch):
     path, model = str(tmp_path / "data"), str(tmp_path / "model")
     info = small_records.make_data(path, with_audio=False)
-    settings = experiment.ExperimentConfig.for_data(info, train=config.TrainConfig(model="language"))
+    settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
     model_directory.create_or_check(model, settings, path)
     monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
     other = dataclasses.replace(info, tokens_sha256="0" * 64)

@@ -1,0 +1,151 @@
+"""Settings of a training run: how long, when it stops, what is checked and shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from tfrecord_builder import config_flags, errors
+
+DEFAULT_EPOCHS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """The loop: length, intervals, warm start, devices."""
+
+    model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
+    train_steps: Optional[int] = config_flags.setting(
+        None,
+        "stop after this many updates of the weights (not with --train_epochs)",
+        positive=True,
+        alternative="train_epochs",
+    )
+    train_epochs: Optional[float] = config_flags.setting(
+        None,
+        f"stop after this many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is given",
+        positive=True,
+        alternative="train_steps",
+    )
+    save_checkpoints_steps: int = config_flags.setting(
+        500, "steps between checkpoints; each is evaluated on the dev split", positive=True
+    )
+    keep_checkpoint_max: int = config_flags.setting(5, "latest checkpoints to keep", positive=True)
+    eval_throttle_seconds: int = config_flags.setting(
+        30,
+        "minimum time between two evaluations; ignored with early stopping or the plateau schedule",
+        minimum=0,
+    )
+    save_summary_steps: int = config_flags.setting(50, "steps between TensorBoard points", positive=True)
+    progress_seconds: float = config_flags.setting(10.0, "seconds between progress lines", positive=True)
+    seed: int = config_flags.setting(  # seed + epoch is the seed of an epoch, an int64
+        1, "random seed of weights, order, masks and dropout", minimum=-(10**18), maximum=10**18
+    )
+    warm_start_from: Optional[str] = config_flags.setting(
+        None, "model directory, checkpoint or Keras .h5 file with the initial weights of a new model"
+    )
+    warm_start_tokens: Optional[str] = config_flags.setting(
+        None, "with --warm_start_from=FILE.h5: its tokens, one per line, without the blank"
+    )
+    precision: str = config_flags.setting(
+        "float32",
+        "float16 (experimental, not run on a GPU yet): mixed precision with loss scaling, for GPUs with "
+        "tensor cores; bfloat16: for CPUs with avx512_bf16 or amx_bf16, where long utterances take 75 % of "
+        "the time (measured)",
+        choices=("float32", "float16", "bfloat16"),
+    )
+    num_local_workers: int = config_flags.setting(
+        1,
+        "worker processes on this machine, plus an evaluator; all restart when one dies",
+        positive=True,
+    )
+    num_cpu_replicas: int = config_flags.setting(
+        1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True
+    )
+    xla: bool = config_flags.setting(
+        False, "compile with XLA, for GPUs; on a CPU a step takes three times as long (measured)"
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if self.train_steps is not None and self.train_epochs is not None:
+            raise errors.UserError(
+                f"train: --train_steps={self.train_steps} and --train_epochs={self.train_epochs:g} "
+                "are both given, expected one of them; leave the other out."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class StoppingConfig:
+    """Best checkpoints and early stopping."""
+
+    keep_best_checkpoints: int = config_flags.setting(
+        5, "checkpoints with the lowest error rate on dev to keep in MODEL_DIR/best", minimum=1
+    )
+    early_stopping_evaluations: int = config_flags.setting(
+        0, "stop after this many evaluations without a new lowest error rate on dev; 0: never", minimum=0
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchConfig:
+    """Checks of data, model and training."""
+
+    watchdog: bool = config_flags.setting(
+        True,
+        "watch losses, hypotheses, gradients and labels during training; an alarm names the likely cause "
+        "and the next command",
+    )
+    constant_loss_steps: int = config_flags.setting(
+        500,
+        "watchdog: alarm when the loss has not fallen for this many steps and for 5 % of the training",
+        positive=True,
+    )
+    skip_bad_batches: int = config_flags.setting(
+        0,
+        "maximum number of batches with a NaN or Inf loss or gradient to skip; one more ends training",
+        minimum=0,
+    )
+    overfit_batches: int = config_flags.setting(
+        0,
+        "overfit this many batches and exit: a model that cannot memorise them is broken; 0: off",
+        minimum=0,
+    )
+    dump_batches: int = config_flags.setting(
+        0, "write this many first batches, as the model gets them, to MODEL_DIR/batches; 0: none", minimum=0
+    )
+    try_worst_batch: bool = config_flags.setting(
+        True, "before the first step, try the batch that needs the most memory"
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class DisplayConfig:
+    """TensorBoard beyond scalars."""
+
+    show_utterances: int = config_flags.setting(
+        4,
+        "TensorBoard: utterances of dev to show with spectrogram, alignment, text and audio; 0: none",
+        minimum=0,
+    )
+    histogram_steps: int = config_flags.setting(
+        0, "TensorBoard: steps between histograms of weights and gradients; 0: none", minimum=0
+    )
+    profile_steps: tuple[int, ...] = config_flags.setting(
+        (), "first and last step that TensorBoard's profiler records; empty: none", minimum=0
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        steps = self.profile_steps
+        if steps and (len(steps) != 2 or steps[0] > steps[1]):
+            raise errors.UserError(
+                f"train: --profile_steps is {','.join(map(str, steps))}, expected the first and the last "
+                "step to record; give two numbers, as in --profile_steps=100,110."
+            )
