@@ -17,7 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.diagnostics import bad_batches, step_replay
+from estimator_asr.diagnostics import nan_files, step_replay
 from estimator_asr.inputs import batch_source as replay_inputs
 from tfrecord_builder import config_flags, errors
 
@@ -39,8 +39,8 @@ def main(argv: list[str]) -> None:
     tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(ReplayConfig)
     tf.compat.v1.disable_eager_execution()
-    report = bad_batches.read_report(config.nan_dir)
-    utterances = bad_batches.read_utterances(config.nan_dir)
+    report = nan_files.read_report(config.nan_dir)
+    utterances = nan_files.read_utterances(config.nan_dir)
     result = run(config.nan_dir, report)
     print("\n".join(describe(report, utterances, result)))
 
@@ -51,17 +51,17 @@ def run(nan_dir: str, report: dict) -> step_replay.Replay:
     model = model_directory.open_model_directory(model_dir)
     model = dataclasses.replace(model, config=experiment.ExperimentConfig.load(nan_dir))
     features, labels = replay_inputs.batch_of(
-        bad_batches.read_records(nan_dir),
+        nan_files.read_records(nan_dir),
         model.config.input,
         model=model.config.model,
         num_bins=model.config.frontend and model.config.frontend.num_bins,
         fbank_dtype=report["fbank_dtype"],
         position=report["position"],
     )
-    return step_replay.replay(model, os.path.join(nan_dir, bad_batches.CHECKPOINT), features, labels)
+    return step_replay.replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
 
 
-def describe(report: dict, utterances: list[bad_batches.Utterance], result: step_replay.Replay) -> list[str]:
+def describe(report: dict, utterances: list[nan_files.Utterance], result: step_replay.Replay) -> list[str]:
     """Returns the lines that are printed."""
     seed, index = report["position"]
     lines = [

@@ -8,7 +8,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.diagnostics import bad_batches, batch_dump, ctc_check
+from estimator_asr.diagnostics import batch_dump, ctc_check, nan_files
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
 from estimator_asr.monitoring import readings, watchdog
@@ -49,7 +49,7 @@ def plan(
 
 
 def _read_again(config, course, infos, data_dirs):
-    """How the flight recorder reads a batch once more."""
+    """How the NaN recorder reads a batch once more."""
 
     def read(position):
         return batch_source.read_batch(
@@ -63,7 +63,7 @@ def _read_again(config, course, infos, data_dirs):
             history=course.history,
         )
 
-    return bad_batches.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
+    return nan_files.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
 
 
 def _build_watchdog(model, course, data_dirs, command):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.diagnostics import bad_batches, batch_dump, flight_recorder, memory_probe
+from estimator_asr.diagnostics import batch_dump, memory_probe, nan_files, nan_recorder
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import data_wait, histograms, profiler, progress, watchdog
 from estimator_asr.tasks import task as objectives
@@ -25,7 +25,7 @@ class TrainingPlan(NamedTuple):
         ctc_kernel: of models/losses.py.
         data: fingerprint of the train split.
         watchdog: None: nothing watches.
-        records: reads a batch once more; None: no flight recorder.
+        records: reads a batch once more; None: no NaN recorder.
         is_alone: whether this process decides alone when training ends.
         doctor_command: what looks at data and model.
     """
@@ -35,7 +35,7 @@ class TrainingPlan(NamedTuple):
     ctc_kernel: str = losses.CLASSIC
     data: str = ""
     watchdog: Optional[watchdog.Watchdog] = None
-    records: Optional[bad_batches.BatchSource] = None
+    records: Optional[nan_files.BatchSource] = None
     is_alone: bool = True
     doctor_command: str = "python -m estimator_asr.doctor"
 
@@ -51,7 +51,7 @@ def build(
         step: what they look at.
         task: acoustic_task or language_task.
     """
-    recording = [_record_flight(model, plan.records, step)] if plan.records else []
+    recording = [_record_nan(model, plan.records, step)] if plan.records else []
     watching = [plan.watchdog.watch(step, task.LABELS)] if plan.watchdog else []
     return [
         _show_progress(model, plan, step, task.ERROR_RATE),
@@ -92,8 +92,8 @@ def _time_input(model, plan, step):
     )
 
 
-def _record_flight(model, records, step):
-    return flight_recorder.FlightRecorderHook(
+def _record_nan(model, records, step):
+    return nan_recorder.NanRecorderHook(
         {
             "is_finite": step.is_finite,
             "number": step.number,

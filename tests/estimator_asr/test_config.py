@@ -15,7 +15,7 @@ from tfrecord_builder import errors
         ),
         (
             lambda: config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
-            "--decay_factors has 1 values and --decay_boundary_epochs 1, expected one factor more",
+            "--decay_factors has 1 values and --decay_boundary_epochs 1, expected one more factor",
         ),
         (
             lambda: config.OptimizerConfig(decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)),

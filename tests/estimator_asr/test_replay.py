@@ -13,7 +13,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import replay
-from estimator_asr.diagnostics import bad_batches
+from estimator_asr.diagnostics import nan_files
 from estimator_asr.tasks import acoustic
 from tfrecord_builder import errors, schema
 
@@ -33,8 +33,8 @@ def nan_dir(tmp_path_factory):
     broken[5, 3] = math.nan
     records[1] = dataclasses.replace(records[1], fbank=broken)
     serialized = [schema.make_example(record) for record in records]
-    path = bad_batches.step_directory(model.path, 812)
-    source = bad_batches.BatchSource(None, small_records.FRONTEND.num_bins, "float16")
+    path = nan_files.step_directory(model.path, 812)
+    source = nan_files.BatchSource(None, small_records.FRONTEND.num_bins, "float16")
     report = {"step": 812, "position": [3, 17], "fbank_dtype": "float16"}
     report.update(loss="nan", gradient_norm="nan")
 
@@ -46,7 +46,7 @@ def nan_dir(tmp_path_factory):
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
 
-    bad_batches.write(path, report, model.config.to_json(), serialized, source, save)
+    nan_files.write(path, report, model.config.to_json(), serialized, source, save)
     return path
 
 
@@ -84,7 +84,7 @@ def test_settings_are_those_of_the_run_not_of_the_model_directory_now(nan_dir, m
 def test_a_batch_that_is_finite_here_is_said_to_be():
     result = replay.batch_replay.Replay(1.5, 2.5, None, [1.0])
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
-    lines = replay.describe(report, [bad_batches.Utterance("a", "s", 4, 1)], result)
+    lines = replay.describe(report, [nan_files.Utterance("a", "s", 4, 1)], result)
     assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
     assert lines[2].startswith("every tensor is finite here: the cause lies in what this replay leaves out")
 

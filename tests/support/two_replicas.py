@@ -15,7 +15,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, training_config
-from estimator_asr.diagnostics import bad_batches, flight_recorder
+from estimator_asr.diagnostics import nan_files, nan_recorder
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import task
 from estimator_asr.training.distributed import strategies
@@ -94,7 +94,7 @@ def input_with_bad_batches():
 
 def build_recording_model_fn(max_skipped):
     records = small_records.make_records("train", 2, small_records.TOKENS, small_records.FRONTEND, True)
-    source = bad_batches.BatchSource(
+    source = nan_files.BatchSource(
         lambda position: [schema.make_example(record) for record in records],
         small_records.FRONTEND.num_bins,
         "float16",
@@ -113,7 +113,7 @@ def build_recording_model_fn(max_skipped):
             "gradient_norm": update.gradient_norm,
             "learning_rate": tf.constant(0.1),
         }
-        recorder = flight_recorder.FlightRecorderHook(
+        recorder = nan_recorder.NanRecorderHook(
             tensors, model_dir=config.model_dir, config_json="{}", source=source, max_skipped=max_skipped
         )
         return estimator_api.EstimatorSpec(
@@ -132,8 +132,8 @@ def record(max_skipped):
         said = None
     except errors.UserError as error:
         said = str(error)
-    path = bad_batches.directory(settings.model_dir)
-    before = tf.train.load_checkpoint(os.path.join(path, "step-1", bad_batches.CHECKPOINT))
+    path = nan_files.directory(settings.model_dir)
+    before = tf.train.load_checkpoint(os.path.join(path, "step-1", nan_files.CHECKPOINT))
     return {
         "weight": float(estimator.get_variable_value("w")),
         "moment": float(estimator.get_variable_value("w/Momentum")),

@@ -16,13 +16,13 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api
-from estimator_asr.diagnostics import bad_batches
+from estimator_asr.diagnostics import nan_files
 from tfrecord_builder import errors
 
 _SHOWN_UTTERANCES = 3
 
 
-class FlightRecorderHook(estimator_api.SessionRunHook):
+class NanRecorderHook(estimator_api.SessionRunHook):
     """Writes MODEL_DIR/nan/step-N for a step that is not finite; ends training when there are too many."""
 
     def __init__(
@@ -31,7 +31,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         *,
         model_dir: str,
         config_json: str,
-        source: bad_batches.BatchSource,
+        source: nan_files.BatchSource,
         max_skipped: int,
         is_chief: bool = True,
     ):
@@ -54,7 +54,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         self._is_chief = is_chief
 
     def begin(self):
-        self._steps = set(bad_batches.read_quarantine(self._model_dir))
+        self._steps = set(nan_files.read_quarantine(self._model_dir))
         self._last = None
 
     def after_create_session(self, session, coord):
@@ -76,13 +76,13 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         logging.warning(
             "step %d left out: %s; %d of %d such steps, see %s",
             *(step, _describe(values, utterances), len(self._steps), self._max_skipped),
-            bad_batches.step_directory(self._model_dir, step),
+            nan_files.step_directory(self._model_dir, step),
         )
 
     def _write(self, step, values, session):
         records = self._source.read(values["position"])
-        path = bad_batches.step_directory(self._model_dir, step)
-        utterances = bad_batches.write(
+        path = nan_files.step_directory(self._model_dir, step)
+        utterances = nan_files.write(
             path,
             self._report(step, values),
             self._config_json,
@@ -90,7 +90,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
             self._source,
             lambda prefix: self._saver.save(session, prefix, write_meta_graph=False, write_state=False),
         )
-        bad_batches.add_to_quarantine(self._model_dir, step, values["position"], utterances)
+        nan_files.add_to_quarantine(self._model_dir, step, values["position"], utterances)
         return utterances
 
     def _report(self, step, values):
@@ -98,7 +98,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         return {
             "step": step,
             "position": [int(number) for number in values["position"]],
-            **{name: bad_batches.figure(values[name]) for name in figures},
+            **{name: nan_files.figure(values[name]) for name in figures},
             "fbank_dtype": self._source.fbank_dtype,
             "config_sha256": hashlib.sha256(self._config_json.encode()).hexdigest(),
             "versions": {
@@ -109,7 +109,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
         }
 
     def _refusal(self, step, values, utterances):
-        path = bad_batches.step_directory(self._model_dir, step)
+        path = nan_files.step_directory(self._model_dir, step)
         allowed = f" after --skip_bad_batches={self._max_skipped}" if self._max_skipped else ""
         return (
             f"{path}: {_describe(values, utterances)} at step {step}{allowed}, expected a number; "
@@ -120,7 +120,7 @@ class FlightRecorderHook(estimator_api.SessionRunHook):
 
     def _suspicion(self):
         """An utterance that is in all bad batches, of a few, is hardly there by chance."""
-        steps = bad_batches.read_quarantine(self._model_dir).values()
+        steps = nan_files.read_quarantine(self._model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:
             return ""

@@ -9,12 +9,12 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr.diagnostics import bad_batches
+from estimator_asr.diagnostics import nan_files
 from tfrecord_builder import errors, schema
 
 UTTERANCES = [
-    bad_batches.Utterance("train000", "S0", 16, 1),
-    bad_batches.Utterance("train001", "S1", 33, 2),
+    nan_files.Utterance("train000", "S0", 16, 1),
+    nan_files.Utterance("train001", "S1", 33, 2),
 ]
 
 
@@ -33,11 +33,11 @@ def save(path):
 
 
 def write(tmp_path, with_audio=True, step=7):
-    path = bad_batches.step_directory(str(tmp_path), step)
+    path = nan_files.step_directory(str(tmp_path), step)
     num_bins = small_records.FRONTEND.num_bins if with_audio else None
-    source = bad_batches.BatchSource(None, num_bins, "float16")
-    report = {"step": step, "loss": bad_batches.figure(math.nan)}
-    return path, bad_batches.write(path, report, '{"a": 1}', make_records(with_audio), source, save)
+    source = nan_files.BatchSource(None, num_bins, "float16")
+    report = {"step": step, "loss": nan_files.figure(math.nan)}
+    return path, nan_files.write(path, report, '{"a": 1}', make_records(with_audio), source, save)
 
 
 def test_all_that_is_needed_is_written(tmp_path):
@@ -47,9 +47,9 @@ def test_all_that_is_needed_is_written(tmp_path):
         *("batch.tfrecord", "config.json", "model.ckpt.data-00000-of-00001", "model.ckpt.index"),
         *("report.json", "utterances.tsv"),
     ]
-    assert bad_batches.read_utterances(path) == UTTERANCES
-    assert bad_batches.read_records(path) == make_records()
-    report = bad_batches.read_report(path)
+    assert nan_files.read_utterances(path) == UTTERANCES
+    assert nan_files.read_records(path) == make_records()
+    report = nan_files.read_report(path)
     assert report["weight_norms"] == {"bad": "inf", "good": 5.0} and report["weights_not_finite"] == ["bad"]
     assert report["loss"] == "nan"
     with open(os.path.join(path, "report.json")) as file:
@@ -72,25 +72,25 @@ def test_a_step_that_is_made_again_replaces_its_directory(tmp_path):
 
 def test_the_quarantine_lists_each_step_once(tmp_path):
     model_dir = str(tmp_path)
-    assert bad_batches.read_quarantine(model_dir) == {}
+    assert nan_files.read_quarantine(model_dir) == {}
     os.makedirs(tmp_path / "nan")
-    bad_batches.add_to_quarantine(model_dir, 12, np.int64([3, 4]), UTTERANCES)
-    bad_batches.add_to_quarantine(model_dir, 7, [3, 1], UTTERANCES[:1])
-    bad_batches.add_to_quarantine(model_dir, 12, [3, 4], UTTERANCES[1:])
+    nan_files.add_to_quarantine(model_dir, 12, np.int64([3, 4]), UTTERANCES)
+    nan_files.add_to_quarantine(model_dir, 7, [3, 1], UTTERANCES[:1])
+    nan_files.add_to_quarantine(model_dir, 12, [3, 4], UTTERANCES[1:])
     assert (tmp_path / "nan" / "quarantine.tsv").read_text() == (
         "step\tepoch_seed\tbatch\tutterance_id\n7\t3\t1\ttrain000\n12\t3\t4\ttrain001\n"
     )
-    assert sorted(bad_batches.read_quarantine(model_dir)) == [7, 12]
+    assert sorted(nan_files.read_quarantine(model_dir)) == [7, 12]
 
 
 def test_a_directory_without_a_report_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match=r"report.json: report cannot be read .*; give a directory"):
-        bad_batches.read_report(str(tmp_path))
+        nan_files.read_report(str(tmp_path))
 
 
 def test_records_that_are_cut_short_or_missing_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; give a directory"):
-        bad_batches.read_records(str(tmp_path))
+        nan_files.read_records(str(tmp_path))
     (tmp_path / "batch.tfrecord").write_bytes(bytes(20))
     with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; give a directory"):
-        bad_batches.read_records(str(tmp_path))
+        nan_files.read_records(str(tmp_path))

@@ -8,7 +8,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr.diagnostics import bad_batches, flight_recorder
+from estimator_asr.diagnostics import nan_files, nan_recorder
 from tfrecord_builder import errors, schema
 
 RECORDS = [
@@ -23,7 +23,7 @@ class Training:
     def __init__(self, model_dir, losses, **options):
         self.losses = losses
         self.read_positions = []
-        source = bad_batches.BatchSource(self.read, small_records.FRONTEND.num_bins, "float16")
+        source = nan_files.BatchSource(self.read, small_records.FRONTEND.num_bins, "float16")
         step = tf.compat.v1.train.get_or_create_global_step()
         loss = tf.gather(tf.constant(losses), step)
         self.number = tf.identity(step)
@@ -36,7 +36,7 @@ class Training:
             "learning_rate": tf.constant(0.1),
         }
         options = {"max_skipped": 0, **options}
-        self.hook = flight_recorder.FlightRecorderHook(
+        self.hook = nan_recorder.NanRecorderHook(
             tensors, model_dir=str(model_dir), config_json='{"model": 1}', source=source, **options
         )
         with tf.control_dependencies([self.number, *tensors.values()]):
@@ -61,7 +61,7 @@ def graph():
 @pytest.fixture
 def lines(monkeypatch):
     said = []
-    monkeypatch.setattr(flight_recorder.logging, "warning", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(nan_recorder.logging, "warning", lambda text, *values: said.append(text % values))
     return said
 
 
@@ -75,20 +75,20 @@ def test_the_first_step_that_is_no_number_ends_training_with_one_sentence(tmp_pa
         f"number; python -m estimator_asr.replay --nan_dir={path} names the cause, --skip_bad_batches=1 goes "
         "on without the batch"
     )
-    report = bad_batches.read_report(str(path))
+    report = nan_files.read_report(str(path))
     assert (report["step"], report["position"]) == (1, [3, 1]) and training.read_positions == [[3, 1]]
     assert report["learning_rate"] == pytest.approx(0.1) and report["gradient_norm"] == "nan"
     assert report["versions"]["tensorflow"] == tf.__version__ and report["weights_not_finite"] == []
     assert tf.train.load_variable(str(path / "model.ckpt"), "global_step") == 2
     assert (path / "config.json").read_text() == '{"model": 1}\n'
-    assert list(bad_batches.read_quarantine(str(tmp_path))) == [1]
+    assert list(nan_files.read_quarantine(str(tmp_path))) == [1]
 
 
 def test_so_many_steps_as_allowed_are_left_out_and_listed(tmp_path, lines):
     training = Training(tmp_path, [math.inf, 1.0, math.nan, 1.0], max_skipped=2)
     assert training.run() == [0, 1, 2, 3]
     assert sorted(os.listdir(tmp_path / "nan")) == ["quarantine.tsv", "step-0", "step-2"]
-    assert [len(rows) for rows in bad_batches.read_quarantine(str(tmp_path)).values()] == [5, 5]
+    assert [len(rows) for rows in nan_files.read_quarantine(str(tmp_path)).values()] == [5, 5]
     assert lines[0].startswith("step 0 left out: loss is inf for utterances train000, ")
     assert lines[0].endswith(f"and 2 more; 1 of 2 such steps, see {tmp_path}/nan/step-0")
 
@@ -106,8 +106,8 @@ def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines
 
 def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
     os.makedirs(tmp_path / "nan")
-    others = [bad_batches.Utterance(name, "S", 9, 1) for name in ("dev000", "train003")]
-    bad_batches.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
+    others = [nan_files.Utterance(name, "S", 9, 1) for name in ("dev000", "train003")]
+    nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
     with pytest.raises(errors.UserError, match="; all 2 such batches have train003; python -m"):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
 
