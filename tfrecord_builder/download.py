@@ -1,15 +1,15 @@
-"""Downloads an openly licensed corpus, checks it and unpacks it, ready for `build`.
+"""Downloads an open corpus, verifies and unpacks it.
 
     python -m tfrecord_builder.download --corpus=thchs30 --corpus_dir=DIR
     python -m tfrecord_builder.download --corpus=librispeech --parts=dev-clean,test-clean --corpus_dir=DIR
 
-DIR then holds the corpus (data_thchs30, LibriSpeech); the last line that is printed is the command to build
-from it. Each archive is removed once it is unpacked. While that goes on there must be room for about three
-times the size that is shown first.
+DIR then contains the corpus (data_thchs30, LibriSpeech); the last line of the output is the command that
+builds records from it. Each archive is removed after it is unpacked; until then about three times the size
+that is shown must be free.
 
-A download that broke off goes on where it stopped when it is called again in the same way; one that is done
-does nothing. An archive that you have already can be put into DIR: it is checked, unpacked and removed like
-one that was downloaded. Every archive must have the MD5 sum that openslr.org publishes.
+A download that was interrupted continues when the same command is run again; one that is complete does
+nothing. An archive that you already have can be put into DIR: it is verified, unpacked and removed like one
+that was downloaded. Every archive must have the MD5 sum that openslr.org publishes.
 """
 
 from __future__ import annotations
@@ -26,48 +26,50 @@ from tfrecord_builder.downloading import archives, corpus_directory
 
 @dataclasses.dataclass(frozen=True)
 class DownloadConfig:
-    """What to download, and where to."""
+    """The corpus to download, and where to."""
 
     corpus: Optional[str] = config_flags.setting(None, "what to download", choices=sorted(archives.CORPORA))
-    corpus_dir: str = config_flags.setting("", "directory to put the corpus into; it is made if need be")
+    corpus_dir: str = config_flags.setting("", "directory of corpora; created if missing")
     parts: tuple[str, ...] = config_flags.setting(
-        (), "archives to download, without their .tar.gz, with commas; all if not given"
+        (), "archives to download, without .tar.gz, comma separated; default: all"
     )
     mirror: str = config_flags.setting(
         archives.SITE,
-        "site to ask; the mirrors of openslr.org are https://openslr.trmal.net, https://openslr.elda.org "
-        "and https://openslr.magicdatatech.com",
+        "site to download from; openslr.org has the mirrors https://openslr.trmal.net, "
+        "https://openslr.elda.org and https://openslr.magicdatatech.com",
     )
 
     def __post_init__(self):
         config_flags.validate(self)
         if self.corpus is None:
             names = ", ".join(sorted(archives.CORPORA))
-            raise errors.UserError(f"--corpus: it is missing, expected one of {names}; pass --corpus=NAME.")
+            raise errors.UserError(
+                f"--corpus: value is missing, expected one of {names}; pass --corpus=NAME."
+            )
         if not self.corpus_dir:
             raise errors.UserError(
-                "--corpus_dir: it is missing, expected a directory; pass --corpus_dir=DIR."
+                "--corpus_dir: value is missing, expected a directory; pass --corpus_dir=DIR."
             )
         if not _is_site(self.mirror):
             raise errors.UserError(
-                f"--mirror: it is {self.mirror!r}, expected a site such as {archives.SITE}; leave it out."
+                f"--mirror: address is {self.mirror!r}, expected one such as {archives.SITE}; omit it."
             )
 
 
 def define_flags() -> None:
-    """Defines a flag for every field of the config."""
+    """Defines one flag per field of the config."""
     config_flags.define(DownloadConfig)
 
 
 def main(argv: list[str]) -> None:
-    """Downloads what the flags say, and tells what to do next."""
+    """Downloads the corpus and prints the build command."""
     del argv
     config = config_flags.from_flags(DownloadConfig)
     corpus = archives.CORPORA[config.corpus]
     print("\n".join(_describe(corpus, config.parts)), flush=True)
-    there = corpus_directory.download(corpus, config.corpus_dir, config.parts, config.mirror.rstrip("/"))
-    for name in there:
-        print(f"{name}: already there")
+    mirror = config.mirror.rstrip("/")
+    for name in corpus_directory.download(corpus, config.corpus_dir, config.parts, mirror):
+        print(f"{name}: already unpacked")
     print(_build_command(config.corpus, os.path.join(config.corpus_dir, corpus.folder)))
 
 
@@ -80,18 +82,18 @@ def _is_site(address: str) -> bool:
 
 
 def _describe(corpus: archives.Corpus, parts: tuple[str, ...]) -> list[str]:
-    """Gives the licence, and a line for each archive."""
-    chosen = corpus_directory.choose(corpus, parts)
+    """Returns a line with the licence, and one per archive with its size."""
+    selected = corpus_directory.select_archives(corpus, parts)
     page = "" if corpus.number is None else f" ({archives.SITE}/{corpus.number})"
-    sizes = [f"{archive.name}: {archive.num_bytes / 1e9:.1f} GB" for archive in chosen]
+    sizes = [f"{archive.name}: {archive.num_bytes / 1e9:.1f} GB" for archive in selected]
     return [f"{corpus.title}{page}: {corpus.licence}", *sizes]
 
 
 def _build_command(name: str, corpus_dir: str) -> str:
     flagfile = os.path.join("flags", name, "build.flags")
-    which = f"--flagfile={flagfile}" if os.path.exists(flagfile) else f"--corpus={name}"
+    source = f"--flagfile={flagfile}" if os.path.exists(flagfile) else f"--corpus={name}"
     return (
-        f"python -m tfrecord_builder.build {which} --corpus_dir={shlex.quote(corpus_dir)} --output_dir=DATA"
+        f"python -m tfrecord_builder.build {source} --corpus_dir={shlex.quote(corpus_dir)} --output_dir=DATA"
     )
 
 

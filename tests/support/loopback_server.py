@@ -9,13 +9,10 @@ with loopback_server.serve({"/a.tgz": content}) as server:
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.server
 import re
 import threading
 import time
-
-DATE = "Mon, 02 Jan 2023 03:04:05 GMT"
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -69,47 +66,31 @@ def serve(contents):
         thread.join()
 
 
-def etag(content):
-    return f'"{hashlib.sha256(content).hexdigest()[:12]}"'
-
-
-def asked_start(handler, content):
-    """Where the request wants the body to start; 0 if what it has is of another version."""
-    condition = handler.headers.get("If-Range", etag(content))
+def asked_start(handler):
+    """Returns the first byte that the request wants."""
     found = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-    return int(found[1]) if found and condition in (etag(content), DATE) else 0
+    return int(found[1]) if found else 0
 
 
-def _send_head(handler, content, start, marks):
+def _send_head(handler, content, start):
     size = len(content)
     if start:
         span = f"bytes {start}-{size - 1}/{size}"
-        handler.head(206, Content_Range=span, Content_Length=size - start, **marks)
+        handler.head(206, Content_Range=span, Content_Length=size - start)
     else:
-        handler.head(200, Content_Length=size, **marks)
+        handler.head(200, Content_Length=size)
 
 
 def serve_ranges(handler, content):
-    start = asked_start(handler, content)
+    start = asked_start(handler)
     if start and start >= len(content):
         return handler.head(416, Content_Range=f"bytes */{len(content)}", Content_Length=0)
-    _send_head(handler, content, start, {"ETag": etag(content)})
+    _send_head(handler, content, start)
     handler.wfile.write(content[start:])
 
 
-def serve_with(**marks):
-    """Serves ranges under other marks of the version: Last_Modified, a weak ETag, or none."""
-
-    def answer(handler, content):
-        start = asked_start(handler, content)
-        _send_head(handler, content, start, marks)
-        handler.wfile.write(content[start:])
-
-    return answer
-
-
 def ignore_ranges(handler, content):
-    handler.head(200, Content_Length=len(content), ETag=etag(content))
+    handler.head(200, Content_Length=len(content))
     handler.wfile.write(content)
 
 
@@ -117,8 +98,8 @@ def break_off(num_bytes):
     """Declares all, sends so many bytes from where the request wants them, and hangs up."""
 
     def answer(handler, content):
-        start = asked_start(handler, content)
-        _send_head(handler, content, start, {"ETag": etag(content)})
+        start = asked_start(handler)
+        _send_head(handler, content, start)
         handler.wfile.write(content[start : start + num_bytes])
 
     return answer
@@ -128,7 +109,7 @@ def claim(num_bytes):
     """Declares another length than it sends."""
 
     def answer(handler, content):
-        handler.head(200, Content_Length=num_bytes, ETag=etag(content))
+        handler.head(200, Content_Length=num_bytes)
         handler.wfile.write(content)
 
     return answer
@@ -138,7 +119,7 @@ def without_length(num_bytes=None):
     """Says no length: the end is where the connection ends, after so many bytes or all."""
 
     def answer(handler, content):
-        handler.head(200, ETag=etag(content))
+        handler.head(200)
         handler.wfile.write(content[:num_bytes])
 
     return answer
@@ -148,7 +129,7 @@ def range_header(text, length=None):
     """Answers 206 under another Content-Range."""
 
     def answer(handler, content):
-        rest = content[asked_start(handler, content) :] if length is None else bytes(length)
+        rest = content[asked_start(handler) :] if length is None else bytes(length)
         handler.head(206, Content_Range=text, Content_Length=len(rest))
         handler.wfile.write(rest)
 
@@ -178,8 +159,8 @@ def drip(num_bytes, seconds):
     """Sends so many bytes at a time, with pauses."""
 
     def answer(handler, content):
-        start = asked_start(handler, content)
-        _send_head(handler, content, start, {"ETag": etag(content)})
+        start = asked_start(handler)
+        _send_head(handler, content, start)
         for i in range(start, len(content), num_bytes):
             handler.wfile.write(content[i : i + num_bytes])
             time.sleep(seconds)

@@ -53,7 +53,7 @@ def archive(name, packed):
 X = archives.Corpus("X", 7, "free", "data_x", (archive("data_x.tgz", DATA),))
 L = archives.Corpus("L", 8, "free", "L", (archive("dev.tar.gz", DEV), archive("test.tar.gz", TEST)))
 M = archives.Corpus(
-    "M", 9, "free", "m", (archive("a.tgz", TOPLESS[0]), archive("b.tgz", TOPLESS[1])), brings_folder=False
+    "M", 9, "free", "m", (archive("a.tgz", TOPLESS[0]), archive("b.tgz", TOPLESS[1])), has_top_folder=False
 )
 FILES = {
     "/resources/7/data_x.tgz": DATA,

@@ -1,1 +1,1 @@
-"""Corpora from the net: what there is, a resumable download, safe unpacking, and where it all goes."""
+"""Downloading of open corpora: the list of archives, resumable HTTP, unpacking, the corpus directory."""

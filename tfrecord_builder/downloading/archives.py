@@ -1,22 +1,23 @@
-"""The corpora that can be had from openslr.org: licence, archives, and what each archive must be.
+"""The corpora of openslr.org: licence, archives, and the size and MD5 sum of each archive.
 
-Licences and MD5 sums are openslr.org's own, resources/<number>/info.txt and checksum.md5 of
-https://github.com/openslr-org/openslr (the sums are of its commit 65225c4). Sizes are those that the download
-scripts of Kaldi (egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese) check; that of
-AISHELL-3 is known to three digits only.
+Licences and MD5 sums are published by openslr.org: resources/<number>/info.txt and checksum.md5 of
+https://github.com/openslr-org/openslr (commit 65225c4). Sizes are checked by the download scripts of Kaldi
+(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese); that of AISHELL-3 is published
+with three digits only.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
 SITE = "https://www.openslr.org"
-_NOT_COMMERCIAL = "CC BY-NC-ND 4.0 (no commercial use)"
+_NON_COMMERCIAL = "CC BY-NC-ND 4.0 (no commercial use)"
 
 
 @dataclasses.dataclass(frozen=True)
 class Archive:
-    """One .tar.gz; num_bytes may be off by a hundredth, md5 is in hexadecimal digits."""
+    """A .tar.gz; num_bytes may be off by 1 %, md5 is hexadecimal."""
 
     name: str
     num_bytes: int
@@ -24,7 +25,7 @@ class Archive:
 
     @property
     def part(self) -> str:
-        """The name without what it ends in, for --parts."""
+        """Its name for --parts, without the extension."""
         return self.name.split(".")[0]
 
 
@@ -34,34 +35,34 @@ class Corpus:
 
     Attributes:
       title: its name, as its authors write it.
-      number: the N of openslr.org/N; None if it is not there.
-      licence: what it may be used for.
-      folder: the directory below --corpus_dir that `build` reads.
-      archives: all of them make the corpus.
-      brings_folder: whether the archives hold the folder; else they are unpacked into it.
-      not_offered: why this program cannot download it, if so.
-      by_hand: how a person can, if so.
+      number: N of openslr.org/N; None if it is published elsewhere.
+      licence: its licence.
+      folder: the directory in --corpus_dir that `build` reads.
+      archives: all its archives.
+      has_top_folder: whether the archives contain `folder`; otherwise they are unpacked into it.
+      unavailable: why this program cannot download it, or empty.
+      instructions: how to get it by hand, or empty.
     """
 
     title: str
-    number: int | None
+    number: Optional[int]
     licence: str
     folder: str
     archives: tuple[Archive, ...]
-    brings_folder: bool = True
-    not_offered: str = ""
-    by_hand: str = ""
+    has_top_folder: bool = True
+    unavailable: str = ""
+    instructions: str = ""
 
 
 CORPORA = {
     "aidatatang_200zh": Corpus(
         "aidatatang_200zh",
         62,
-        _NOT_COMMERCIAL,
+        _NON_COMMERCIAL,
         "aidatatang_200zh",
         (Archive("aidatatang_200zh.tgz", 18756983399, "6e0f4f39cd5f667a7ee53c397c8d0949"),),
-        # resources/62/about.html since commit 4689332 of 2 January 2024.
-        not_offered="openslr.org has not offered it since January 2024, when its owner withdrew it",
+        # resources/62/about.html since commit 4689332 of 2 January 2024
+        unavailable="openslr.org has not offered it since January 2024, when its owner withdrew it",
     ),
     "aishell1": Corpus(
         "AISHELL-1",
@@ -76,7 +77,7 @@ CORPORA = {
         "Apache License 2.0",
         "data_aishell3",
         (Archive("data_aishell3.tgz", 19060000000, "6833e9dcb47709d4e153e2f669e5ddc8"),),
-        brings_folder=False,
+        has_top_folder=False,
     ),
     "common_voice": Corpus(
         "Common Voice",
@@ -84,9 +85,9 @@ CORPORA = {
         "CC0 1.0",
         "",
         (),
-        not_offered="Mozilla gives it to those who agree to its terms on its page",
-        by_hand="get the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
-        "directory of its .tsv files to build --corpus=common_voice.",
+        unavailable="Mozilla offers it after you accept the terms on its page",
+        instructions="download the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass "
+        "the directory of its .tsv files to build --corpus=common_voice.",
     ),
     "librispeech": Corpus(
         "LibriSpeech",
@@ -106,26 +107,26 @@ CORPORA = {
     "magicdata": Corpus(
         "MAGICDATA Mandarin Chinese Read Speech Corpus",
         68,
-        _NOT_COMMERCIAL,
+        _NON_COMMERCIAL,
         "magicdata",
         (
             Archive("dev_set.tar.gz", 1035537823, "114a9333a9b5039b47bdbc0dd812adde"),
             Archive("test_set.tar.gz", 2201936013, "8bf65c183ffe927288dcd8f23b7a576e"),
             Archive("train_set.tar.gz", 52627842921, "3a9ad969fc4518731a0faf1899b3d759"),
         ),
-        brings_folder=False,
+        has_top_folder=False,
     ),
     "primewords": Corpus(
         "Primewords Chinese Corpus Set 1",
         47,
-        _NOT_COMMERCIAL,
+        _NON_COMMERCIAL,
         "primewords_md_2018_set1",
         (Archive("primewords_md_2018_set1.tar.gz", 9057625192, "c7b9000fd2828256dca4deae107ff96e"),),
     ),
     "st_cmds": Corpus(
         "Free ST Chinese Mandarin Corpus",
         38,
-        _NOT_COMMERCIAL,
+        _NON_COMMERCIAL,
         "ST-CMDS-20170001_1-OS",
         (Archive("ST-CMDS-20170001_1-OS.tar.gz", 8231662593, "c28ddfc8e4ebe48949bc79a0c23c5545"),),
     ),

@@ -1,11 +1,11 @@
-"""The directory that corpora are downloaded to, and how far each archive has come.
+"""The directory of downloaded corpora, and how far each archive has come.
 
-data_thchs30.tgz.incomplete           is being downloaded; .incomplete.json tells from where
-data_thchs30.tgz                      is whole and has its checksum, but is not unpacked
-data_thchs30.incomplete/              is being unpacked
-data_thchs30/                         the corpus
-data_thchs30/.data_thchs30.tgz.unpacked    says that all of that archive is there; the archive is removed
-data_thchs30.tgz.wrong                had another checksum
+data_thchs30.tgz.incomplete                being downloaded
+data_thchs30.tgz                           complete and verified, not unpacked
+data_thchs30.tgz.wrong                     has another MD5 sum
+data_thchs30.incomplete/                   being unpacked
+data_thchs30/                              the corpus
+data_thchs30/.data_thchs30.tgz.unpacked    marks the archive as completely unpacked; the archive is removed
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors, files
-from tfrecord_builder.downloading import archives, checksum, fetch, sidecar, unpack
+from tfrecord_builder.downloading import archives, fetch, unpack
 
 
-def choose(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
-    """Gives the archives of the parts, all if none is named.
+def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
+    """Returns the archives of the parts; all of them if `parts` is empty.
 
     Raises:
-      UserError: there is no such part.
+      UserError: a part does not exist.
     """
     known = [archive.part for archive in corpus.archives]
     unknown = sorted(set(parts) - set(known))
     if unknown:
         raise errors.UserError(
-            f"--parts: {', '.join(unknown)} is no part of {corpus.title}, expected some of "
-            f"{', '.join(known)}; leave --parts out for all."
+            f"--parts: {', '.join(unknown)} is not a part of {corpus.title}, expected some of "
+            f"{', '.join(known)}; omit --parts to download all."
         )
     return [archive for archive in corpus.archives if not parts or archive.part in parts]
 
@@ -40,121 +40,118 @@ def download(
     directory: str,
     parts: Sequence[str] = (),
     mirror: str = archives.SITE,
-    patience: fetch.Patience = fetch.PATIENCE,
+    retry_policy: fetch.RetryPolicy = fetch.RETRY_POLICY,
 ) -> list[str]:
-    """Downloads, checks and unpacks what is not there yet.
+    """Downloads, verifies and unpacks the archives that are missing.
 
     Args:
       corpus: what to download.
-      directory: where to; it is made if need be.
-      parts: names of parts, none for all.
-      mirror: the site, without a slash at its end, whose /resources/NUMBER/ARCHIVE to ask for.
-      patience: when to give up.
+      directory: where to; it is created if it does not exist.
+      parts: names of parts, empty for all.
+      mirror: the site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
+      retry_policy: timeout and pauses between attempts.
 
     Returns:
-      Names of the archives that were already there.
+      Names of the archives that were unpacked before.
 
     Raises:
-      UserError: it cannot be had; what came is kept, for the next call.
+      UserError: the corpus cannot be downloaded or unpacked; what was received is kept for the next call.
     """
-    chosen = choose(corpus, parts)
-    _check_offered(corpus, chosen, directory)
-    with _reserved(directory):
-        there = [archive for archive in chosen if os.path.exists(_marker(corpus, archive, directory))]
-        if there != chosen:
-            _check_ours(corpus, directory)
-        for archive in chosen:
+    selected = select_archives(corpus, parts)
+    _check_available(corpus, selected, directory)
+    unpack.check_python()
+    with _locked(directory):
+        finished = [each for each in selected if os.path.exists(_marker(corpus, each, directory))]
+        if finished != selected:
+            _check_owned(corpus, directory)
+        for archive in selected:
             path = os.path.join(directory, archive.name)
-            if archive not in there:
-                _obtain(archive, f"{mirror}/resources/{corpus.number}/{archive.name}", path, patience)
+            if archive not in finished:
+                url = f"{mirror}/resources/{corpus.number}/{archive.name}"
+                _provide(archive, url, path, retry_policy)
                 _unpack(corpus, archive, directory)
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
-    return [archive.name for archive in there]
+    return [archive.name for archive in finished]
 
 
 @contextlib.contextmanager
-def _reserved(directory: str) -> Iterator[None]:
-    """Makes the directory and holds it against other downloads; a failure to write becomes a UserError."""
+def _locked(directory: str) -> Iterator[None]:
+    """Creates the directory and locks it against other downloads; turns OSError into UserError."""
     try:
         os.makedirs(directory, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
         try:
-            _lock(descriptor, directory)
+            if not files.take_lock(descriptor, directory):
+                raise errors.UserError(
+                    f"--corpus_dir: {directory} is locked by another download, expected no other; "
+                    "wait until it ends."
+                )
             yield
         finally:
-            os.close(descriptor)  # gives the lock back; so does any death of the process
+            os.close(descriptor)  # releases the lock
     except OSError as error:
         raise errors.UserError(
             f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}), "
-            "expected room and permission; mend that and call again: what came is kept."
+            "expected free space and permission; fix that and run the command again: what was received is "
+            "kept."
         ) from error
 
 
-def _lock(descriptor: int, directory: str) -> None:
-    if not files.take_lock(descriptor, directory):
-        raise errors.UserError(
-            f"--corpus_dir: another download is writing to {directory}, expected none; wait for it to end."
-        )
-
-
-def _check_offered(corpus: archives.Corpus, chosen: Sequence[archives.Archive], directory: str) -> None:
-    """Raises UserError if a person must fetch an archive that is not here."""
-    if not corpus.not_offered:
-        return
+def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
+    """Raises UserError if the corpus cannot be downloaded, and an archive was not put into the directory."""
     missing = [
         archive.name
-        for archive in chosen
+        for archive in selected
         if not os.path.exists(_marker(corpus, archive, directory))
         and not os.path.exists(os.path.join(directory, archive.name))
     ]
-    if missing or not chosen:
-        advice = f"put {', '.join(missing)} into {directory}, if you have it, and call again to unpack it."
+    if corpus.unavailable and (missing or not selected):
+        advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
         raise errors.UserError(
-            f"{corpus.title}: {corpus.not_offered}, expected a download without a person; "
-            f"{corpus.by_hand or advice}"
+            f"{corpus.title}: {corpus.unavailable}, expected a public download; "
+            f"{corpus.instructions or advice}"
         )
 
 
-def _check_ours(corpus: archives.Corpus, directory: str) -> None:
-    """Raises UserError if the corpus was unpacked there by someone else."""
+def _check_owned(corpus: archives.Corpus, directory: str) -> None:
+    """Raises UserError if the folder of the corpus exists, and this program did not create it."""
     target = os.path.join(directory, corpus.folder)
-    signs = [_marker(corpus, archive, directory) for archive in corpus.archives]
+    traces = [_marker(corpus, archive, directory) for archive in corpus.archives]
     for archive in corpus.archives:
         path = os.path.join(directory, archive.name)
-        signs += [path, f"{path}.incomplete"]
-    if os.path.lexists(target) and not any(map(os.path.exists, signs)):
+        traces += [path, f"{path}.incomplete"]
+    if os.path.lexists(target) and not any(map(os.path.exists, traces)):
         raise errors.UserError(
-            f"--corpus_dir: {target} is there already and was not downloaded by this program, expected no "
-            "such name; build from it as it is, remove it, or choose another directory."
+            f"--corpus_dir: {target} exists and was not created by this program, expected no such directory; "
+            "build from it as it is, remove it, or choose another --corpus_dir."
         )
 
 
-def _obtain(archive: archives.Archive, address: str, path: str, patience: fetch.Patience) -> None:
-    """Makes sure that the archive lies at the path, with the right checksum."""
+def _provide(archive: archives.Archive, url: str, path: str, retry_policy: fetch.RetryPolicy) -> None:
+    """Downloads the archive unless the path exists; verifies it in both cases."""
     if os.path.exists(path):
-        return checksum.check_md5(path, archive.md5, f"{path}.wrong")
+        return fetch.check_md5(path, archive.md5, f"{path}.wrong")
     incomplete = f"{path}.incomplete"
-    fetch.fetch(address, incomplete, archive.num_bytes, patience)
-    sidecar.forget(incomplete)
-    checksum.check_md5(incomplete, archive.md5, f"{path}.wrong")
+    fetch.fetch(url, incomplete, archive.num_bytes, retry_policy)
+    fetch.check_md5(incomplete, archive.md5, f"{path}.wrong")
     os.replace(incomplete, path)
 
 
 def _unpack(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
-    """Unpacks beside the corpus, and moves it into place when it is whole."""
+    """Unpacks the archive beside the corpus, and moves the files into place when all are there."""
     target = os.path.join(directory, corpus.folder)
     staging = f"{target}.incomplete"
     if os.path.exists(staging):
-        shutil.rmtree(staging)  # of a call that was killed: nobody else names a directory so
+        shutil.rmtree(staging)  # left by a call that was killed
     unpack.unpack(os.path.join(directory, archive.name), staging)
-    found = os.path.join(staging, corpus.folder) if corpus.brings_folder else staging
-    if not os.path.isdir(found):
+    source = os.path.join(staging, corpus.folder) if corpus.has_top_folder else staging
+    if not os.path.isdir(source):
         raise errors.UserError(
-            f"{archive.name}: it holds no folder {corpus.folder}, expected one; "
-            f"look at what it holds in {staging}."
+            f"{archive.name}: folder {corpus.folder} is missing, expected it in the archive; "
+            f"look at its files in {staging}."
         )
-    _merge(found, target)
+    _merge(source, target)
     shutil.rmtree(staging, ignore_errors=True)
     with files.writing(_marker(corpus, archive, directory)) as temporary:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -166,7 +163,7 @@ def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) 
 
 
 def _merge(source: str, target: str) -> None:
-    """Moves a tree; where a folder is there already, what the tree has in it is moved in."""
+    """Moves a file or a directory; the contents of a directory that exists in the target are added to it."""
     if os.path.isdir(target) and os.path.isdir(source) and not os.path.islink(source):
         for name in sorted(os.listdir(source)):
             _merge(os.path.join(source, name), os.path.join(target, name))

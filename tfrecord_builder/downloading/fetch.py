@@ -1,22 +1,14 @@
-"""One resumable HTTP(S) download.
-
-The file grows from its first byte to its last. Another call, even after the death of the process, asks for
-what is missing alone, but for all of it if the file has changed in the meantime:
-
-    Range: bytes=262144-
-    If-Range: "5c8-1a2b"
-
-Whether what came is what was meant is for the caller to check, by its checksum.
-"""
+"""Resumable HTTP(S) downloads: request what is missing (`Range: bytes=262144-`), verify the MD5 sum."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
+import re
 import shutil
-import socket
-import sys
 import time
+from typing import Optional
 
 import requests
 import tqdm
@@ -24,134 +16,168 @@ import urllib3
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.downloading import responses, sidecar
 
 _CHUNK_BYTES = 1 << 16
-_NO_FAILURE_BYTES = 1 << 24  # an attempt that brings as much does not count as failed
+_RESET_BYTES = 1 << 24  # an attempt that receives this much does not count as failed
+_SIZE_TOLERANCE = 0.01  # some sizes are published with three digits only
+_RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
 
 
 @dataclasses.dataclass(frozen=True)
-class Patience:
-    """How long to wait for a server: silence that ends an attempt, and the pauses before further attempts."""
+class RetryPolicy:
+    """How long to wait for data from the server, and before each further attempt."""
 
     timeout_seconds: float = 60.0
     pauses_seconds: tuple[float, ...] = (1, 4, 15, 60, 60)
 
 
-PATIENCE = Patience()
+RETRY_POLICY = RetryPolicy()
 
 
-def fetch(address: str, path: str, about_bytes: int, patience: Patience = PATIENCE) -> None:
-    """Downloads what lies at an address, going on from what there is of it.
+class _RetryableError(Exception):
+    """A failure that another attempt may not meet."""
+
+
+def fetch(url: str, path: str, expected_bytes: int, retry_policy: RetryPolicy = RETRY_POLICY) -> None:
+    """Downloads a file; continues after the bytes that `path` already has.
 
     Args:
-      address: http:// or https://; redirects are followed.
-      path: file to write or to go on with.
-      about_bytes: its size, to a hundredth; an answer of another size is not the file and is refused.
-      patience: when to give up.
+      url: http:// or https://; redirects are followed.
+      path: file to write or to continue.
+      expected_bytes: its approximate size; a response of another size is refused.
+      retry_policy: timeout and pauses.
 
     Raises:
-      UserError: the server refuses, contradicts itself or cannot be reached, or there is no room. What came
-        is kept.
+      UserError: the server refuses, sends something else or cannot be reached, or the disk is too small. What
+        was received is kept.
       OSError: the file cannot be written.
     """
-    pauses = list(patience.pauses_seconds)
+    pauses = list(retry_policy.pauses_seconds)
     while True:
-        before = _length(path)
+        before = _size(path)
         try:
-            return _attempt(address, path, about_bytes, patience.timeout_seconds)
-        except responses.TryLater as reason:
-            if _length(path) - before >= _NO_FAILURE_BYTES:
-                pauses = list(patience.pauses_seconds)
-            if not pauses:
-                raise errors.UserError(
-                    f"{address}: the download ends at {_length(path):,} bytes ({reason}), expected all of "
-                    f"it; call again, it goes on at {_length(path):,} bytes."
-                ) from None
-            logging.warning("%s: %s; another attempt in %g s", address, reason, pauses[0])
-            time.sleep(pauses.pop(0))
+            return _attempt(url, path, expected_bytes, retry_policy.timeout_seconds)
+        except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            reason = _reason(error)
+        if _size(path) - before >= _RESET_BYTES:
+            pauses = list(retry_policy.pauses_seconds)
+        if not pauses:
+            raise errors.UserError(
+                f"{url}: the download stopped at {_size(path):,} bytes ({reason}), expected about "
+                f"{expected_bytes:,}; run the command again to continue it."
+            )
+        logging.warning("%s: %s; next attempt in %g s", url, reason, pauses[0])
+        time.sleep(pauses.pop(0))
 
 
-def _attempt(address: str, path: str, about_bytes: int, timeout_seconds: float) -> None:
-    """Asks once for what is missing, and takes what comes."""
-    known, offset = sidecar.load(path), _length(path)
-    if offset and offset == known.num_bytes:
-        return
-    headers = _request_headers(address, offset, known)
-    try:
-        with requests.get(address, headers=headers, stream=True, timeout=timeout_seconds) as response:
-            body = responses.read(response, address, offset, known, about_bytes)
-            if body is None:
-                return
-            _check_room(path, about_bytes - body.start)
-            received = _receive(response, path, body, address, about_bytes)
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise responses.TryLater(_reason(error, timeout_seconds)) from error
-    except errors.UserError:
-        raise
-    except ValueError as error:  # urllib's own, of a redirect to what is no address
-        raise responses.TryLater(str(error)) from error
-    if not responses.is_whole(received, body.end, about_bytes):
-        raise responses.TryLater("the connection broke off")
-
-
-def _request_headers(address: str, offset: int, known: sidecar.Origin) -> dict[str, str]:
-    headers = {"Accept-Encoding": "identity"}  # the archive as it is, not packed once more for the road
+def _attempt(url: str, path: str, expected_bytes: int, timeout_seconds: float) -> None:
+    offset = _size(path)
+    headers = {"Accept-Encoding": "identity"}  # the archive itself, without another compression
     if offset:
         headers["Range"] = f"bytes={offset}-"
-        if known.validator and known.address == address:  # another mirror has marks of its own
-            headers["If-Range"] = known.validator
-    return headers
+    with requests.get(url, headers=headers, stream=True, timeout=timeout_seconds) as response:
+        if response.status_code == 416 and offset:
+            return  # nothing is missing
+        _check_response(response, url)
+        start, total = _content_range(response, url, offset)
+        if total is not None and abs(total - expected_bytes) > expected_bytes * _SIZE_TOLERANCE:
+            raise _unexpected(url, f"{total:,} bytes", f"about {expected_bytes:,}")
+        _check_free_space(path, expected_bytes - start)
+        received = _receive(response, path, start, total, expected_bytes)
+    if received > (total or expected_bytes * (1 + _SIZE_TOLERANCE)):
+        raise _unexpected(url, f"{received:,} bytes or more", f"{total or expected_bytes:,}")
+    if received < (total or expected_bytes * (1 - _SIZE_TOLERANCE)):
+        raise _RetryableError("the connection was closed")
 
 
-def _check_room(path: str, num_bytes: int) -> None:
+def _check_response(response: requests.Response, url: str) -> None:
+    """Raises an error unless the body is a file: a login page must not overwrite half a corpus."""
+    content_type = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    status = f"status {response.status_code} ({response.reason})"
+    if response.status_code in _RETRIED_STATUS_CODES:
+        raise _RetryableError(f"the server returned {status}")
+    if response.status_code not in (200, 206):
+        raise _unexpected(url, status, "the archive")
+    if content_type in ("text/html", "application/xhtml+xml"):
+        raise _unexpected(url, f"a page ({content_type})", "the archive")
+
+
+def _content_range(response: requests.Response, url: str, offset: int) -> tuple[int, Optional[int]]:
+    """Returns the first byte of the body, and the size of the file (None if the server does not tell)."""
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if re.fullmatch("[0-9]+", length) else None
+    text = response.headers.get("Content-Range", "")
+    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", text.strip())
+    if not match or int(match[1]) != offset:
+        raise _unexpected(url, f"Content-Range {text!r}", f"bytes {offset}-")
+    return offset, int(match[2])
+
+
+def _unexpected(url: str, got: str, expected: str) -> errors.UserError:
+    return errors.UserError(
+        f"{url}: the server returned {got}, expected {expected}; "
+        "open the address in a browser to see why, or pass another --mirror."
+    )
+
+
+def _check_free_space(path: str, num_bytes: int) -> None:
     free = shutil.disk_usage(os.path.dirname(os.path.abspath(path))).free
     if num_bytes > free:
         raise errors.UserError(
-            f"{path}: {free:,} bytes are free on its disk, expected {num_bytes:,}, and twice that to unpack; "
-            "make room and call again."
+            f"{path}: free disk space is {free:,} bytes, expected {num_bytes:,}, and twice that to unpack; "
+            "free some space and run the command again."
         )
 
 
 def _receive(
-    response: requests.Response, path: str, body: responses.Body, address: str, about_bytes: int
+    response: requests.Response, path: str, start: int, total: Optional[int], expected_bytes: int
 ) -> int:
-    """Writes a body to its place in the file, and gives how long the file then is."""
-    received, most = body.start, responses.most_bytes(body.end, about_bytes)
-    with open(path, "ab" if body.start else "wb") as file, _progress_bar(path, body) as bar:
-        if not body.start:
-            sidecar.save(path, sidecar.Origin(address, _validator(response), body.end))
-        while chunk := response.raw.read(_CHUNK_BYTES, decode_content=False):
-            received += len(chunk)
-            if received > most:
-                expected = "as many as it said" if body.end is not None else f"about {about_bytes:,}"
-                raise responses.contradiction(address, f"more than {most:,} bytes", expected)
+    """Appends the body to the file; returns its size, one chunk over the expected one at most."""
+    received, limit = start, total or expected_bytes * (1 + _SIZE_TOLERANCE)
+    name = os.path.basename(path)
+    with (
+        open(path, "ab" if start else "wb") as file,
+        tqdm.tqdm(desc=name, initial=start, total=total, unit="B", unit_scale=True, disable=None) as bar,
+    ):
+        while received <= limit and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
             file.write(chunk)
+            received += len(chunk)
             bar.update(len(chunk))
     return received
 
 
-def _progress_bar(path: str, body: responses.Body) -> tqdm.tqdm:
-    name, quiet = os.path.basename(path), not sys.stderr.isatty()
-    return tqdm.tqdm(desc=name, initial=body.start, total=body.end, unit="B", unit_scale=True, disable=quiet)
+def _reason(error: BaseException) -> str:
+    """Returns the first cause of a failed connection; those of urllib3 repeat the whole address."""
+    while error.__context__:
+        error = error.__context__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _validator(response: requests.Response) -> str | None:
-    """Gives the mark of this version of the file; a weak ETag is none for If-Range (RFC 9110, 13.1.5)."""
-    etag = response.headers.get("ETag", "")
-    return etag if etag.startswith('"') else response.headers.get("Last-Modified")
-
-
-def _reason(error: BaseException, timeout_seconds: float) -> str:
-    """Says in words what is at the bottom of a failed connection."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
-    if isinstance(error, (socket.timeout, TimeoutError, urllib3.exceptions.TimeoutError)):
-        return f"no answer for {timeout_seconds:g} s"
-    if isinstance(error, requests.RequestException):
-        return str(error)
-    return getattr(error, "strerror", None) or "the connection broke off"
-
-
-def _length(path: str) -> int:
+def _size(path: str) -> int:
     return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def check_md5(path: str, md5: str, renamed_path: str) -> None:
+    """Compares the MD5 sum of a file with the published one.
+
+    Args:
+      path: the file.
+      md5: hexadecimal digits.
+      renamed_path: where to move a file with another sum, so that it is not taken for the archive.
+
+    Raises:
+      UserError: the sums differ.
+    """
+    digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
+    with open(path, "rb") as plain:
+        size, name = os.path.getsize(path), os.path.basename(path)
+        with tqdm.tqdm.wrapattr(plain, "read", size, desc=f"verifying {name}", disable=None) as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    if digest.hexdigest() != md5:
+        os.replace(path, renamed_path)
+        raise errors.UserError(
+            f"{renamed_path}: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed, run the "
+            "command again to download it again, or pass another --mirror."
+        )

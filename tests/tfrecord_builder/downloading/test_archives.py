@@ -2,7 +2,7 @@ import re
 
 from tfrecord_builder.downloading import archives
 
-OFFERED = {name: corpus for name, corpus in archives.CORPORA.items() if not corpus.not_offered}
+OFFERED = {name: corpus for name, corpus in archives.CORPORA.items() if not corpus.unavailable}
 
 
 def test_the_openly_licensed_corpora_are_there():

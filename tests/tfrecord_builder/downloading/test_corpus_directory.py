@@ -10,7 +10,7 @@ from small_archives import DATA, FILES, SOUND, L, M, X
 from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, corpus_directory, fetch
 
-QUICK = fetch.Patience(timeout_seconds=0.3, pauses_seconds=(0.01,))
+QUICK = fetch.RetryPolicy(timeout_seconds=0.3, pauses_seconds=(0.01,))
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run(server, corpus, directory, parts=()):
     return corpus_directory.download(corpus, str(directory), parts, server.address(), QUICK)
 
 
-def fails(server, corpus, directory, parts=()):
+def error_of(server, corpus, directory, parts=()):
     with pytest.raises(errors.UserError) as caught:
         run(server, corpus, directory, parts)
     return str(caught.value)
@@ -53,8 +53,8 @@ def test_a_second_call_does_nothing(server, tmp_path):
 
 def test_goes_on_after_a_broken_connection(server, tmp_path):
     server.answer = loopback_server.break_off(70_000)
-    assert "ends at 140,000 bytes" in fails(server, X, tmp_path)
-    assert tree(tmp_path) == ["data_x.tgz.incomplete", "data_x.tgz.incomplete.json"]
+    assert "stopped at 140,000 bytes" in error_of(server, X, tmp_path)
+    assert tree(tmp_path) == ["data_x.tgz.incomplete"]
     server.answer = loopback_server.serve_ranges
     run(server, X, tmp_path)
     assert server.asked[-1]["Range"] == "bytes=140000-" and tree(tmp_path) == DONE
@@ -62,8 +62,8 @@ def test_goes_on_after_a_broken_connection(server, tmp_path):
 
 def test_a_wrong_checksum_leaves_nothing_that_looks_whole(server, tmp_path):
     server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
-    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; it was put aside"
-    assert f"data_x.tgz.wrong: its MD5 sum is {sums}" in fails(server, X, tmp_path)
+    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; the file was renamed, run"
+    assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
     server.contents["/resources/7/data_x.tgz"] = DATA
     run(server, X, tmp_path)
@@ -78,7 +78,7 @@ def test_an_archive_that_is_there_is_used(server, tmp_path):
 
 def test_a_wrong_archive_that_is_there_is_put_aside(server, tmp_path):
     (tmp_path / "data_x.tgz").write_bytes(b"half")
-    assert "data_x.tgz.wrong: its MD5 sum is" in fails(server, X, tmp_path)
+    assert "data_x.tgz.wrong: MD5 sum is" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
 
 
@@ -120,18 +120,18 @@ def test_what_a_killed_call_left_is_made_good(server, tmp_path):
 
 def test_a_corpus_of_someone_else_is_left_alone(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
-    message = fails(server, X, tmp_path)
-    assert f"--corpus_dir: {tmp_path / 'data_x'} is there already and was not downloaded by this" in message
+    message = error_of(server, X, tmp_path)
+    assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program, exp" in message
     assert server.asked == []
 
 
 def test_a_second_download_is_refused(server, tmp_path):
     descriptor = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    message = fails(server, X, tmp_path)
+    message = error_of(server, X, tmp_path)
     os.close(descriptor)
     assert message == (
-        f"--corpus_dir: another download is writing to {tmp_path}, expected none; wait for it to end."
+        f"--corpus_dir: {tmp_path} is locked by another download, expected no other; wait until it ends."
     )
     run(server, X, tmp_path)
 
@@ -147,35 +147,36 @@ def test_a_file_system_without_locks_keeps_nobody_from_downloading(server, tmp_p
 
 def test_a_full_disk(server, tmp_path):
     os.symlink("/dev/full", tmp_path / "data_x.tgz.incomplete")
-    message = fails(server, X, tmp_path)
-    assert "cannot be written (No space left on device), expected room and permission; mend" in message
+    message = error_of(server, X, tmp_path)
+    assert "cannot be written (No space left on device), expected free space and permission; fix" in message
 
 
 def test_a_directory_that_cannot_be(server, tmp_path):
     (tmp_path / "file").touch()
-    assert f"--corpus_dir: {tmp_path / 'file'} cannot be written (File exists)" in fails(
+    assert f"--corpus_dir: {tmp_path / 'file'} cannot be written (File exists)" in error_of(
         server, X, tmp_path / "file"
     )
 
 
 def test_an_unknown_part(server, tmp_path):
-    assert fails(server, L, tmp_path, ["train", "dev"]) == (
-        "--parts: train is no part of L, expected some of dev, test; leave --parts out for all."
+    assert error_of(server, L, tmp_path, ["train", "dev"]) == (
+        "--parts: train is not a part of L, expected some of dev, test; omit --parts to download all."
     )
 
 
 def test_an_archive_without_the_folder(server, tmp_path):
     other = archives.Corpus("X", 7, "free", "data_y", X.archives)
-    assert "data_x.tgz: it holds no folder data_y, expected one; look at what it holds in" in fails(
-        server, other, tmp_path
+    assert (
+        "data_x.tgz: folder data_y is missing, expected it in the archive; look at its files in"
+        in error_of(server, other, tmp_path)
     )
 
 
 def test_a_corpus_that_was_withdrawn(server, tmp_path):
-    withdrawn = archives.Corpus("X", 7, "free", "data_x", X.archives, not_offered="its owner withdrew it")
-    assert fails(server, withdrawn, tmp_path) == (
-        "X: its owner withdrew it, expected a download without a person; "
-        f"put data_x.tgz into {tmp_path}, if you have it, and call again to unpack it."
+    withdrawn = archives.Corpus("X", 7, "free", "data_x", X.archives, unavailable="its owner withdrew it")
+    assert error_of(server, withdrawn, tmp_path) == (
+        "X: its owner withdrew it, expected a public download; "
+        f"put data_x.tgz into {tmp_path}, if you have it, and run the command again."
     )
     assert tree(tmp_path) == server.asked == []
     (tmp_path / "data_x.tgz").write_bytes(DATA)
