@@ -1,5 +1,6 @@
 # make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
-# make test   lint and every test
+# make test   lint and the tests that guard a change, in five minutes on two cores
+# make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff alone
 # make bench  the builder beside kaldi-native-fbank, the training step beside PyTorch, ratios and bars
 # make soak   a build killed a thousand times, at random moments
@@ -16,13 +17,18 @@ PIP_INSTALL = $(VENV_PYTHON) -m pip install --disable-pip-version-check --progre
 # One more than the two cores: a test that waits for processes leaves one idle.
 TEST_WORKERS ?= 3
 
-.PHONY: demo test lint bench soak
+PYTEST = $(VENV_PYTHON) -m pytest -q -n $(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder
+
+.PHONY: demo test test-all lint bench soak
 
 demo: .venv/installed
 	$(VENV_PYTHON) -m estimator_asr.demo --output_dir=demo
 
 test: lint
-	$(VENV_PYTHON) -m pytest -q -n $(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+test-all: test
+	$(PYTEST) -m slow
 
 lint: .venv/installed-dev
 	$(VENV_PYTHON) -m ruff check .

@@ -1,13 +1,25 @@
-"""What tests of several files share."""
+"""Fixtures of several test files, and the order of the tests."""
 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
-import sys
+import os
+import pathlib
+import pickle
 
 import paths
 import pytest
+
+# More threads than cores only wait for each other, also in the programs that tests start.
+for _variable in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+):
+    os.environ.setdefault(_variable, "1")
 
 # Begun first: at the end, one alone would leave the other cores idle.
 LONG = (
@@ -26,25 +38,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
 
 
-@pytest.fixture(autouse=True)
-def _graphs_as_written(monkeypatch):
-    """Sessions of this process do not optimise their graphs, which takes longer than to run tiny ones.
-
-    Programs, in processes of their own, do.
-    """
-    if "tensorflow" not in sys.modules:
-        return
-    from tensorflow.python.client import session
-
-    start = session.BaseSession.__init__
-
-    def start_plain(self, target="", graph=None, config=None):
-        config = config or session.config_pb2.ConfigProto()
-        if not config.graph_options.HasField("rewrite_options"):
-            config.graph_options.rewrite_options.disable_meta_optimizer = True
-        start(self, target, graph, config)
-
-    monkeypatch.setattr(session.BaseSession, "__init__", start_plain)
+def _build_once(tmp_path_factory, name: str, build) -> pathlib.Path:
+    """Returns a directory that build(directory) filled in the first worker of the run that asked for it."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    directory = root / name
+    with open(root / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            build(root / f"{name}.building")
+            os.rename(root / f"{name}.building", directory)
+    return directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,27 +66,39 @@ class TinyExport:
 
 @pytest.fixture(scope="session")
 def tiny_export(tmp_path_factory) -> TinyExport:
+    path = _build_once(tmp_path_factory, "tiny", _build_tiny_export)
+    utterances = pickle.loads((path / "utterances").read_bytes())
+    (version_dir,) = (path / "export").iterdir()
+    names = ("am", "lm", "data")
+    paths_of = (str(path / name) for name in names)
+    return TinyExport(*paths_of, utterances, str(path / "export"), str(version_dir))
+
+
+def _build_tiny_export(path):
     import tiny_models  # loads TensorFlow, which most tests do without
 
     from estimator_asr.serving import saved_model_writer, trained_model
 
-    path = tmp_path_factory.mktemp("tiny")
-    acoustic_dir, language_dir, data_dir, export_dir = (
-        str(path / name) for name in ("am", "lm", "data", "export")
-    )
-    tiny_models.make_acoustic_model(acoustic_dir)
-    tiny_models.make_language_model(language_dir, tiny_models.OTHER_TOKENS)
-    utterances = tiny_models.make_data(data_dir)
-    models = (trained_model.open_trained_model(directory) for directory in (acoustic_dir, language_dir))
-    version_dir = saved_model_writer.write(*models, export_dir)
-    return TinyExport(acoustic_dir, language_dir, data_dir, utterances, export_dir, version_dir)
+    path.mkdir()
+    tiny_models.make_acoustic_model(str(path / "am"))
+    tiny_models.make_language_model(str(path / "lm"), tiny_models.OTHER_TOKENS)
+    utterances = tiny_models.make_data(str(path / "data"))
+    (path / "utterances").write_bytes(pickle.dumps(utterances))
+    models = (trained_model.open_trained_model(str(path / name)) for name in ("am", "lm"))
+    saved_model_writer.write(*models, str(path / "export"))
 
 
 @pytest.fixture(scope="session")
-def two_replicas() -> dict:
+def two_replicas(tmp_path_factory) -> dict:
     """What the program two_replicas printed."""
+    path = _build_once(tmp_path_factory, "two_replicas", _run_two_replicas)
+    return json.loads((path / "result.json").read_text())
+
+
+def _run_two_replicas(path):
     import programs
 
     done = programs.run(paths.SUPPORT / "two_replicas.py")
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    path.mkdir()
+    (path / "result.json").write_text(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""README.md, BUILD.md, docs/: every command in their code blocks is one that programs and Makefile accept."""
+"""Documentation: programs and Makefile accept every command in a code block, and every link has a target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import program_flags
 import pytest
 
 ROOT = program_flags.ROOT
-PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("BUILD.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")])
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -85,8 +85,20 @@ def test_commands_are_real(page, known):
 def test_pages_show_commands():
     assert {"README.md", "BUILD.md"} <= {page.name for page in PAGES}
     for page in PAGES:
-        if page.name in ("README.md", "BUILD.md"):
+        if page.name in ("README.md", "BUILD.md", "CONTRIBUTING.md"):
             assert commands(page.read_text(encoding="utf-8")), page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(pathlib.Path(page).relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page):
+    for target, heading in re.findall(
+        r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")
+    ):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        if heading:
+            titles = re.findall(r"(?m)^#+ (.*)$", linked.read_text(encoding="utf-8"))
+            assert heading in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in titles}
 
 
 PAGE = """

@@ -16,7 +16,7 @@ import paths
 ROOT = paths.ROOT
 
 _ASK = """
-import importlib, json, sys
+import importlib.util, json, sys
 from absl import flags
 from tfrecord_builder import config_flags
 
@@ -27,7 +27,9 @@ config_flags.define = lambda config, *rest: (configs.append(config), define(conf
 def ask(module, commands):
     before = set(flags.FLAGS)
     configs.clear()
-    importlib.import_module(module).define_flags()
+    is_package = importlib.util.find_spec(module).submodule_search_locations is not None
+    name = f"{module}.__main__" if is_package else module
+    importlib.import_module(name).define_flags()
     own = sorted(set(flags.FLAGS) - before)
     switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
     answer = {"flags": {**switches, "flagfile": False}, "parsed": {}}  # absl lists --flagfile nowhere
@@ -80,5 +82,6 @@ def programs() -> tuple[str, ...]:
     for package in ("tfrecord_builder", "estimator_asr"):
         for path in (ROOT / package).rglob("*.py"):
             if "errors.run_program(main" in path.read_text(encoding="utf-8"):
-                found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                found.append(module.removesuffix(".__main__"))
     return tuple(sorted(found))

@@ -253,8 +253,8 @@ def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
     assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording
 
 
-def test_the_reader_that_build_md_shows(tmp_path):
-    page = (paths.ROOT / "BUILD.md").read_text(encoding="utf-8")
+def test_the_reader_that_contributing_md_shows(tmp_path):
+    page = (paths.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     code = textwrap.dedent(re.search(r"( *\"\"\"VCTK.*?)\n *```", page, re.DOTALL).group(1))
     reader = {}
     exec(code, reader)
