@@ -10,7 +10,7 @@ import tensorflow as tf
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, experiment, model_directory, training_config
-from estimator_asr.inputs import input_progress, splits
+from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training import model_fn, step_hooks, step_time
 from estimator_asr.training import plan as course
 from estimator_asr.training.distributed import strategies
@@ -140,9 +140,8 @@ def _make_course(batch):
     num_bins, num_tokens = batch.fbank.shape[2], batch.token_ids.shape[1]
     counts = {longest: size * _STEPS_PER_EPOCH}
     source = splits.Split("acoustic", (), counts, 0.0, num_bins, "float16", num_tokens, "")
-    plan = splits.BatchPlan((longest,), (size,), _STEPS_PER_EPOCH)
-    stretch = input_progress.Stretch(0, "", plan, 1, 0.0, 0, (), _STEPS_PER_EPOCH)
-    return course.Course(source, 0, 1000, (stretch,))
+    bucketing = buckets.Bucketing((longest,), (size,), _STEPS_PER_EPOCH)
+    return course.TrainingPlan(source, 0, 1000, input_progress.InputProgress(0, 0, "", bucketing, 1))
 
 
 def _dataset(batch):

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump, batch_page, recording_comparison
-from estimator_asr.inputs import batch_source, batches, damage, input_progress, splits
+from estimator_asr.inputs import batch_source, batches, damage, splits
 from tfrecord_builder import (
     config_flags,
     config_json,
@@ -58,13 +58,12 @@ class CompareBatchesConfig:
 
 
 class Data(NamedTuple):
-    """What is read again; history is of the batches' sizes (inputs.progress)."""
+    """The data that the batches are read from again."""
 
     infos: Sequence[dataset_info.DatasetInfo]
     dirs: Sequence[str]
     source: splits.Split
     tokens: vocabulary.Vocabulary
-    history: Sequence[input_progress.Stretch]
 
 
 class Compared(NamedTuple):
@@ -105,7 +104,7 @@ def _open_data(data_dirs, model):
     for info, path in zip(infos, data_dirs):
         model_directory.check_data(model.path, model.config, info, path)
     source = splits.read_split(infos, data_dirs, _SPLIT, model.config.model)
-    return Data(infos, data_dirs, source, model.tokens, input_progress.load(model.path))
+    return Data(infos, data_dirs, source, model.tokens)
 
 
 def _compare_dump(dump: batch_dump.Dump, data: Data) -> Compared:
@@ -151,9 +150,7 @@ def _read_source(dump, config, data):
         _SPLIT,
         config.input,
         model=config.model,
-        seed=config.train.seed,
         position=dump.position,
-        history=data.history,
     )
     features, labels = batch_source.batch_of(
         records,
@@ -162,7 +159,7 @@ def _read_source(dump, config, data):
         num_bins=data.source.num_bins,
         fbank_dtype=data.source.fbank_dtype,
         position=dump.position,
-        part=batches.Part(0, dump.num_replicas),
+        shard=batches.Shard(0, dump.num_replicas),
     )
     own = records[:: dump.num_replicas]
     return batch_comparison.Source(list(_parse(own, data.source)), features, labels)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors, vocabulary
 
 _COLLECTION = "input"
@@ -25,10 +25,10 @@ def remember(features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]) -> No
         tf.compat.v1.add_to_collection(f"{_COLLECTION}/{name}", tensor)
 
 
-def candidates(plan: splits.BatchPlan) -> list[tuple[int, int]]:
+def candidates(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
     """Returns (utterances, length) of the batch of the longest utterances, for attention takes memory by the
     square of the length, and of the largest one in all, if that is another."""
-    shapes = [(size, end) for end, size in zip(plan.bucket_ends, plan.batch_sizes)]
+    shapes = bucketing.shapes
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
 
 

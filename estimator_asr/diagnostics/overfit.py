@@ -74,8 +74,8 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
         config: of the training.
         split: what is learned from; batches of about ten utterances of any length are made of it.
     """
-    plan = splits.plan_batches(split, config.input)
-    rate = schedules.initial_rate(config.optimizer, split.num_utterances / plan.batches_per_epoch)
+    batches_per_epoch = split.bucket(config.input).batches_per_epoch
+    rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
     length = NUM_UTTERANCES * max(split.length_counts)
     budget = "batch_frames" if config.model == "acoustic" else "batch_tokens"
     smaller = {budget: min(getattr(config.input, budget), length)}

@@ -1,50 +1,73 @@
 """Length buckets: which utterances share a batch, and how many batches an epoch has.
 
-In: a histogram {length: number of utterances}. Out: the longest length of each bucket. Everything is a pure
-function of the histogram, so an epoch has the same number of batches in any order and on any machine, and
-`epoch, position = divmod(global_step, batches_per_epoch)`.
+All of it is a pure function of the histogram {length: number of utterances}, so an epoch has the same number
+of batches in any order and on any machine, and `epoch, index = divmod(batches consumed, batches_per_epoch)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
-# Planning looks at no more than so many different lengths; longer histograms are rounded up to groups.
+# The search is quadratic in the number of different lengths; longer histograms are rounded up to groups.
 _MAX_LENGTHS = 256
 
 
-def plan(length_counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
-    """Returns the longest length of each bucket, rising, such that padding to it costs least.
+@dataclasses.dataclass(frozen=True)
+class Bucketing:
+    """How a split is cut into batches. A batch is for all replicas together, and is sharded among them.
+
+    Attributes:
+        bucket_ends: longest length of each bucket, increasing.
+        batch_sizes: utterances per batch of each bucket.
+        batches_per_epoch: the small last batch of each bucket included.
+    """
+
+    bucket_ends: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    batches_per_epoch: int
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(utterances, longest length) of the batches of each bucket."""
+        return list(zip(self.batch_sizes, self.bucket_ends))
+
+
+def choose(length_counts: Mapping[int, int], num_buckets: int, budget: int) -> Bucketing:
+    """Returns the buckets that need the least padding, and batches that fill the budget.
 
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
-        num_buckets: at most so many buckets.
+        num_buckets: maximum number of buckets.
+        budget: frames or tokens per batch, padding included; an utterance longer than that is a batch alone.
     """
+    ends = choose_ends(length_counts, num_buckets)
+    counts = count(length_counts, ends)
+    sizes = tuple(min(max(1, budget // max(1, end)), number) for end, number in zip(ends, counts))
+    return Bucketing(ends, sizes, sum(-(-number // size) for number, size in zip(counts, sizes)))
+
+
+def choose_ends(length_counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
+    """Returns the longest length of each bucket, such that padding to it costs least; arguments as choose."""
     lengths, counts = _group(length_counts)
-    last_ends = _cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
+    last_ends = _find_cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
     return tuple(int(lengths[end]) for end in last_ends)
 
 
-def batch_size(longest: int, budget: int) -> int:
-    """Returns how many utterances of up to `longest` fit the budget of frames or tokens; at least one."""
-    return max(1, budget // max(1, longest))
-
-
-def batches_per_epoch(
-    length_counts: Mapping[int, int], bucket_ends: Sequence[int], batch_sizes: Sequence[int]
-) -> int:
-    """Returns the number of batches of one epoch, the small last one of each bucket included."""
-    return sum(-(-number // size) for number, size in zip(count(length_counts, bucket_ends), batch_sizes))
-
-
-def count(length_counts: Mapping[int, int], bucket_ends: Sequence[int]) -> list[int]:
-    """Returns how many utterances each bucket has."""
+def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> list[int]:
+    """Returns the number of utterances in each bucket."""
     counts = np.zeros(len(bucket_ends), np.int64)
     for length, number in length_counts.items():
         counts[np.searchsorted(bucket_ends, length)] += number
     return counts.tolist()
+
+
+def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:
+    """Returns the fraction of an epoch's frames (tokens) that pad utterances to the end of their bucket."""
+    padded = sum(end * number for end, number in zip(bucket_ends, count(length_counts, bucket_ends)))
+    return 1.0 - sum(length * number for length, number in length_counts.items()) / max(padded, 1)
 
 
 def _group(length_counts):
@@ -58,7 +81,7 @@ def _group(length_counts):
     return lengths[last], np.bincount(group, weights=counts).astype(np.int64)
 
 
-def _cheapest_ends(lengths, cumulative, num_buckets):
+def _find_cheapest_ends(lengths, cumulative, num_buckets):
     """Dynamic programme over bucket ends: cost[j] is the padded volume of all utterances up to length j."""
     # volume[i, j]: one bucket holds the lengths i+1 .. j; a bucket must not be empty.
     volume = lengths[None, :] * (cumulative[None, :] - cumulative[:, None]).astype(np.float64)

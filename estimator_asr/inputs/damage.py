@@ -1,4 +1,4 @@
-"""What TensorFlow says of a damaged shard, in a sentence."""
+"""Explains a damaged shard in one sentence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tfrecord_builder import errors, schema
 
 @contextlib.contextmanager
 def explain(data_dirs: Sequence[str], split: str) -> Iterator[None]:
-    """Turns what reading a damaged shard raises inside the block into one sentence.
+    """Turns the error of reading a damaged shard inside the block into one sentence.
 
     Raises:
-        errors.UserError: a record's checksum is wrong, or its features do not have the size that it says.
+        errors.UserError: the checksum of a record, or the size of its features, is wrong.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def explain(data_dirs: Sequence[str], split: str) -> Iterator[None]:
 
 
 def _reason(message):
-    """The line that says it: where TensorFlow ran a graph, it begins with where the graph was built."""
+    """The line that names the record; TensorFlow may put the traceback of the graph before it."""
     lines = message.splitlines()
     found = (line.strip() for line in lines if schema.DAMAGED in line or " record at " in line)
     return next(found, lines[0])

@@ -1,6 +1,6 @@
-"""SpecAugment (Park et al. 2019) without time warping: stripes of time and of frequency are set to the mean.
+"""SpecAugment (Park et al. 2019) without time warping: time and frequency masks are filled with the mean.
 
-Stateless: the same seed masks the same stripes, whatever thread does the work.
+Stateless: the same seed gives the same masks on any thread.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from estimator_asr import config as config_lib
 
 
 class Draws(NamedTuple):
-    """Random numbers from 0 up to 1 for width and start of each mask, float32 [batch, num_masks, 2]."""
+    """Uniform random numbers for width and start of each mask, float32 [batch, num_masks, 2] in [0, 1)."""
 
     time: tf.Tensor
     frequency: tf.Tensor
 
 
 def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> Draws:
-    """Draws the masks of a batch; the same seed (int64 [2]) gives the same ones."""
+    """Samples the masks of a batch; the same seed (int64 [2]) gives the same ones."""
     numbers = (config.time_masks, config.frequency_masks)
     return Draws(
         *(
@@ -33,31 +33,30 @@ def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor)
 def mask_features(
     fbank: tf.Tensor, num_frames: tf.Tensor, config: config_lib.InputConfig, draws: Draws
 ) -> tf.Tensor:
-    """Returns `fbank` with masked stripes; a masked cell has the mean of its bin in its utterance.
+    """Returns `fbank` with its masks; a masked value is the mean of its bin in its utterance.
 
     Args:
         fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames are padding and stay as
             they are.
         num_frames: int32 [batch].
-        config: number and widest of the masks; all time masks together hide at most time_mask_fraction of an
-            utterance.
+        config: number and maximum width of the masks.
         draws: of these utterances.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
-    share = config.time_mask_fraction / max(1, config.time_masks)
+    fraction = config.time_mask_fraction / max(1, config.time_masks)
     widest_time = tf.minimum(
-        config.time_mask_frames, tf.cast(share * tf.cast(num_frames, tf.float32), tf.int32)
+        config.time_mask_frames, tf.cast(fraction * tf.cast(num_frames, tf.float32), tf.int32)
     )
     widest_frequency = tf.fill([batch], tf.minimum(config.frequency_mask_bins, bins))
-    in_time = stripes(draws.time, widest_time, num_frames, frames)
-    in_frequency = stripes(draws.frequency, widest_frequency, tf.fill([batch], bins), bins)
+    in_time = merge_masks(draws.time, widest_time, num_frames, frames)
+    in_frequency = merge_masks(draws.frequency, widest_frequency, tf.fill([batch], bins), bins)
     masked = in_time[:, :, None] | in_frequency[:, None, :]
     is_frame = tf.sequence_mask(num_frames, frames)[:, :, None]
     return tf.where(masked & is_frame, _mean(fbank, is_frame), fbank)
 
 
-def stripes(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch, length]: the union of stripes, each of 0 .. widest cells within the first `limit`.
+def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Returns bool [batch, length]: the union of masks, each 0 .. `widest` wide and within the first `limit`.
 
     Args:
         draws: float32 [batch, num_masks, 2].

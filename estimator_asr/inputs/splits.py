@@ -1,4 +1,4 @@
-"""A split over one or several data directories, and the plan that cuts it into batches."""
+"""A data split over one or several data directories."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tfrecord_builder import dataset_info, errors
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What to read.
+    """The shards of a split and the statistics that training needs.
 
     Attributes:
         model: "acoustic" (lengths are frames) or "language" (lengths are tokens).
         paths: shard files.
         length_counts: {length: number of utterances}.
-        seconds: audio in all; 0 for text.
-        num_bins: features a frame; None reads no audio features.
+        seconds: total duration of the audio; 0 for text.
+        num_bins: features per frame; None reads no audio features.
         fbank_dtype: how the shards store them.
-        max_tokens: labels of the utterance that has most.
+        max_tokens: largest number of tokens of an utterance.
         sha256: of the names, sizes and hashes of the shards.
-        unknown_share: of the tokens, those that are not in the vocabulary.
+        unknown_fraction: of the tokens, those that are not in the vocabulary.
     """
 
     model: str
@@ -38,7 +38,7 @@ class Split:
     fbank_dtype: str
     max_tokens: int
     sha256: str
-    unknown_share: float = 0.0
+    unknown_fraction: float = 0.0
 
     @property
     def num_utterances(self) -> int:
@@ -49,80 +49,60 @@ class Split:
         """Frames or tokens of an epoch, without padding."""
         return sum(length * count for length, count in self.length_counts.items())
 
-
-@dataclasses.dataclass(frozen=True)
-class BatchPlan:
-    """How a split is cut into batches: a pure function of its lengths.
-
-    A batch is for all replicas together; each gets a part of it.
-
-    Attributes:
-        bucket_ends: longest length of each bucket, rising.
-        batch_sizes: utterances a batch of each bucket.
-        batches_per_epoch: batches of one epoch, the small last ones included.
-    """
-
-    bucket_ends: tuple[int, ...]
-    batch_sizes: tuple[int, ...]
-    batches_per_epoch: int
+    def bucket(self, config: config_lib.InputConfig) -> buckets.Bucketing:
+        """Returns how the split is cut into batches within the budget of the config."""
+        budget = config.batch_frames if self.model == "acoustic" else config.batch_tokens
+        return buckets.choose(self.length_counts, config.num_buckets, budget)
 
 
 def read_split(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, model: str
 ) -> Split:
-    """Gathers a split over those of the data directories that have it.
+    """Joins a split over those of the data directories that have it.
+
+    Args:
+        infos: dataset_info.json of each directory.
+        data_dirs: the directories.
+        split: name of the split.
+        model: "acoustic" or "language".
 
     Raises:
-        errors.UserError: none has it, nothing in it has the length that the model needs, the directories
-            store features in different types, or a shard is missing or truncated (named).
+        errors.UserError: no directory has the split, it has nothing that the model learns from, the
+            directories store features in different types, or a shard is missing or truncated (named).
     """
-    having = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
-    having = having or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists what is there
-    paths = [shard for info, path in having for shard in info.shard_paths(path, split)]
-    counts = Counter()
-    for info, _ in having:
-        counts.update(
-            getattr(info.splits[split], "frame_lengths" if model == "acoustic" else "token_lengths")
-        )
-    where = ",".join(path for _, path in having)
-    if not counts or (model == "acoustic" and any(info.frontend is None for info, _ in having)):
+    pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
+    pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists the splits that exist
+    paths = [shard for info, path in pairs for shard in info.shard_paths(path, split)]
+    found = [info.splits[split] for info, _ in pairs]
+    length_counts = Counter()
+    for each in found:
+        length_counts.update(each.frame_lengths if model == "acoustic" else each.token_lengths)
+    _check_content(pairs, split, model, length_counts)
+    shards = [dataclasses.astuple(shard) for each in found for shard in each.shards]
+    num_unknown = sum(each.unknown_tokens for each in found)
+    return Split(
+        model,
+        tuple(paths),
+        dict(length_counts),
+        seconds=sum(each.seconds for each in found),
+        num_bins=pairs[0][0].frontend.num_bins if model == "acoustic" else None,
+        fbank_dtype=pairs[0][0].fbank_dtype,
+        max_tokens=max(max(each.token_lengths, default=0) for each in found),
+        sha256=hashlib.sha256(json.dumps(shards).encode()).hexdigest(),
+        unknown_fraction=num_unknown / max(sum(each.num_tokens for each in found), 1),
+    )
+
+
+def _check_content(pairs, split, model, length_counts):
+    where = ",".join(path for _, path in pairs)
+    if not length_counts or (model == "acoustic" and any(info.frontend is None for info, _ in pairs)):
         raise errors.UserError(
             f"{where}: split {split!r} has nothing for the {model} model, expected utterances with "
             f"{'audio features' if model == 'acoustic' else 'tokens'}; give another --data_dir or --model"
         )
-    seconds = sum(info.splits[split].seconds for info, _ in having)
-    num_bins = having[0][0].frontend.num_bins if model == "acoustic" else None
-    max_tokens = max(max(info.splits[split].token_lengths, default=0) for info, _ in having)
-    dtype = _fbank_dtype(having, where)
-    shards = [dataclasses.astuple(shard) for info, _ in having for shard in info.splits[split].shards]
-    digest = hashlib.sha256(json.dumps(shards).encode()).hexdigest()
-    num_tokens = sum(info.splits[split].num_tokens for info, _ in having)
-    share = sum(info.splits[split].unknown_tokens for info, _ in having) / max(num_tokens, 1)
-    return Split(model, tuple(paths), dict(counts), seconds, num_bins, dtype, max_tokens, digest, share)
-
-
-def plan_batches(split: Split, config: config_lib.InputConfig) -> BatchPlan:
-    """Plans the batches within the budget of the config."""
-    budget = config.batch_frames if split.model == "acoustic" else config.batch_tokens
-    ends = buckets.plan(split.length_counts, config.num_buckets)
-    counts = buckets.count(split.length_counts, ends)
-    sizes = tuple(min(buckets.batch_size(end, budget), count) for end, count in zip(ends, counts))
-    return BatchPlan(ends, sizes, buckets.batches_per_epoch(split.length_counts, ends, sizes))
-
-
-def padding_share(split: Split, plan: BatchPlan) -> float:
-    """Returns the share of an epoch's frames (tokens) that are padding when each is padded to its bucket."""
-    padded = sum(
-        min(end for end in plan.bucket_ends if end >= length) * count
-        for length, count in split.length_counts.items()
-    )
-    return 1.0 - split.total_length / max(padded, 1)
-
-
-def _fbank_dtype(having, where):
-    dtypes = sorted({info.fbank_dtype for info, _ in having})
+    dtypes = sorted({info.fbank_dtype for info, _ in pairs})
     if len(dtypes) > 1:
         raise errors.UserError(
-            f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build them alike"
+            f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build all of the "
+            "data with one --fbank_dtype"
         )
-    return dtypes[0]

@@ -21,7 +21,7 @@ from tfrecord_builder import dataset_info
 
 def plan(
     model: model_directory.ModelDirectory,
-    course: course_lib.Course,
+    course: course_lib.TrainingPlan,
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
     command: str,
@@ -58,9 +58,7 @@ def _read_again(config, course, infos, data_dirs):
             course_lib.TRAIN_SPLIT,
             config.input,
             model=config.model,
-            seed=config.train.seed,
             position=position,
-            history=course.history,
         )
 
     return nan_files.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)

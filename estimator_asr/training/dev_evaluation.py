@@ -57,4 +57,4 @@ def build(
 
 def _count_batches(model, infos, data_dirs):
     source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.model)
-    return splits.plan_batches(source, model.config.input).batches_per_epoch
+    return source.bucket(model.config.input).batches_per_epoch

@@ -47,7 +47,7 @@ def train(
     warm_start.check_settings(model)
     strategy = strategies.build_strategy(model.config.train)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
-    course = course_lib.plan(model, infos, data_dirs, resume.find_step(model, is_writer))
+    course = course_lib.make(model, infos, data_dirs, resume.find_step(model, is_writer))
     course_lib.log(course, model.config.model, model.config.optimizer, num_replicas)
     reason = resume.find_end(model, course, course.first_step)
     if reason and resume.is_exported(model.path, course.first_step):
@@ -64,7 +64,7 @@ def train(
         if is_writer:  # nothing refuses the run from here on
             model_directory.write(model, data_dirs[0])
             logging.info("settings: %s", os.path.join(model.path, experiment.CONFIG_FILE))
-            input_progress.save(model.path, course.history)
+            input_progress.save(model.path, course.progress)
         run = train_and_evaluate.Run(
             model,
             plan,

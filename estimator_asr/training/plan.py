@@ -1,9 +1,8 @@
-"""The course of a training: where in the data it begins, how its epochs are cut into steps, when it ends."""
+"""The training plan: resume position, steps per epoch, total number of steps."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import json
 import math
@@ -13,7 +12,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, training_config
-from estimator_asr.inputs import buckets, input_progress, order, splits
+from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
 
@@ -22,81 +21,81 @@ UNITS = {"acoustic": "frames", "language": "tokens"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class TrainingPlan:
     """A training from a step on.
 
     Attributes:
         source: the training data.
-        first_step: where it begins.
-        max_steps: where it ends.
-        history: the plans of batches so far (inputs/stretches.py); the last one is that of this run.
+        first_step: global step to resume from.
+        max_steps: global step at which training ends.
+        progress: counts steps in the training data.
     """
 
     source: splits.Split
     first_step: int
     max_steps: int
-    history: tuple[input_progress.Stretch, ...]
-
-    @property
-    def stretch(self) -> input_progress.Stretch:
-        return self.history[-1]
+    progress: input_progress.InputProgress
 
     @property
     def start(self) -> input_progress.Position:
-        """Where in the data the first step begins."""
-        return self.stretch.position(self.first_step)
+        """Position in the data to resume from."""
+        return self.progress.position(self.first_step)
 
     @property
     def steps_per_epoch(self) -> float:
-        return self.stretch.steps_per_epoch
+        return self.progress.steps_per_epoch
 
     @property
     def batch_size(self) -> float:
-        """Mean utterances of a step."""
+        """Mean number of utterances per step."""
         return self.source.num_utterances / self.steps_per_epoch
 
     @property
     def step_offset(self) -> int:
-        """What to add to the global step so that a schedule in epochs knows those with other batches."""
-        ahead = self.stretch.epoch + 1
-        return round(ahead * self.steps_per_epoch - self.stretch.step_at(ahead))
+        """What a schedule in epochs adds to the global step, where earlier epochs had other batches."""
+        return round(-self.progress.step_at(0))
 
 
-def plan(
+def make(
     model: model_directory.ModelDirectory,
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
     first_step: int,
-) -> Course:
-    """Works out the course of a run.
+) -> TrainingPlan:
+    """Returns the plan of a run.
 
     Args:
-        model: settings, and the plans of earlier runs.
+        model: settings, and the progress of earlier runs.
         infos, data_dirs: the data.
         first_step: global step of the checkpoint; 0 for a new model.
 
     Raises:
-        errors.UserError: the training split or a shard of it is not there.
+        errors.UserError: the training split does not exist, or a shard of it is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model)
-    batch_plan = splits.plan_batches(source, config.input)
-    history = input_progress.continue_at(
-        input_progress.load(model.path) if first_step else [],
-        first_step,
-        plan=batch_plan,
+    wanted = input_progress.InputProgress(
+        first_step=0,
+        epoch=0,
         order_sha256=_hash_order(source, config),
+        bucketing=source.bucket(config.input),
         batches_per_step=config.optimizer.gradient_accumulation_steps,
-        count_batches=functools.partial(_count_batches, source, config, batch_plan),
     )
-    return Course(source, first_step, _max_steps(config.train, history[-1]), tuple(history))
+    saved = input_progress.load(model.path) if first_step else None
+    progress = input_progress.resume(saved, first_step, wanted)
+    if saved and progress != saved and saved.position(first_step).index:
+        logging.info(
+            f"epoch {progress.epoch} restarts, because the batches, the data or the seed changed after "
+            f"{saved.position(first_step).index:,} of its batches"
+        )
+    return TrainingPlan(source, first_step, _max_steps(config.train, progress), progress)
 
 
-def one_utterance(model: str) -> Course:
-    """Returns the course of a single utterance, an epoch a step; for trials of a model without data."""
-    batch_plan = splits.BatchPlan((1,), (1,), 1)
+def one_utterance(model: str) -> TrainingPlan:
+    """Returns the plan of a single utterance, one step per epoch; for trials of a model without data."""
     source = splits.Split(model, (), {1: 1}, 0.0, None, "float16", 1, "")
-    return Course(source, 0, 1, (input_progress.Stretch(0, "", batch_plan, 1, 0.0, 0, (), 1),))
+    progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
+    return TrainingPlan(source, 0, 1, progress)
 
 
 def _hash_order(source, config):
@@ -104,39 +103,28 @@ def _hash_order(source, config):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _count_batches(source, config, batch_plan, epoch, taken):
-    lengths = order.read_lengths(source, config.input.shuffle_records, config.train.seed + epoch)
-    left = lengths[input_progress.left_over(lengths, taken)]
-    counts = {int(length): int((left == length).sum()) for length in set(left)}
-    return buckets.batches_per_epoch(counts, batch_plan.bucket_ends, batch_plan.batch_sizes)
-
-
-def _max_steps(config, stretch):
+def _max_steps(config, progress):
     if config.train_steps:
         return config.train_steps
-    end = stretch.step_at(config.train_epochs or training_config.DEFAULT_EPOCHS)
+    end = progress.step_at(config.train_epochs or training_config.DEFAULT_EPOCHS)
     return max(1, math.ceil(round(end, 6)))
 
 
-def log(course: Course, model: str, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
-    """Says what an epoch and the training are."""
-    source, batch_plan = course.source, course.stretch.plan
+def log(plan: TrainingPlan, model: str, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
+    """Logs the size of the data, of its batches, and of the training."""
+    source, bucketing = plan.source, plan.progress.bucketing
     unit = UNITS[model]
     hours = f"{source.seconds / 3600:.2f} hours, " if source.seconds else ""
+    padding = buckets.padding_fraction(source.length_counts, bucketing.bucket_ends)
     logging.info(
         f"{TRAIN_SPLIT}: {source.num_utterances:,} utterances, {hours}{source.total_length:,} {unit}; "
-        f"{batch_plan.batches_per_epoch:,} batches per epoch in {len(batch_plan.bucket_ends)} buckets, "
-        f"{course.batch_size:.1f} utterances per step, {splits.padding_share(source, batch_plan):.1%} padding"
+        f"{bucketing.batches_per_epoch:,} batches per epoch in {len(bucketing.bucket_ends)} buckets, "
+        f"{plan.batch_size:.1f} utterances per step, {padding:.1%} padding"
     )
-    shapes = (f"{size:,} x {end:,}" for end, size in zip(batch_plan.bucket_ends, batch_plan.batch_sizes))
+    shapes = (f"{size:,} x {end:,}" for size, end in bucketing.shapes)
     logging.info(f"batches, utterances x {unit}: {', '.join(shapes)}")
     logging.info(
-        f"training: {course.max_steps:,} steps ({course.stretch.epochs_at(course.max_steps):.1f} epochs), "
+        f"training: {plan.max_steps:,} steps ({plan.progress.epochs_at(plan.max_steps):.1f} epochs), "
         f"{num_replicas} replica(s), "
-        f"initial learning rate {schedules.initial_rate(config, course.batch_size):.3g}"
+        f"initial learning rate {schedules.initial_rate(config, plan.batch_size):.3g}"
     )
-    if course.start.taken:
-        logging.info(
-            f"epoch {course.start.epoch}: its first {course.start.index:,} batches are done; what they left "
-            "is cut into batches of another size"
-        )

@@ -35,7 +35,7 @@ def find_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
     return step
 
 
-def find_end(model: model_directory.ModelDirectory, course: plan.Course, step: int) -> Optional[str]:
+def find_end(model: model_directory.ModelDirectory, course: plan.TrainingPlan, step: int) -> Optional[str]:
     """Returns why there is no step to make behind `step`, for people; None if there is one."""
     if step >= course.max_steps:
         return f"already at step {step} of {course.max_steps}"

@@ -30,7 +30,7 @@ class TrainingPlan(NamedTuple):
         doctor_command: what looks at data and model.
     """
 
-    course: course_lib.Course
+    course: course_lib.TrainingPlan
     clock: step_time.Clock
     ctc_kernel: str = losses.CLASSIC
     data: str = ""
@@ -121,11 +121,11 @@ def _stop_early(model, plan, step, error_rate_tag):
 def _look_at_batches(model, plan, step):
     watch, chosen = model.config.watch, []
     if watch.try_worst_batch:
-        shapes = memory_probe.candidates(plan.course.stretch.plan)
+        shapes = memory_probe.candidates(plan.course.progress.bucketing)
         hook = memory_probe.WorstBatchHook(
             step.gradient_norm,
             plan.course.source,
-            memory_probe.token_shares(model, plan.course.source.unknown_share),
+            memory_probe.token_shares(model, plan.course.source.unknown_fraction),
             shapes,
             replicas.num_replicas(),
             plan.course.first_step,

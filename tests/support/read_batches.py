@@ -34,6 +34,3 @@ def read(
         except tf.errors.OutOfRangeError:
             pass
     return batches
-
-
-LARGER = dataclasses.replace(SETTINGS, batch_frames=400, num_buckets=1)

@@ -10,16 +10,16 @@ import small_batches
 import tensorflow as tf
 
 from estimator_asr.diagnostics import memory_probe
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 
 SOURCE = splits.Split("acoustic", (), {}, 1.0, 5, "float16", 9, "")
 
 
 def test_the_longest_and_the_largest_batch_are_tried():
-    plan = splits.BatchPlan((10, 30, 100), (10, 4, 1), 3)
+    plan = buckets.Bucketing((10, 30, 100), (10, 4, 1), 3)
     assert memory_probe.candidates(plan) == [(1, 100), (4, 30)]
-    assert memory_probe.candidates(splits.BatchPlan((10, 20), (9, 5), 3)) == [(5, 20)]
+    assert memory_probe.candidates(buckets.Bucketing((10, 20), (9, 5), 3)) == [(5, 20)]
 
 
 def test_a_batch_has_the_shapes_of_the_input():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import small_records
 import tensorflow as tf
-from read_batches import LARGER, MASKED, read
+from read_batches import MASKED, read
 
-from estimator_asr.inputs import batch_source, batches, input_progress, splits
+from estimator_asr.inputs import batch_source, batches
 
 
 @pytest.fixture(scope="module")
@@ -15,17 +15,15 @@ def data(tmp_path_factory):
     return small_records.make_data(path), path
 
 
-def read_again(data, position, model, settings=MASKED, history=()):
+def read_again(data, position, model):
     info, path = data
-    return batch_source.read_batch(
-        [info], [path], "train", settings, model=model, seed=2, position=position, history=history
-    )
+    return batch_source.read_batch([info], [path], "train", MASKED, model=model, position=position)
 
 
-def make_again(records, data, position, model, part=batches.WHOLE):
+def make_again(records, data, position, model, shard=batches.WHOLE):
     bins = data[0].frontend.num_bins if model == "acoustic" else None
     return batch_source.batch_of(
-        records, MASKED, model=model, num_bins=bins, fbank_dtype="float16", position=position, part=part
+        records, MASKED, model=model, num_bins=bins, fbank_dtype="float16", position=position, shard=shard
     )
 
 
@@ -43,12 +41,12 @@ def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
         assert_same(labels, again[1])
 
 
-def test_the_part_of_a_replica_is_made_again(data):
+def test_the_batch_of_a_replica_is_made_again(data):
     parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
     for number, (features, _) in enumerate(parts):
         records = read_again(data, features["seed"], "acoustic")
-        part = batches.Part(number % 2, 2)
-        assert_same(features, make_again(records, data, features["seed"], "acoustic", part)[0])
+        shard = batches.Shard(number % 2, 2)
+        assert_same(features, make_again(records, data, features["seed"], "acoustic", shard)[0])
 
 
 def test_records_tell_the_utterances(data):
@@ -56,21 +54,3 @@ def test_records_tell_the_utterances(data):
     examples = [tf.train.Example.FromString(r) for r in read_again(data, first[0]["seed"], "acoustic")]
     frames = [example.features.feature["num_frames"].int64_list.value[0] for example in examples]
     assert frames == first[0]["num_frames"].tolist()
-
-
-def test_a_batch_behind_a_change_of_size_needs_the_history(data):
-    source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
-    small, large = (splits.plan_batches(source, settings) for settings in (MASKED, LARGER))
-    taken = (input_progress.Taken(small, 3),)
-    history = [
-        input_progress.Stretch(0, "a", small, 1, 0.0, 0, (), small.batches_per_epoch),
-        input_progress.Stretch(3, "a", large, 1, 0.5, 0, taken, 1),
-    ]
-    start = input_progress.Position(0, taken, 0)
-    (after,) = read(data, 1, seed=2, settings=LARGER, start=start)
-    (before,) = read(data, 1, seed=2)
-    for features in (after[0], before[0]):
-        records = read_again(data, features["seed"], "acoustic", LARGER, history)
-        assert len(records) == len(features["num_frames"])
-        again = make_again(records, data, features["seed"], "acoustic")[0]
-        assert again["num_frames"].tolist() == features["num_frames"].tolist()

@@ -17,12 +17,12 @@ def data(tmp_path_factory):
     return small_records.make_data(path), path
 
 
-def plan(data, model="acoustic"):
-    return splits.plan_batches(splits.read_split([data[0]], [data[1]], "train", model), read_batches.SETTINGS)
+def bucketing(data, model="acoustic"):
+    return splits.read_split([data[0]], [data[1]], "train", model).bucket(read_batches.SETTINGS)
 
 
 def steps_per_epoch(data, model="acoustic"):
-    return plan(data, model).batches_per_epoch
+    return bucketing(data, model).batches_per_epoch
 
 
 def identify(batches):
@@ -110,15 +110,10 @@ def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
     assert_equal(read_batches.read(data, 2 * steps, seed=3)[steps:], read_batches.read(data, steps, seed=4))
 
 
-def place(data, first_step, model="acoustic"):
-    epoch, made = divmod(first_step, steps_per_epoch(data, model))
-    return input_progress.Position(epoch, (), made)
-
-
 @pytest.mark.parametrize("first_step", [1, 7, 20])
 def test_a_run_that_continues_sees_what_it_would_have_seen(data, first_step):
     straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
-    start = place(data, first_step)
+    start = input_progress.Position(*divmod(first_step, steps_per_epoch(data)))
     assert_equal(
         straight[first_step:], read_batches.read(data, 4, seed=2, settings=read_batches.MASKED, start=start)
     )
@@ -128,22 +123,6 @@ def test_the_seed_of_a_batch_says_epoch_and_place(data):
     steps = steps_per_epoch(data)
     seeds = [features["seed"].tolist() for features, _ in read_batches.read(data, steps + 2, seed=5)]
     assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
-
-
-@pytest.mark.parametrize("made", [1, 4])
-def test_other_batches_take_what_the_batches_before_left_of_the_epoch(data, made):
-    before = read_batches.read(data, made, seed=2)
-    source = splits.read_split([data[0]], [data[1]], "train", "acoustic")
-    taken = (input_progress.Taken(splits.plan_batches(source, read_batches.SETTINGS), made),)
-    after = read_batches.read(
-        data, 6, seed=2, settings=read_batches.LARGER, start=input_progress.Position(0, taken, 0)
-    )
-    seeds = [features["seed"].tolist() for features, _ in after]
-    of_epoch = [batch for batch, seed in zip(after, seeds) if seed[0] == 2]
-    assert [seed for seed in seeds if seed[0] == 2] == [[2, made + i] for i in range(len(of_epoch))]
-    # Each utterance once in the epoch, half of it in batches of one kind and half in the other.
-    assert len(set(identify(before + of_epoch))) == len(identify(before + of_epoch)) == NUM_UTTERANCES
-    assert_equal(read_batches.read(data, 2, seed=3, settings=read_batches.LARGER), after[len(of_epoch) :][:2])
 
 
 @pytest.mark.parametrize("model", ["acoustic", "language"])
@@ -205,7 +184,7 @@ def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
         read_batches.read(data, training=False),
         read_batches.read(data, training=False, fixed_shapes=True),
     )
-    ends = plan(data).bucket_ends
+    ends = bucketing(data).bucket_ends
     for (features, _), (padded, labels) in zip(plain, fixed):
         frames = features["fbank"].shape[1]
         assert padded["fbank"].shape[1] == min(end for end in ends if end >= frames)
@@ -221,8 +200,8 @@ def test_fixed_shapes_of_training_are_as_many_as_buckets(data, num_replicas):
         (features["fbank"].shape, features["token_ids"].shape, features["num_frames"].shape)
         for features, _ in read_batches.read(data, steps, fixed_shapes=True, num_replicas=num_replicas)
     }
-    sizes = [-(-size // num_replicas) for size in plan(data).batch_sizes]
-    wanted = {((size, end, 12), (size, 16), (size,)) for size, end in zip(sizes, plan(data).bucket_ends)}
+    sizes = [-(-size // num_replicas) for size in bucketing(data).batch_sizes]
+    wanted = {((size, end, 12), (size, 16), (size,)) for size, end in zip(sizes, bucketing(data).bucket_ends)}
     assert shapes == wanted
 
 
@@ -231,4 +210,4 @@ def test_fixed_shapes_of_text_are_those_of_the_bucket(data):
         features["token_ids"].shape[1]
         for features, _ in read_batches.read(data, training=False, model="language", fixed_shapes=True)
     }
-    assert shapes == set(plan(data, "language").bucket_ends)
+    assert shapes == set(bucketing(data, "language").bucket_ends)

@@ -25,7 +25,7 @@ def draw(num_masks, widest, limit, length, count=200):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         widest, limit = tf.fill([count], widest), tf.fill([count], limit)
         draws = tf.random.stateless_uniform([count, num_masks, 2], [1, 2])
-        return session.run(spec_augment.stripes(draws, widest, limit, length))
+        return session.run(spec_augment.merge_masks(draws, widest, limit, length))
 
 
 def test_one_stripe_is_connected_within_the_limit_and_of_every_width():

@@ -7,7 +7,7 @@ import pytest
 import small_records
 
 from estimator_asr import config
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 
 
@@ -71,20 +71,10 @@ def test_features_of_two_types_are_refused(tmp_path):
 def test_the_budget_is_that_of_the_model(tmp_path):
     split = splits.Split("acoustic", (), {100: 40}, 1.0, 80, "float16", 3, "")
     settings = config.InputConfig(batch_frames=1000)
-    assert splits.plan_batches(split, settings) == splits.BatchPlan((100,), (10,), 4)
+    assert split.bucket(settings) == buckets.Bucketing((100,), (10,), 4)
 
     language = dataclasses.replace(split, model="language")
-    assert splits.plan_batches(language, config.InputConfig(batch_tokens=2000)).batch_sizes == (20,)
-
-
-def test_padding_share_is_what_a_bucket_adds(tmp_path):
-    path = str(tmp_path / "data")
-    info = small_records.make_data(path, with_audio=False)
-    split = splits.read_split([info], [path], "train", "language")  # four utterances each of 1, 2 and 3
-    one = splits.plan_batches(split, config.InputConfig(num_buckets=1))
-    each = splits.plan_batches(split, config.InputConfig(num_buckets=3))
-    assert splits.padding_share(split, one) == pytest.approx(1 - 24 / 36)
-    assert splits.padding_share(split, each) == 0
+    assert language.bucket(config.InputConfig(batch_tokens=2000)).batch_sizes == (20,)
 
 
 def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):

@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
 
 def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
-    found = course.plan(model, infos, dirs, 0)
+    found = course.make(model, infos, dirs, 0)
     watched = {}
     for rank, name in ((0, "chief"), (1, "worker-1"), (None, "evaluator")):
         of_three = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
@@ -123,7 +123,7 @@ def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_
 def test_a_chief_without_an_evaluator_looks_at_the_dev_that_it_evaluates_at_the_end(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
     chief = cluster.Cluster(("a:1", "b:1"), None, 0)
-    plan = context.plan(model, course.plan(model, infos, dirs, 0), infos, dirs, "train", chief)
+    plan = context.plan(model, course.make(model, infos, dirs, 0), infos, dirs, "train", chief)
     dev = dev_evaluation.build(model, infos, dirs, plan.watchdog, termination.Termination(), chief)
     assert [exporter.name for exporter in dev.exporters[-2:]] == ["watchdog", "memory"]
 

@@ -8,12 +8,12 @@ import task_models
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api
-from estimator_asr.inputs import input_fn, input_progress, splits
+from estimator_asr.inputs import buckets, input_fn, input_progress, splits
 from estimator_asr.training import model_fn, plan, step_hooks, step_time
 
 SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
-STRETCH = input_progress.Stretch(0, "", splits.BatchPlan((10,), (8,), 2), 1, 0.0, 0, (), 2)
-PLAN = step_hooks.TrainingPlan(plan.Course(SOURCE, 0, 10, (STRETCH,)), step_time.Clock())
+PROGRESS = input_progress.InputProgress(0, 0, "", buckets.Bucketing((10,), (8,), 2), 1)
+PLAN = step_hooks.TrainingPlan(plan.TrainingPlan(SOURCE, 0, 10, PROGRESS), step_time.Clock())
 
 OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
 
