@@ -29,7 +29,7 @@ from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import overfit
 from estimator_asr.training import directory_lock, loop, plan, termination
 from estimator_asr.training.distributed import cluster as cluster_lib
-from estimator_asr.training.distributed import local_workers, strategies, xla_log
+from estimator_asr.training.distributed import strategies
 from tfrecord_builder import config_flags, dataset_info, errors
 
 _EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
@@ -60,14 +60,10 @@ def main(argv: list[str]) -> int:
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)
-    if config.train.xla and config.train.num_local_workers == 1:
-        xla_log.restart_with_log("estimator_asr.train", sys.argv[1:])
     tf.compat.v1.disable_eager_execution()
     if config.watch.overfit_batches:
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, _command()))
         return 0
-    if config.train.num_local_workers > 1:
-        return _launch(config, model_dir, data_dirs[0])
     is_writer = cluster is None or cluster.is_chief
     open_model = model_directory.check if is_writer else model_directory.open_for_worker
     wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
@@ -89,16 +85,6 @@ def _train(model, infos, data_dirs, cluster):
         logging.exception("%s failed", cluster.name)  # most often because another worker did
         return _EXIT_FAILED
     return 0
-
-
-def _launch(config, model_dir, data_dir):
-    """The chief, which is started here, holds the directory; what it would refuse is refused at once."""
-    with directory_lock.reserve(model_dir):
-        model_directory.check(model_dir, config, data_dir)
-    os.makedirs(model_dir, exist_ok=True)
-    command = [sys.executable, "-m", "estimator_asr.train", *sys.argv[1:], "--num_local_workers=1"]
-    num_gpus = len(tf.config.list_physical_devices("GPU"))
-    return local_workers.run(command, config.train.num_local_workers, model_dir, num_gpus)
 
 
 def _command():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import ClassVar, Optional
 
 from tfrecord_builder import config_flags, errors
 
@@ -13,6 +13,8 @@ DEFAULT_EPOCHS = 30
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """The loop: length, intervals, warm start, devices."""
+
+    removed_settings: ClassVar[tuple[str, ...]] = ("num_local_workers",)  # older config.json files have them
 
     model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
     train_steps: Optional[int] = config_flags.setting(
@@ -53,11 +55,6 @@ class TrainConfig:
         "tensor cores; bfloat16: for CPUs with avx512_bf16 or amx_bf16, where long utterances take 75 % of "
         "the time (measured)",
         choices=("float32", "float16", "bfloat16"),
-    )
-    num_local_workers: int = config_flags.setting(
-        1,
-        "worker processes on this machine, plus an evaluator; all restart when one dies",
-        positive=True,
     )
     num_cpu_replicas: int = config_flags.setting(
         1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True

@@ -35,7 +35,8 @@ def to_json_dict(config: Any) -> dict[str, Any]:
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     """Makes a config of what `to_json_dict` gave; a key that is missing takes its default.
 
-    A key of an earlier version is read as the field that replaced it.
+    A key of an earlier version is read as the field that replaced it; one that the class lists in
+    `removed_settings` is ignored.
 
     Raises:
       errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
@@ -97,7 +98,8 @@ def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     former = {name: field.metadata.get(FORMER_NAME) for name, field in fields.items()}
     new_names = {old: name for name, old in former.items() if old}
-    values = {new_names.get(key, key): value for key, value in values.items()}
+    removed = getattr(config_class, "removed_settings", ())
+    values = {new_names.get(key, key): value for key, value in values.items() if key not in removed}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)

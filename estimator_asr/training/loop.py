@@ -8,7 +8,6 @@ import functools
 import os
 from collections.abc import Iterator, Sequence
 
-import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
@@ -20,7 +19,7 @@ from estimator_asr.training import context, dev_evaluation, model_fn, resume, tr
 from estimator_asr.training import plan as course_lib
 from estimator_asr.training import termination as hooks
 from estimator_asr.training.distributed import cluster as cluster_lib
-from estimator_asr.training.distributed import devices, strategies, xla_log
+from estimator_asr.training.distributed import devices, strategies
 from tfrecord_builder import dataset_info
 
 
@@ -45,7 +44,8 @@ def train(
     cluster = cluster_lib.read()
     is_writer = cluster is None or cluster.is_chief
     warm_start.check_settings(model)
-    strategy = strategies.build_strategy(model.config.train)
+    cluster_lib.write(cluster)
+    strategy = strategies.build_strategy(model.config.train, cluster)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
     course = course_lib.make(model, infos, data_dirs, resume.find_step(model, is_writer))
     course_lib.log(course, model.config.model, model.config.optimizer, num_replicas)
@@ -71,7 +71,6 @@ def train(
             functools.partial(_build_estimator, model, plan, strategy, cluster),
             train_input_fn,
             dev_evaluation.build(model, infos, data_dirs, plan.watchdog, termination, cluster),
-            _xla_hooks(model, cluster),
             termination,
         )
         _go(run, cluster)
@@ -135,14 +134,3 @@ def _build_estimator(model, plan, strategy, cluster, is_worker):
     path = model.path if is_writer else os.path.join(model.path, f"tmp_{cluster.name}")
     own = dataclasses.replace(model, path=path)
     return estimator_api.Estimator(model_fn.build_model_fn(own, plan), config=run_config)
-
-
-def _xla_hooks(model, cluster):
-    config = model.config.train
-    if not config.xla or (cluster and cluster.is_evaluator):
-        return []
-    xla_log.warn_on_cpu(len(tf.config.list_physical_devices("GPU")))
-    name = f"tensorflow-{cluster.name}.log" if cluster else "tensorflow.log"
-    log = xla_log.CompilationLog(os.path.join(model.path, name))
-    log.redirect()
-    return [xla_log.CompilationHook(log, config.save_summary_steps)]

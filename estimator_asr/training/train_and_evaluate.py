@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from absl import logging
@@ -26,7 +25,6 @@ class Run(NamedTuple):
         build_estimator: makes the Estimator; called with whether it is one of several workers.
         input_fn: of training.
         evaluation: of dev.
-        hooks: of this process, besides those of a step.
         termination: whether SIGTERM came.
     """
 
@@ -35,7 +33,6 @@ class Run(NamedTuple):
     build_estimator: Callable[[bool], estimator_api.Estimator]
     input_fn: Callable
     evaluation: evaluation.Evaluation
-    hooks: Sequence[estimator_api.SessionRunHook]
     termination: hooks.Termination
 
     @property
@@ -51,7 +48,7 @@ def alone(run: Run) -> None:
     estimator = run.build_estimator(False)
     saver = regular_saver.RegularSaver(run.model.path, run.model.config.train.save_checkpoints_steps)
     # The saver comes last: after SIGTERM its listener leaves, and the hooks behind it never end.
-    own = [hooks.StopTrainingHook(run.termination), *run.hooks, saver]
+    own = [hooks.StopTrainingHook(run.termination), saver]
     listeners = [hooks.CheckpointListener(run.termination, run.plan.clock)]
     if run.evaluation.input_fn is None:
         estimator.train(run.input_fn, own, max_steps=run.max_steps, saving_listeners=listeners)
@@ -78,12 +75,12 @@ def together(run: Run, cluster: cluster_lib.Cluster) -> None:
     # Not whether it stopped early: an evaluation that one sees and another does not yet would part them.
     if evaluation.latest_step(run.model.path) < run.max_steps:
         agree = coordinated_stop.AgreementHook(run.termination, len(cluster.workers), _contentment(run))
-        train_spec = estimator_api.TrainSpec(run.input_fn, run.max_steps, [agree, *run.hooks])
+        train_spec = estimator_api.TrainSpec(run.input_fn, run.max_steps, [agree])
         unused = estimator_api.EvalSpec(run.input_fn)
         estimator_api.train_and_evaluate(run.build_estimator(True), train_spec, unused)
     run.termination.raise_if_requested()
     if cluster.is_chief and (run.evaluation.input_fn is None or cluster.evaluator is None):
-        os.environ.pop(cluster_lib.VARIABLE)
+        cluster_lib.write(None)
         run.evaluation.finish(run.build_estimator(False))
 
 

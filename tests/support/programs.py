@@ -13,7 +13,9 @@ import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from multiprocessing import forkserver
+from typing import Optional
 from unittest import mock
 
 import paths
@@ -27,13 +29,9 @@ _FORKED.set_forkserver_preload(["estimator_asr.training.loop", "estimator_asr.se
 
 def run(program: str, *arguments, cwd=ROOT, timeout: float = 240) -> subprocess.CompletedProcess:
     """Runs `python -m program arguments`, or a file; returns exit code and text as subprocess does."""
-    with mock.patch.dict(os.environ, _ENVIRONMENT):
-        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as directory:
         paths = [os.path.join(directory, name) for name in ("stdout", "stderr")]
-        arguments = [str(argument) for argument in arguments]
-        process = _FORKED.Process(target=_run, args=(str(program), arguments, str(cwd), paths))
-        process.start()
+        process = start(program, *arguments, cwd=cwd, outputs=paths)
         process.join(timeout)
         if process.is_alive():
             process.kill()
@@ -42,11 +40,30 @@ def run(program: str, *arguments, cwd=ROOT, timeout: float = 240) -> subprocess.
         return subprocess.CompletedProcess([program, *arguments], process.exitcode, *said)
 
 
-def _run(program, arguments, cwd, paths):
-    for descriptor, path in enumerate(paths, 1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+def start(program: str, *arguments, cwd=ROOT, outputs: Sequence[str], environment: Optional[dict] = None):
+    """Starts `python -m program arguments`, or a file; returns the process.
+
+    Args:
+        program, arguments: the command line.
+        cwd: working directory.
+        outputs: files that standard output and standard error are appended to.
+        environment: more variables.
+    """
+    with mock.patch.dict(os.environ, _ENVIRONMENT):
+        forkserver.ensure_running()
+    arguments = [str(argument) for argument in arguments]
+    environment = {**_ENVIRONMENT, **(environment or {})}
+    call = (str(program), arguments, str(cwd), [str(path) for path in outputs], environment)
+    process = _FORKED.Process(target=_run, args=call, daemon=True)
+    process.start()
+    return process
+
+
+def _run(program, arguments, cwd, outputs, environment):
+    for descriptor, path in enumerate(outputs, 1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     os.chdir(cwd)
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(environment)
     sys.argv = [program, *arguments]
     if program.endswith(".py"):
         sys.path[:0] = [os.path.dirname(program), ROOT]

@@ -62,19 +62,24 @@ class Cluster:
         return json.dumps({"cluster": listed, "task": task})
 
 
-def read(environment: MutableMapping[str, str] = os.environ) -> Optional[Cluster]:
-    """Returns the cluster of TF_CONFIG, and puts it there as tf.estimator takes it; None: one process alone.
+def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
+    """Returns the cluster that TF_CONFIG describes; None for a single process.
 
     Raises:
-        errors.UserError: TF_CONFIG is not JSON, names tasks that do not exist here, or leaves out this one.
+        errors.UserError: TF_CONFIG is not valid JSON, or its cluster or task is not supported.
     """
     text = environment.get(VARIABLE, "").strip()
     cluster = parse(text) if text else None
-    if cluster is None or (len(cluster.workers) == 1 and cluster.evaluator is None and cluster.is_chief):
-        environment.pop(VARIABLE, None)  # tf.estimator reads it too, and refuses a lone worker
-        return None
-    environment[VARIABLE] = cluster.to_json()
-    return cluster
+    is_alone = cluster and len(cluster.workers) == 1 and cluster.evaluator is None and cluster.is_chief
+    return None if is_alone else cluster
+
+
+def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os.environ) -> None:
+    """Sets TF_CONFIG to the form that tf.estimator expects; removes it for None (a single process)."""
+    if cluster is None:
+        environment.pop(VARIABLE, None)  # tf.estimator refuses a cluster of one worker
+    else:
+        environment[VARIABLE] = cluster.to_json()
 
 
 def parse(text: str) -> Optional[Cluster]:

@@ -15,14 +15,14 @@ class Estimator:
         raise AssertionError("there is no dev")
 
 
-def test_no_hook_stands_behind_the_saver_whose_listener_leaves_after_sigterm(monkeypatch):
+def test_the_saver_hook_comes_last_because_its_listener_raises_after_sigterm(monkeypatch):
     monkeypatch.setattr(evaluation.Evaluation, "finish", lambda self, estimator: None)
     settings = types.SimpleNamespace(train=training_config.TrainConfig())
     model = types.SimpleNamespace(path="model", config=settings)
     plan = types.SimpleNamespace(clock=None, course=types.SimpleNamespace(max_steps=3))
-    estimator, own = Estimator(), object()
+    estimator = Estimator()
     no_dev = evaluation.Evaluation(None, [], [])
     train_and_evaluate.alone(
-        train_and_evaluate.Run(model, plan, lambda is_worker: estimator, None, no_dev, [own], None)
+        train_and_evaluate.Run(model, plan, lambda is_worker: estimator, None, no_dev, None)
     )
-    assert own in estimator.hooks and isinstance(estimator.hooks[-1], saver.RegularSaver)
+    assert len(estimator.hooks) == 2 and isinstance(estimator.hooks[-1], saver.RegularSaver)

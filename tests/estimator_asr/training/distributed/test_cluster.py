@@ -36,11 +36,12 @@ def test_a_process_knows_its_place(jobs, task_type, index, name, workers):
 def test_tf_estimator_gets_a_chief_that_its_evaluator_needs():
     environment = {"TF_CONFIG": make({**TWO, "evaluator": ["e:9"]}, "worker", 1)}
     found = cluster.read(environment)
+    cluster.write(found, environment)
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"chief": ["a:1"], "worker": ["b:2"], "evaluator": ["e:9"]},
         "task": {"type": "worker", "index": 0},
     }
-    assert cluster.read(environment) == found  # reading it again changes nothing
+    assert cluster.read(environment) == found
 
 
 def test_the_evaluator_and_the_chief_keep_their_task():
@@ -51,7 +52,9 @@ def test_the_evaluator_and_the_chief_keep_their_task():
 @pytest.mark.parametrize("text", ["", " ", "{}", '{"cluster": {}}', make({"worker": ["a:1"]})])
 def test_one_process_alone_has_no_cluster_and_no_tf_config(text):
     environment = {"TF_CONFIG": text}
-    assert cluster.read(environment) is None and "TF_CONFIG" not in environment
+    assert cluster.read(environment) is None and environment == {"TF_CONFIG": text}
+    cluster.write(None, environment)
+    assert environment == {}
 
 
 def test_a_single_worker_with_an_evaluator_is_a_cluster():

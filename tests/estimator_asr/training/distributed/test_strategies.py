@@ -47,36 +47,25 @@ def test_a_cluster_trains_together_and_its_evaluator_alone(monkeypatch):
     )
     monkeypatch.setattr(strategies.cluster_lib, "check_port", lambda cluster: None)
     for rank, strategy in ((0, "workers"), (1, "workers"), (None, None)):
-        monkeypatch.setenv("TF_CONFIG", cluster.Cluster(("a:1", "b:2"), "e:3", rank).to_json())
-        assert strategies.build_strategy(training_config.TrainConfig()) == strategy
+        found = strategies.build_strategy(
+            training_config.TrainConfig(), cluster.Cluster(("a:1", "b:2"), "e:3", rank)
+        )
+        assert found == strategy
 
 
-def test_a_wrong_tf_config_is_refused(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{")
-    with pytest.raises(errors.UserError, match="TF_CONFIG: is not JSON"):
-        strategies.build_strategy(training_config.TrainConfig())
+def test_cpu_replicas_in_a_cluster_are_refused():
+    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, expect"):
+        strategies.check(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
+    strategies.check(training_config.TrainConfig(num_cpu_replicas=2), None)
 
 
-@pytest.mark.parametrize(
-    "settings, of_cluster, said",
-    [
-        (
-            {"num_local_workers": 2},
-            CLUSTER,
-            "TF_CONFIG lists 2 workers and --num_local_workers=2, expected one of them",
-        ),
-        ({"num_cpu_replicas": 2}, CLUSTER, "--num_cpu_replicas=2 with several workers, expected 1"),
-        ({"num_cpu_replicas": 2, "num_local_workers": 2}, None, "--num_cpu_replicas=2 with several workers"),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(settings, of_cluster, said):
-    with pytest.raises(errors.UserError, match=said):
-        strategies.check(training_config.TrainConfig(**settings), of_cluster)
-
-
-def test_sound_settings_are_not(monkeypatch):
-    strategies.check(training_config.TrainConfig(), CLUSTER)
-    strategies.check(training_config.TrainConfig(num_local_workers=2), None)
+@pytest.mark.parametrize("xla, num_gpus, count", [(True, 0, 1), (True, 1, 0), (False, 0, 0)])
+def test_xla_on_a_cpu_is_warned_about(monkeypatch, xla, num_gpus, count):
+    lines = []
+    show_gpus(monkeypatch, num_gpus)
+    monkeypatch.setattr(strategies.logging, "warning", lines.append)
+    strategies.check(training_config.TrainConfig(xla=xla), CLUSTER)
+    assert len(lines) == count and all("a step took three times as long" in line for line in lines)
 
 
 def test_the_precision_is_in_the_session():

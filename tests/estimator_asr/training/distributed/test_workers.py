@@ -1,24 +1,20 @@
-"""The program on two workers and an evaluator, real processes on this machine; one of them is killed."""
+"""The training program on two workers and an evaluator: real processes of this machine."""
 
 from __future__ import annotations
 
-import os
-import pathlib
 import signal
-import subprocess
-import sys
 import time
 
+import local_cluster
 import numpy as np
-import paths
+import programs
 import pytest
 import small_records
 import tensorflow as tf
 
-ROOT = paths.ROOT
 TIMEOUT_SECONDS = 240
 TRAIN = [
-    *(sys.executable, "-m", "estimator_asr.train", "--model=language", "--warmup_epochs=0", "--nowatchdog"),
+    *("estimator_asr.train", "--model=language", "--warmup_epochs=0", "--nowatchdog"),
     *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
     *("--ngram_rows=31", "--ngram_units=4", "--ngram_dropout=0", "--language_dropout=0"),
     *("--batch_tokens=12", "--num_buckets=3", "--show_utterances=0", "--notry_worst_batch"),
@@ -33,22 +29,15 @@ def data(tmp_path_factory):
     return path
 
 
-def start(data, model_dir, *flags):
-    command = [*TRAIN, f"--data_dir={data}", f"--model_dir={model_dir}", *flags]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+def build_command(data, model_dir, steps):
+    return [*TRAIN, f"--data_dir={data}", f"--model_dir={model_dir}", f"--train_steps={steps}"]
 
 
-def finish(process):
-    try:
-        return process.communicate(timeout=TIMEOUT_SECONDS)[1]
-    finally:
-        process.kill()
-
-
-def wait_for(path, process):
+def wait_for_checkpoint(path, workers):
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not path.exists():
-        assert process.poll() is None and time.monotonic() < deadline, process.stderr.read()
+        is_running = all(process.is_alive() for process in workers.processes.values())
+        assert is_running and time.monotonic() < deadline, workers.read_log("chief")
         time.sleep(0.02)
 
 
@@ -57,40 +46,44 @@ def read_weights(model_dir):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
-def list_children(process):
-    """Process ids by what the launcher started first: chief, worker-1, evaluator."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-    return [int(word) for word in found.stdout.split()]
+def finish(data, model_dir, logs, step):
+    """Trains on in a cluster and alone from the beginning; returns the weights of both."""
+    with local_cluster.start(build_command(data, model_dir, step), 2, logs) as workers:
+        alone = programs.run(*build_command(data, model_dir.with_name("alone"), step))
+        assert alone.returncode == 0, alone.stderr
+        assert set(workers.wait(TIMEOUT_SECONDS).values()) == {0}, workers.read_log("chief")
+        assert f"dev at step {step}: " in workers.read_log("evaluator")
+    return read_weights(model_dir), read_weights(model_dir.with_name("alone"))
 
 
-def test_a_worker_is_killed_and_training_ends_with_the_weights_of_one_process(data, tmp_path):
-    steps = ("--train_steps=60", "--save_checkpoints_steps=20")
-    process = start(data, tmp_path / "two", *steps, "--num_local_workers=2")
-    wait_for(tmp_path / "two" / "model.ckpt-20.index", process)
-    os.kill(list_children(process)[1], signal.SIGKILL)
-    without_dev = str(tmp_path / "data")  # to evaluate takes longer than to train
-    small_records.make_data(without_dev, splits=[("train", 24)], with_audio=False)
-    alone = start(without_dev, tmp_path / "one", *steps)
-    said = finish(process)
-    assert process.returncode == 0, said
-    assert "worker-1 was ended by SIGKILL; all start again from the last checkpoint" in said
-    assert "evaluator: " in said and "dev at step 60: " in said
-    assert len(list((tmp_path / "two" / "export" / "final").iterdir())) == 1
-    assert alone.wait(TIMEOUT_SECONDS) == 0
-    one, two = read_weights(tmp_path / "one"), read_weights(tmp_path / "two")
-    assert one["global_step"] == two["global_step"] == 60 and set(one) == set(two)
-    for name in one:
-        np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
+def assert_equal(weights, expected):
+    assert set(weights) == set(expected)
+    for name in expected:
+        np.testing.assert_allclose(weights[name], expected[name], atol=1e-5, err_msg=name)
 
 
-def test_sigterm_ends_all_workers_after_the_same_step_and_saves(data, tmp_path):
-    process = start(data, tmp_path / "model", "--train_steps=100000", "--num_local_workers=2")
-    wait_for(tmp_path / "model" / "model.ckpt-0.index", process)
-    children = list_children(process)
-    time.sleep(2)
-    process.send_signal(signal.SIGTERM)
-    said = finish(process)
-    assert process.returncode == 143, said
-    assert int(tf.train.load_variable(str(tmp_path / "model"), "global_step")) > 0
-    assert "SIGTERM: a checkpoint is saved" in (tmp_path / "model" / "worker-1.log").read_text()
-    assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
+def test_sigterm_ends_all_workers_and_a_second_start_ends_with_the_weights_of_one_process(data, tmp_path):
+    model_dir, logs = tmp_path / "model", tmp_path / "logs"
+    with local_cluster.start(build_command(data, model_dir, 100_000), 2, logs) as workers:
+        wait_for_checkpoint(model_dir / "model.ckpt-0.index", workers)
+        workers.send_signal("worker-1", signal.SIGTERM)
+        workers.send_signal("evaluator", signal.SIGTERM)
+        assert set(workers.wait(TIMEOUT_SECONDS).values()) == {143}
+        for name in ("chief", "worker-1"):
+            assert "SIGTERM: a checkpoint is saved" in workers.read_log(name)
+    step = int(tf.train.load_variable(str(model_dir), "global_step"))
+    assert step > 0
+    weights, expected = finish(data, model_dir, logs, step + 10)
+    assert weights["global_step"] == step + 10
+    assert_equal(weights, expected)
+
+
+@pytest.mark.slow
+def test_after_a_worker_was_killed_all_continue_from_the_last_checkpoint(data, tmp_path):
+    model_dir, logs = tmp_path / "model", tmp_path / "logs"
+    command = [*build_command(data, model_dir, 100_000), "--save_checkpoints_steps=20"]
+    with local_cluster.start(command, 2, logs) as workers:
+        wait_for_checkpoint(model_dir / "model.ckpt-20.index", workers)
+        workers.send_signal("worker-1", signal.SIGKILL)
+    step = int(tf.train.load_variable(str(model_dir), "global_step"))
+    assert_equal(*finish(data, model_dir, logs, step + 10))
