@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.diagnostics import overfit_verdict, trial
+from estimator_asr.diagnostics import label_checks, overfit_verdict, trial
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
@@ -48,7 +48,8 @@ def run(
         seconds: limit for each batch.
 
     Raises:
-        errors.UserError: it was not learned within the limit; says what is likely wrong and what to run next.
+        errors.UserError: labels have the wrong form, or were not learned within the limit; says what is
+            likely wrong and what to run next.
     """
     split = splits.read_split(infos, data_dirs, "train", config.model)
     simple = simplify(config, split)
@@ -59,6 +60,7 @@ def run(
     batches = trial.read_batches(read, count)
     with tempfile.TemporaryDirectory() as directory:
         model = model_directory.create_or_check(directory, simple, data_dirs[0])
+        label_checks.check(infos, data_dirs, model, splits=("train",))
         course = learn(model, batches, seconds * count)
     rate = config.optimizer.learning_rate
     sentence = overfit_verdict.describe(course, train_command, rate, ",".join(data_dirs))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.monitoring import alarms, readings
+from estimator_asr.monitoring import advice, alarms, observations
 from estimator_asr.tasks import acoustic, language
 
 ERROR_RATES = {"acoustic": acoustic.ERROR_RATE, "language": language.ERROR_RATE}
@@ -44,8 +44,8 @@ class Course(NamedTuple):
         return [values["avg-loss"] for values in self.figures]
 
     def mean(self, tag: str) -> float:
-        """Returns the mean of a figure over the last readings; 0 if there is no such figure."""
-        return readings.mean_figures([readings.Reading(0, values) for values in self.figures]).get(tag, 0.0)
+        """Returns the mean of a metric over the last steps; 0 if there is no such metric."""
+        return observations.mean_metrics(self.figures).get(tag, 0.0)
 
 
 def describe(course: Course, train_command: str, base_rate: float, data_dir: str) -> str:
@@ -63,7 +63,7 @@ def describe(course: Course, train_command: str, base_rate: float, data_dir: str
         return (
             f"{num_utterances} utterances are known by heart after {spent}: loss {course.losses[-1]:.3f} per "
             "label, no errors: model, loss and optimizer can learn; labels of other recordings would be "
-            f"known as well, so look whether a record's belong to it: {readings.show_command(data_dir)}"
+            f"known as well, so look whether a record's belong to it: {advice.show(data_dir)}"
         )
     causes = (
         _odd_data(course, data_dir),
@@ -102,25 +102,17 @@ def _rows(values, name, number):
 
 def _odd_data(course, data_dir) -> Optional[str]:
     number = contradictions(course)
-    forms = {
-        readings.label_form(*(labels[name] for name in _LABELS[course.model])) for _, labels in course.batches
-    }
     if not all(np.isfinite(features[_INPUTS[course.model][0]]).all() for features, _ in course.batches):
-        return f"features hold values that are no numbers; find them with {readings.verify_command(data_dir)}"
+        return f"features hold values that are no numbers; find them with {advice.verify(data_dir)}"
     if number:
         return (
             f"{number} of them have the same input as another one but other labels, which nothing can learn; "
-            f"look at a record with {readings.show_command(data_dir)}"
+            f"look at a record with {advice.show(data_dir)}"
         )
     if course.mean("too-long-share") > 0:
         return (
             f"{100 * course.mean('too-long-share'):.0f} % of them have more labels than frames after "
-            f"subsampling; list the worst with {readings.doctor_command(data_dir)}"
-        )
-    if forms == {"one-hot"}:
-        return (
-            "labels look one-hot, expected token ids; look at a record with "
-            f"{readings.show_command(data_dir)}"
+            f"subsampling; list the worst with {advice.doctor(data_dir)}"
         )
     return None
 
@@ -138,13 +130,13 @@ def _no_way(course, again, base_rate) -> str:
     losses = course.losses
     first, half, last = (np.mean(part) for part in _parts(losses))
     slower, faster = (f"{again} --learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
-    if course.mean("gradient-zero-share") >= alarms.ZERO_SHARE:
+    if course.mean("gradient-zero-share") >= alarms.ZERO_FRACTION:
         return f"nearly all gradients are zero, so nothing is learned; try a tenth of the rate: {slower}"
     if last >= first:
         return f"the loss rises, so the learning rate is too high; try a tenth of it: {slower}"
     if last < (1 - _ON_ITS_WAY) * half:
         return f"the loss still falls, so the learning rate is too low or the time too short; try: {faster}"
-    if course.mean("blank-share") >= alarms.BLANK_SHARE:
+    if course.mean("blank-share") >= alarms.BLANK_FRACTION:
         return (
             "all frames are blank, so the labels do not belong to the audio or the learning rate is far off; "
             f"try a tenth of it: {slower}"

@@ -1,182 +1,238 @@
-"""When a training looks broken: rules over a few recent figures, each with one sentence and one command.
+"""Alarms of the watchdog: a table of kinds, each with a rule and the sentence that it raises.
 
-A rule takes the readings so far and gives a sentence, or None. It looks only at readings after the point from
-which its figure means something, and wants several in a row: training is noisy, and a watchdog that cries
-wolf is switched off.
+A rule takes the observations and returns the values that its sentence shows, or None where all is well. It
+looks only at steps from which its metric means something, and wants several in a row: training is noisy, and
+a watchdog that cries wolf is switched off. A sentence ends with a command of observations.Training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Optional
+import math
+import operator
+from collections.abc import Callable
+from typing import NamedTuple, Optional
 
-from estimator_asr.monitoring import readings as readings_lib
+from estimator_asr.monitoring import observations
 
-# A token takes a frame of 40 ms at least; a token every four seconds is slower than any speech.
-BLANK_SHARE = 0.99
-# Healthy models come from below to 0.8 and more within the first epochs.
-LENGTH_RATIOS = (0.5, 1.5)
-# In a batch of different sentences a healthy model repeats itself at most among the shortest; half of the
-# hypotheses cannot be wrongly the same with fewer errors than that.
-REPEATED_SHARE = 0.5
-# Units with a ReLU are silent for some 50 % of the inputs, but hardly any for a whole batch.
-ZERO_SHARE = 0.9
-# The builder leaves such utterances out, so a tenth of them are no accident.
-TOO_LONG_SHARE = 0.1
-USED_LABEL_SHARE = 0.5
-# A loss that falls less over the whole span will not arrive.
-FALL = 0.002
-# One that ever fell has come below this share of where it was after the warm-up.
-EVER_FELL = 0.95
-# A flat loss below this error rate, or behind a rate that has cooled so far, is what the end looks like.
-LEARNED_ERROR_RATE = 0.1
-COOLED = 0.2
-# Different batches give different losses; so many equal ones are no chance.
-EQUAL_LOSSES = 20
-# For what does not depend on how far the training is.
-SHORT_ROW = 3
-_FORMS = {
-    "one-hot": "labels look one-hot (each utterance has zeros and a single 1)",
-    "equal": "all labels are the same id",
+# A token takes at least one frame of 40 ms; one token every four seconds is slower than any speech.
+BLANK_FRACTION = 0.99
+# ReLU units are inactive for about half of the inputs, but hardly any is for a whole batch.
+ZERO_FRACTION = 0.9
+# A loss that falls by less over the whole span makes no progress; one that ever fell is below this fraction
+# of its value after the warm-up.
+_MIN_FALL = 0.002
+_EVER_FELL = 0.95
+# Below this error rate, or this fraction of the peak learning rate, a flat loss is normal.
+_LEARNED_ERROR_RATE = 0.1
+_COOLED = 0.2
+# Different batches have different losses; so many equal ones are no coincidence.
+_NUM_EQUAL_LOSSES = 20
+# With masks and dropout training makes more errors than without, so these few mean that it has learned.
+_TRAIN_ERROR_RATE = 0.2
+_ERROR_RATE_GAP = 0.3  # speakers of one corpus differ by less
+_EVALUATIONS = 2  # with the gap, in a row
+_EMPTY_LENGTH_RATIO = 0.01
+
+Observations = observations.Observations
+
+
+class Alarm(NamedTuple):
+    """A rule, and its sentence: a format string of the rule's values and the training's commands."""
+
+    rule: Callable[[Observations], Optional[dict]]
+    sentence: str
+
+    def check(self, observed: Observations) -> Optional[str]:
+        """Returns the sentence, None where all is well."""
+        values = self.rule(observed)
+        return None if values is None else self.sentence.format(**values, **observed.training.commands())
+
+
+class _Limit(NamedTuple):
+    """The rule that a metric is at or beyond a limit in each of the last observed steps.
+
+    Attributes:
+        tag: of the metric.
+        compare: operator.ge or operator.le.
+        limit: of the metric.
+        after: returns the step from which the metric means something; None: from the first one.
+        unless: returns whether the metric says nothing.
+    """
+
+    tag: str
+    compare: Callable[[float, float], bool]
+    limit: float
+    after: Optional[Callable[[Observations], int]] = None
+    unless: Callable[[Observations], bool] = lambda observed: False
+
+    def __call__(self, observed: Observations) -> Optional[dict]:
+        if self.after is None:
+            values = observed.last(self.tag, 3)
+        else:
+            values = observed.last(self.tag, observations.IN_A_ROW, self.after(observed))
+        is_raised = values and all(self.compare(value, self.limit) for value in values)
+        return {"value": values[-1]} if is_raised and not self.unless(observed) else None
+
+
+def _is_blank(observed):
+    return observed.newest("blank-share", 0.0) >= BLANK_FRACTION
+
+
+def _is_mostly_right(observed):
+    """Half of the hypotheses cannot be equal by mistake with an error rate below one half."""
+    return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
+
+
+def _has_no_loss(observed):
+    return not any(observed.steps[-1].losses)
+
+
+def _constant_loss(observed):
+    """Different batches have the very same loss."""
+    recent = observed.steps[-_NUM_EQUAL_LOSSES:]
+    losses = [loss for step in recent for loss in step.losses][-_NUM_EQUAL_LOSSES:]
+    if len(losses) < _NUM_EQUAL_LOSSES or len(set(losses)) > 1:
+        return None
+    is_learned = losses[0] == 0 and observed.newest(observed.training.error_rate, 1.0) == 0
+    return None if is_learned else {"loss": losses[0], "count": _NUM_EQUAL_LOSSES}
+
+
+def _flat_loss(observed, ever_fell):
+    """The mean loss over the span is not below the best such mean before, while errors are many."""
+    training = observed.training
+    warm = [step for step in observed.steps if step.number > training.warmup_steps]
+    means = observations.window_means(warm, training.span)
+    before = [mean for last, mean in means if last <= observed.steps[-1].number - training.span]
+    if not before or means[-1][1] < (1 - _MIN_FALL) * min(before) or _looks_done(observed):
+        return None
+    if (min(before) <= _EVER_FELL * means[0][1]) != ever_fell:
+        return None
+    rate = observed.newest("learning-rate", training.peak_rate)
+    return {"span": training.span, "loss": means[-1][1], "before": min(before), "rate": rate}
+
+
+def _looks_done(observed):
+    means, peak_rate = observed.means(), observed.training.peak_rate
+    is_cooled = means.get("learning-rate", peak_rate) < _COOLED * peak_rate
+    is_learned = means.get(observed.training.error_rate, 1.0) <= _LEARNED_ERROR_RATE
+    return is_cooled or is_learned or _is_blank(observed)
+
+
+def _dev_nan(observed):
+    dev = observed.evaluations[-1].dev
+    tags = [tag for tag, value in sorted(dev.items()) if tag.endswith("loss") and math.isnan(value)]
+    return {"tags": ", ".join(tags)} if tags else None
+
+
+def _dev_empty(observed):
+    last = observed.evaluations[-1]
+    ratio = last.dev.get("length-ratio", 1.0)
+    is_settled = last.step > observed.training.settled_step
+    return {"value": ratio} if is_settled and ratio <= _EMPTY_LENGTH_RATIO else None
+
+
+def _decoding_gap(observed):
+    """The decoder predicts the next token after the reference, but what is decoded is wrong."""
+    late = [item.dev for item in observed.evaluations if item.step > observed.training.late_step]
+    tags = {"teacher-forced-error-rate": 1.0, observed.training.error_rate: 0.0}
+    pairs = [[dev.get(tag, default) for tag, default in tags.items()] for dev in late]
+    return _newest_gap(pairs, lambda forced, decoded: decoded >= 2 * forced)
+
+
+def _dev_gap(observed):
+    """Few errors in training, many on dev."""
+    tag, settled = observed.training.error_rate, observed.training.settled_step
+    late = [item for item in observed.evaluations if item.step > settled]
+    pairs = [(item.train.get(tag, 1.0), item.dev.get(tag, 0.0)) for item in late]
+    return _newest_gap(pairs, lambda train, dev: train <= _TRAIN_ERROR_RATE)
+
+
+def _newest_gap(pairs, is_wide):
+    last = pairs[-_EVALUATIONS:]
+    gaps = [high >= low + _ERROR_RATE_GAP and is_wide(low, high) for low, high in last]
+    return {"low": last[-1][0], "high": last[-1][1]} if len(gaps) == _EVALUATIONS and all(gaps) else None
+
+
+_SETTLED = operator.attrgetter("training.settled_step")
+_LATE = operator.attrgetter("training.late_step")
+_FLAT = "the loss has not fallen for {span} steps ({loss:.3f} per label, {before:.3f} before)"
+_MEMORISE = "test whether one batch can be memorised: {overfit}"
+_COMPARE = "compare references and hypotheses: {evaluate}"
+STEP_ALARMS = {
+    # The builder leaves such utterances out, so a tenth of them is no accident.
+    "too-long-labels": Alarm(
+        _Limit("too-long-share", operator.ge, 0.1),
+        "{value:.0%} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
+        "them; likely transcripts of other recordings, or truncated audio; list the worst: {doctor}",
+    ),
+    "unpaired-characters": Alarm(
+        _Limit("used-label-share", operator.le, 0.5),
+        "only {value:.0%} of the characters can be learned, the others have no token of their own; likely "
+        "texts and pinyin do not match; list the counts: {doctor}",
+    ),
+    "constant-loss": Alarm(
+        _constant_loss,
+        "the loss has been exactly {loss:.6g} for {count} steps; likely every batch looks the same to the "
+        "model, because features are constant or no label can be used; check the data: {verify}",
+    ),
+    "zero-gradients": Alarm(
+        _Limit("gradient-zero-share", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
+        "{value:.0%} of the gradients are exactly zero; likely units that are inactive for every input, or "
+        "constant features; see which weights, in TensorBoard: {histograms}",
+    ),
+    "all-blank": Alarm(
+        _Limit("blank-share", operator.ge, BLANK_FRACTION, _SETTLED),
+        "{value:.1%} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
+        f"or the labels do not belong to the audio; {_MEMORISE}",
+    ),
+    "repeated": Alarm(
+        _Limit("repeated-share", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
+        "{value:.0%} of the utterances have the same hypothesis as one with another reference; likely the "
+        "model ignores its input, because features and labels do not belong together or the learning rate is "
+        f"too high; {_MEMORISE}",
+    ),
+    # Healthy models rise from below to 0.8 and more within the first epochs.
+    "short-hypotheses": Alarm(
+        _Limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
+        "hypotheses have {value:.2f} tokens per reference token; likely tokens are deleted, as where "
+        f"transcripts contain more than was spoken; {_COMPARE}",
+    ),
+    "long-hypotheses": Alarm(
+        _Limit("length-ratio", operator.gt, 1.5, _LATE, unless=_is_blank),
+        "hypotheses have {value:.2f} tokens per reference token; likely noise is transcribed, as where "
+        f"transcripts contain less than was spoken; {_COMPARE}",
+    ),
+    "flat-loss": Alarm(
+        lambda observed: _flat_loss(observed, ever_fell=True),
+        f"{_FLAT}; likely the learning rate, now {{rate:.2g}}, is too high, or the model is too small; "
+        "train a new model at a third of the rate: {slower}",
+    ),
+    "loss-never-fell": Alarm(
+        lambda observed: _flat_loss(observed, ever_fell=False),
+        f"{_FLAT} and hardly fell before; likely the learning rate, now {{rate:.2g}}, is far off, or the "
+        f"labels do not belong to the input; {_MEMORISE}",
+    ),
 }
-
-
-def all_blank(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """Nothing but blanks, long after the warm-up."""
-    shares = readings_lib.last(readings, "blank-share", readings_lib.IN_A_ROW, context.settled_step)
-    if not shares or min(shares) < BLANK_SHARE:
-        return None
-    return (
-        f"{100 * shares[-1]:.1f} % of the frames are blank, so hypotheses are empty; likely the learning "
-        "rate is far off, or labels do not belong to the audio; see whether one batch can be learned by "
-        f"heart: {context.overfit_command}"
-    )
-
-
-def wrong_length(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """Hypotheses much shorter or longer than the references, late in training."""
-    ratios = readings_lib.last(readings, "length-ratio", readings_lib.IN_A_ROW, context.late_step)
-    shortest, longest = LENGTH_RATIOS
-    if not ratios or _is_blank(readings) or not (max(ratios) < shortest or min(ratios) > longest):
-        return None
-    is_short = ratios[-1] < shortest
-    happens = "tokens are dropped" if is_short else "noise is written down"
-    return (
-        f"hypotheses have {ratios[-1]:.2f} tokens for one of the references; likely {happens}, as where "
-        f"transcripts hold {'more' if is_short else 'less'} than is said; lay both beside each other: "
-        f"{context.evaluate_command}"
-    )
-
-
-def repeated(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """The same hypothesis for utterances that say different things."""
-    shares = readings_lib.last(readings, "repeated-share", readings_lib.IN_A_ROW, context.settled_step)
-    error_rate = readings_lib.mean_figures(readings).get(context.error_rate, 0.0)
-    if not shares or _is_blank(readings) or min(shares) < REPEATED_SHARE or error_rate < REPEATED_SHARE:
-        return None
-    return (
-        f"{100 * shares[-1]:.0f} % of the utterances have the hypothesis of another one that says something "
-        "else; likely the model does not hear the input, because features and labels do not belong together "
-        f"or the learning rate is too high; see whether one batch can be learned by heart: "
-        f"{context.overfit_command}"
-    )
-
-
-def zero_gradients(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """Most weights get no gradient, though there is a loss."""
-    shares = readings_lib.last(readings, "gradient-zero-share", SHORT_ROW)
-    if not shares or min(shares) < ZERO_SHARE or not any(readings[-1].losses):
-        return None
-    return (
-        f"{100 * shares[-1]:.0f} % of the gradients are exactly zero; likely units that are silent for every "
-        "input, or features that are constant; see which weights, in TensorBoard: "
-        f"{context.train_command} --histogram_steps={context.constant_loss_steps}"
-    )
-
-
-def odd_labels(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """Labels that are no lists of different token ids."""
-    forms = {reading.label_form for reading in readings[-SHORT_ROW:]}
-    if len(readings) < SHORT_ROW or len(forms) > 1 or forms == {""}:
-        return None
-    return (
-        f"{_FORMS[forms.pop()]}, expected token ids; likely the records were written by another program or "
-        "with another vocabulary; compare a record with its text: "
-        f"{context.show_command}"
-    )
-
-
-def unusable_labels(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """Labels that teach nothing: more of them than frames, or no character to choose."""
-    too_long = readings_lib.last(readings, "too-long-share", SHORT_ROW)
-    used = readings_lib.last(readings, "used-label-share", SHORT_ROW)
-    if too_long and min(too_long) >= TOO_LONG_SHARE:
-        return (
-            f"{100 * too_long[-1]:.0f} % of the utterances have more labels than frames after subsampling "
-            "and teach nothing; likely transcripts of other recordings, or audio that was cut; list the "
-            f"worst: {context.doctor_command}"
-        )
-    if used and max(used) <= USED_LABEL_SHARE:
-        return (
-            f"only {100 * used[-1]:.0f} % of the characters can be learned, the others have no token of "
-            f"their own; likely texts and pinyin that do not pair; list the counts: {context.doctor_command}"
-        )
-    return None
-
-
-def constant_loss(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """The very same loss for different batches."""
-    losses = [loss for reading in readings[-EQUAL_LOSSES:] for loss in reading.losses][-EQUAL_LOSSES:]
-    error_rate = readings[-1].figures.get(context.error_rate, 1.0)
-    if len(losses) < EQUAL_LOSSES or len(set(losses)) > 1 or (losses[0] == 0 and error_rate == 0):
-        return None
-    return (
-        f"the loss has been exactly {losses[0]:.6g} for {EQUAL_LOSSES} steps; likely every batch is the same "
-        "to the model, because features are constant or no label can be used; check the data: "
-        f"{context.verify_command}"
-    )
-
-
-def flat_loss(readings: Sequence[readings_lib.Reading], context: readings_lib.Context) -> Optional[str]:
-    """A loss whose mean over the span is not below the best such mean of before, while errors are many."""
-    now, span = readings[-1], context.span
-    warm = [reading for reading in readings if reading.step > context.warmup_steps]
-    means = readings_lib.window_means(warm, span)
-    before = [mean for last, mean in means if last <= now.step - span]
-    if not before or means[-1][1] < (1 - FALL) * min(before) or _looks_done(readings, context):
-        return None
-    rate = now.figures.get("learning-rate", context.peak_rate)
-    seen = (
-        f"the loss has not fallen for {span} steps ({means[-1][1]:.3f} per label, {min(before):.3f} before)"
-    )
-    if min(before) > EVER_FELL * means[0][1]:
-        return (
-            f"{seen} and hardly before; likely the learning rate, now {rate:.2g}, is far off, or labels do "
-            f"not belong to the input; see whether a batch can be learned by heart: {context.overfit_command}"
-        )
-    return (
-        f"{seen}; likely the learning rate, now {rate:.2g}, is too high by now, or the model is too small; "
-        f"start again with a third of the rate: {context.slower_command}"
-    )
-
-
-RULES: dict[str, Callable] = {
-    "labels": odd_labels,
-    "unusable-labels": unusable_labels,
-    "constant-loss": constant_loss,
-    "zero-gradients": zero_gradients,
-    "all-blank": all_blank,
-    "repeated": repeated,
-    "length": wrong_length,
-    "flat-loss": flat_loss,
+DEV_ALARMS = {
+    "dev-nan": Alarm(
+        _dev_nan,
+        "{tags} on dev: NaN, so this checkpoint cannot become the best; likely features of dev or the "
+        "weights contain NaN or Inf; check the data: {verify}",
+    ),
+    "dev-empty": Alarm(
+        _dev_empty,
+        "on dev, hypotheses have {value:.0%} as many tokens as the references, so they are empty; likely the "
+        f"learning rate is far off, or the labels do not belong to the audio; {_MEMORISE}",
+    ),
+    "decoding-gap": Alarm(
+        _decoding_gap,
+        "on dev, {high:.0%} of the decoded tokens are wrong, but {low:.0%} with teacher forcing; likely the "
+        "decoder has memorised the texts, and the CTC head has not learned the audio; train a new model with "
+        "more weight on CTC: {more_ctc}",
+    ),
+    "dev-gap": Alarm(
+        _dev_gap,
+        "{low:.0%} errors in training, {high:.0%} on dev; likely the model overfits, or dev was recorded or "
+        "transcribed differently; look for speakers and sentences that stand out: {evaluate}",
+    ),
 }
-
-
-def _is_blank(readings):
-    return readings[-1].figures.get("blank-share", 0.0) >= BLANK_SHARE
-
-
-def _looks_done(readings, context):
-    figures = readings_lib.mean_figures(readings)
-    is_cooled = figures.get("learning-rate", context.peak_rate) < COOLED * context.peak_rate
-    return is_cooled or figures.get(context.error_rate, 1.0) <= LEARNED_ERROR_RATE or _is_blank(readings)

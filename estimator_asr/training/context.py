@@ -11,11 +11,12 @@ from estimator_asr import model_directory
 from estimator_asr.diagnostics import batch_dump, ctc_check, nan_files
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
-from estimator_asr.monitoring import readings, watchdog
+from estimator_asr.monitoring import advice, observations, watchdog
 from estimator_asr.training import exporters, step_hooks, step_time
 from estimator_asr.training import plan as course_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
+from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
 
 
@@ -44,7 +45,7 @@ def plan(
         _build_watchdog(model, course, data_dirs, command) if is_watched else None,
         _read_again(model.config, course, infos, data_dirs),
         is_alone=cluster is None,
-        doctor_command=readings.doctor_command(",".join(data_dirs), model.path),
+        doctor_command=advice.doctor(",".join(data_dirs), model.path),
     )
 
 
@@ -65,17 +66,19 @@ def _read_again(config, course, infos, data_dirs):
 
 
 def _build_watchdog(model, course, data_dirs, command):
-    context = watchdog.build_context(
-        model.config,
-        train_command=command,
+    config = model.config.optimizer
+    training = observations.Training(
+        command=command,
         model_dir=model.path,
         data_dir=",".join(data_dirs),
         error_rate=exporters.ERROR_RATES[model.config.model],
-        batch_size=course.batch_size,
-        steps_per_epoch=course.steps_per_epoch,
+        warmup_steps=int(course.steps_per_epoch * config.warmup_epochs),
         max_steps=course.max_steps,
+        base_rate=config.learning_rate,
+        peak_rate=schedules.initial_rate(config, course.batch_size),
+        constant_loss_steps=model.config.watch.constant_loss_steps,
     )
-    return watchdog.Watchdog(context)
+    return watchdog.Watchdog(training)
 
 
 def _choose_ctc_kernel(model):

@@ -52,7 +52,7 @@ def build(
         task: acoustic_task or language_task.
     """
     recording = [_record_nan(model, plan.records, step)] if plan.records else []
-    watching = [plan.watchdog.watch(step, task.LABELS)] if plan.watchdog else []
+    watching = [watchdog.WatchdogHook(plan.watchdog, step.number, step.scalars)] if plan.watchdog else []
     return [
         _show_progress(model, plan, step, task.ERROR_RATE),
         _time_input(model, plan, step),

@@ -1,11 +1,11 @@
-"""What tests of alarms share: a training of 10,000 steps with a warm-up of 100, and readings of it."""
+"""What tests of alarms share: a training of 10,000 steps with a warm-up of 100, and observations of it."""
 
 from __future__ import annotations
 
-from estimator_asr.monitoring import readings
+from estimator_asr.monitoring import observations
 
-CONTEXT = readings.Context(
-    train_command="python -m estimator_asr.train --model=acoustic --data_dir=DATA,MORE --model_dir=AM",
+TRAINING = observations.Training(
+    command="python -m estimator_asr.train --model=acoustic --data_dir=DATA,MORE --model_dir=AM",
     model_dir="AM",
     data_dir="DATA,MORE",
     error_rate="token-error-rate",
@@ -17,11 +17,11 @@ CONTEXT = readings.Context(
 )
 
 
-def repeat(figures, *, count=5, last_step=6000, between=50, loss=1.0, label_form="", error_rate=0.9):
-    """Readings that are all alike; their losses differ a little."""
-    figures = {"token-error-rate": error_rate, "learning-rate": 0.001, **figures}
+def repeat(metrics, *, count=5, last_step=6000, between=50, loss=1.0, error_rate=0.9):
+    """Returns steps with equal metrics, whose losses differ a little."""
+    metrics = {"token-error-rate": error_rate, "learning-rate": 0.001, **metrics}
     rows = []
     for i in range(count):
         losses = tuple(loss * (1 + 0.001 * ((7 * i + j) % 13)) for j in range(between))
-        rows.append(readings.Reading(last_step - between * (count - 1 - i), figures, losses, label_form))
+        rows.append(observations.Step(last_step - between * (count - 1 - i), metrics, losses))
     return rows

@@ -90,10 +90,6 @@ def test_causes_in_the_batch_come_first():
     said = describe(FALLING, batch=(features, labels))
     assert "features hold values that are no numbers" in said
     assert said.endswith("python -m tfrecord_builder.verify --data_dir=DATA,MORE")
-    one_hot = {"token_ids": np.eye(3, 6, dtype=np.int32), "num_tokens": np.array([6, 6, 6])}
-    said = describe(FALLING, batch=(make_batch()[0], one_hot))
-    assert "labels look one-hot, expected token ids" in said
-    assert said.endswith("python -m tfrecord_builder.show --data_dir=DATA")
 
 
 def test_padding_makes_no_contradiction_and_the_same_labels_make_none():

@@ -5,13 +5,13 @@ import random
 import shlex
 
 import alarm_cases
-import healthy_course
+import healthy_training
 import program_flags
 import pytest
 
-from estimator_asr.monitoring import alarms, dev_alarms, readings
+from estimator_asr.monitoring import alarms, observations
 
-CONTEXT = alarm_cases.CONTEXT
+TRAINING = alarm_cases.TRAINING
 repeat = alarm_cases.repeat
 BLANK = {"blank-share": 1.0, "length-ratio": 0.0, "repeated-share": 1.0}
 HEALTHY = {
@@ -21,172 +21,246 @@ HEALTHY = {
     "gradient-zero-share": 0.01,
     "too-long-share": 0.0,
 }
-# Rule, a figure at its threshold, one on the healthy side, and the step before which it keeps quiet.
+# Kind, a metric at its threshold, one on the healthy side, and the step before which it is ignored.
 THRESHOLDS = [
-    ("all-blank", {"blank-share": 0.99}, {"blank-share": 0.989}, CONTEXT.settled_step),
-    ("repeated", {"repeated-share": 0.5}, {"repeated-share": 0.49}, CONTEXT.settled_step),
-    ("length", {"length-ratio": 0.49}, {"length-ratio": 0.5}, CONTEXT.late_step),
-    ("length", {"length-ratio": 1.51}, {"length-ratio": 1.5}, CONTEXT.late_step),
+    ("all-blank", {"blank-share": 0.99}, {"blank-share": 0.989}, TRAINING.settled_step),
+    ("repeated", {"repeated-share": 0.5}, {"repeated-share": 0.49}, TRAINING.settled_step),
+    ("short-hypotheses", {"length-ratio": 0.49}, {"length-ratio": 0.5}, TRAINING.late_step),
+    ("long-hypotheses", {"length-ratio": 1.51}, {"length-ratio": 1.5}, TRAINING.late_step),
     ("zero-gradients", {"gradient-zero-share": 0.9}, {"gradient-zero-share": 0.89}, -1),
-    ("unusable-labels", {"too-long-share": 0.1}, {"too-long-share": 0.09}, -1),
-    ("unusable-labels", {"used-label-share": 0.5}, {"used-label-share": 0.51}, -1),
+    ("too-long-labels", {"too-long-share": 0.1}, {"too-long-share": 0.09}, -1),
+    ("unpaired-characters", {"used-label-share": 0.5}, {"used-label-share": 0.51}, -1),
 ]
 
 
-def bark(rows, context=CONTEXT):
-    """Kinds of the alarms that the rules give for the readings."""
-    return [kind for kind, rule in alarms.RULES.items() if rule(rows, context)]
+def raised(steps, training=TRAINING):
+    """Returns the sentences that training steps raise, by kind."""
+    return check(alarms.STEP_ALARMS, observations.Observations(training, steps))
+
+
+def raised_on_dev(*evaluations):
+    return check(alarms.DEV_ALARMS, observations.Observations(TRAINING, evaluations=evaluations))
+
+
+def check(kinds, observed):
+    found = {kind: alarm.check(observed) for kind, alarm in kinds.items()}
+    return {kind: sentence for kind, sentence in found.items() if sentence}
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", THRESHOLDS)
 def test_at_and_below_the_threshold(kind, bad, good, begin):
-    assert bark(repeat({**HEALTHY, **bad})) == [kind]
-    assert bark(repeat({**HEALTHY, **good})) == []
+    assert list(raised(repeat({**HEALTHY, **bad}))) == [kind]
+    assert raised(repeat({**HEALTHY, **good})) == {}
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", THRESHOLDS)
-def test_one_healthy_reading_among_the_last_is_enough_to_keep_quiet(kind, bad, good, begin):
-    count = 3 if begin < 0 else 5
-    rows = repeat({**HEALTHY, **bad}, count=count)
-    assert bark(rows[1:]) == []  # too few
-    assert bark([*rows[:-2], repeat({**HEALTHY, **good})[0], rows[-1]]) == []
+def test_one_healthy_observation_among_the_last_is_enough_for_no_alarm(kind, bad, good, begin):
+    rows = repeat({**HEALTHY, **bad}, count=3 if begin < 0 else 5)
+    assert raised(rows[1:]) == {}  # too few
+    assert raised([*rows[:-2], repeat({**HEALTHY, **good})[0], rows[-1]]) == {}
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", [row for row in THRESHOLDS if row[3] > 0])
-def test_it_waits_until_the_figure_means_something(kind, bad, good, begin):
-    rows = {**HEALTHY, **bad}
-    assert bark(repeat(rows, last_step=begin + 200)) == []  # the first of five is at that very step
-    assert bark(repeat(rows, last_step=begin + 201)) == [kind]
+def test_it_waits_until_the_metric_means_something(kind, bad, good, begin):
+    metrics = {**HEALTHY, **bad}
+    assert raised(repeat(metrics, last_step=begin + 200)) == {}  # the first of five is at that very step
+    assert list(raised(repeat(metrics, last_step=begin + 201))) == [kind]
 
 
-def test_a_model_that_writes_blanks_is_told_once():
-    assert bark(repeat(BLANK, last_step=9000)) == ["all-blank"]
+def test_a_model_that_outputs_only_blanks_raises_one_alarm():
+    assert list(raised(repeat(BLANK, last_step=9000))) == ["all-blank"]
 
 
-def test_hypotheses_that_are_the_same_and_right_are_no_alarm():
-    assert bark(repeat({**HEALTHY, "repeated-share": 0.6}, error_rate=0.5)) == ["repeated"]
-    assert bark(repeat({**HEALTHY, "repeated-share": 0.6}, error_rate=0.49)) == []
+def test_hypotheses_that_are_equal_and_right_raise_no_alarm():
+    metrics = {**HEALTHY, "repeated-share": 0.6}
+    assert list(raised(repeat(metrics, error_rate=0.5))) == ["repeated"]
+    assert raised(repeat(metrics, error_rate=0.49)) == {}
 
 
 def test_gradients_are_zero_where_all_is_learned():
-    assert bark(repeat({**HEALTHY, "gradient-zero-share": 1.0}, loss=0.0, error_rate=0.0)) == []
-
-
-@pytest.mark.parametrize("form", ["one-hot", "equal"])
-def test_labels_of_an_odd_form(form):
-    rows = repeat(HEALTHY, count=3, last_step=150, label_form=form)
-    assert bark(rows) == ["labels"]
-    assert bark(rows[1:]) == []
-    assert bark([rows[0], repeat(HEALTHY)[0], rows[2]]) == []
+    assert raised(repeat({**HEALTHY, "gradient-zero-share": 1.0}, loss=0.0, error_rate=0.0)) == {}
 
 
 def test_a_loss_that_is_exactly_the_same():
-    same = readings.Reading(20, {}, (3.25,) * 20)
-    assert bark([same]) == ["constant-loss"]
-    assert bark([same._replace(losses=(3.25,) * 19)]) == []
-    assert bark([same._replace(losses=(*(3.25,) * 19, 3.2500001))]) == []
-    assert bark([readings.Reading(step, {}, (3.25,)) for step in range(20)]) == ["constant-loss"]
+    same = observations.Step(20, {}, (3.25,) * 20)
+    assert list(raised([same])) == ["constant-loss"]
+    assert raised([same._replace(losses=(3.25,) * 19)]) == {}
+    assert raised([same._replace(losses=(*(3.25,) * 19, 3.2500001))]) == {}
+    assert list(raised([observations.Step(step, {}, (3.25,)) for step in range(20)])) == ["constant-loss"]
 
 
 def test_a_loss_of_zero_is_an_alarm_only_with_errors():
-    zero = readings.Reading(20, {"token-error-rate": 0.0}, (0.0,) * 20)
-    assert bark([zero]) == []
-    assert bark([zero._replace(figures={"token-error-rate": 1.0})]) == ["constant-loss"]
+    zero = observations.Step(20, {"token-error-rate": 0.0}, (0.0,) * 20)
+    assert raised([zero]) == {}
+    assert list(raised([zero._replace(metrics={"token-error-rate": 1.0})])) == ["constant-loss"]
 
 
-def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **figures):
-    """Readings 50 steps apart of a loss with the noise that batches have."""
-    draws, rows = random.Random(seed), []
-    shown = {**HEALTHY, "token-error-rate": 0.8, "learning-rate": 0.001, **figures}
+def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **metrics):
+    """Returns observations 50 steps apart of a loss with the noise that batches have."""
+    samples, rows = random.Random(seed), []
+    metrics = {**HEALTHY, "token-error-rate": 0.8, "learning-rate": 0.001, **metrics}
     for end in range(50, steps + 1, 50):
-        losses = tuple(loss_at(step) * (1 + noise * draws.gauss(0, 1)) for step in range(end - 49, end + 1))
-        rows.append(readings.Reading(end, shown, losses))
+        losses = tuple(loss_at(step) * (1 + noise * samples.gauss(0, 1)) for step in range(end - 49, end + 1))
+        rows.append(observations.Step(end, metrics, losses))
     return rows
 
 
-def first_bark(rows):
-    """Step of the first alarm, readings coming one by one; None without."""
+def first_alarm(rows):
+    """Returns the step of the first alarm, observations coming one by one; None without."""
     for count in range(1, len(rows) + 1):
-        if bark(rows[max(0, count - 30) : count]):
-            return rows[count - 1].step
+        if raised(rows[max(0, count - 30) : count]):
+            return rows[count - 1].number
     return None
 
 
 def test_a_flat_loss_is_an_alarm_after_warm_up_and_twice_the_patience():
-    assert first_bark(curve(lambda step: 5.0, noise=1e-6)) == 1100
-    assert first_bark(curve(lambda step: 5.0 + 0.001 * step, noise=1e-6)) == 1100
-    assert all(first_bark(curve(lambda step: 5.0, seed=seed)) for seed in range(10))
+    assert first_alarm(curve(lambda step: 5.0, noise=1e-6)) == 1100
+    assert first_alarm(curve(lambda step: 5.0 + 0.001 * step, noise=1e-6)) == 1100
+    assert all(first_alarm(curve(lambda step: 5.0, seed=seed)) for seed in range(5))
 
 
 def test_a_loss_that_falls_slowly_within_its_noise_is_none():
     """Three percent in 500 steps, with batches that differ by 15 %."""
-    fall = [curve(lambda step: 5.0 * 0.97 ** (step / 500), seed=seed) for seed in range(20)]
-    assert [first_bark(rows) for rows in fall] == [None] * 20
+    fall = [curve(lambda step: 5.0 * 0.97 ** (step / 500), seed=seed) for seed in range(10)]
+    assert [first_alarm(rows) for rows in fall] == [None] * 10
 
 
 def test_a_loss_that_once_fell_gets_other_advice():
-    def advise(loss_at):
-        return alarms.flat_loss(curve(loss_at, noise=1e-6), CONTEXT)
-
-    said = advise(lambda step: 5.0 if step < 700 else 4.7)
-    assert "too high by now" in said and said.endswith("--model_dir=AM-rate0.0005 --learning_rate=0.0005")
-    said = advise(lambda step: 5.0 if step < 700 else 4.8)
-    assert "and hardly before" in said and said.endswith("--overfit_batches=1")
+    (said,) = raised(curve(lambda step: 5.0 if step < 700 else 4.7, noise=1e-6)).values()
+    assert "is too high, or the model is too small" in said
+    assert said.endswith("--model_dir=AM-rate0.0005 --learning_rate=0.0005")
+    (said,) = raised(curve(lambda step: 5.0 if step < 700 else 4.8, noise=1e-6)).values()
+    assert "and hardly fell before" in said and said.endswith("--overfit_batches=1")
 
 
-def test_at_the_threshold_of_the_fall():
-    def fell(share):
-        rows = curve(lambda step: 5.0 if step <= 600 else 5.0 * (1 - share), steps=1100, noise=0.0)
-        return alarms.flat_loss(rows, CONTEXT) is None
-
-    assert not fell(0.0019) and fell(0.0021)
+@pytest.mark.parametrize("fall, kinds", [(0.0019, ["loss-never-fell"]), (0.0021, [])])
+def test_at_the_threshold_of_the_fall(fall, kinds):
+    rows = curve(lambda step: 5.0 if step <= 600 else 5.0 * (1 - fall), steps=1100, noise=0.0)
+    assert [kind for kind in raised(rows) if kind != "constant-loss"] == kinds
 
 
 @pytest.mark.parametrize(
-    "figures", [{"token-error-rate": 0.1}, {"learning-rate": 0.00019}, {"blank-share": 0.99}]
+    "metrics", [{"token-error-rate": 0.1}, {"learning-rate": 0.00019}, {"blank-share": 0.99}]
 )
-def test_a_flat_loss_at_the_end_or_on_the_plateau_is_none(figures):
-    assert first_bark(curve(lambda step: 0.4, **figures)) is None
+def test_a_flat_loss_at_the_end_or_on_the_plateau_is_none(metrics):
+    assert first_alarm(curve(lambda step: 0.4, **metrics)) is None
 
 
 @pytest.mark.parametrize("patience", [100, 200, 500])
-def test_a_real_healthy_training_passes(patience):
-    context = CONTEXT._replace(
-        warmup_steps=80, max_steps=800, peak_rate=healthy_course.LEARNING_RATE, constant_loss_steps=patience
+def test_a_real_healthy_training_raises_no_alarm(patience):
+    training = TRAINING._replace(
+        warmup_steps=80, max_steps=800, peak_rate=healthy_training.LEARNING_RATE, constant_loss_steps=patience
     )
-    rows = healthy_course.make_readings()
+    rows = healthy_training.make_steps()
     for count in range(1, len(rows) + 1):
-        assert bark(rows[:count], context) == [], rows[count - 1].step
+        assert raised(rows[:count], training) == {}, rows[count - 1].number
 
 
-def test_the_same_training_that_never_leaves_the_blanks_does_not():
-    context = CONTEXT._replace(warmup_steps=80, max_steps=800, constant_loss_steps=200)
-    rows = healthy_course.make_readings()
-    stuck = [*rows[:7], *(row._replace(figures=rows[0].figures) for row in rows[7:])]
-    assert "all-blank" in bark(stuck[:30], context)
+def test_the_same_training_that_never_leaves_the_blanks_does():
+    training = TRAINING._replace(warmup_steps=80, max_steps=800, constant_loss_steps=200)
+    rows = healthy_training.make_steps()
+    stuck = [*rows[:7], *(row._replace(metrics=rows[0].metrics) for row in rows[7:])]
+    assert "all-blank" in raised(stuck[:30], training)
 
 
-def test_every_sentence_ends_with_a_command_that_there_is():
-    all_rows = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
-    all_rows += [repeat(HEALTHY, label_form=form) for form in ("one-hot", "equal")]
-    all_rows += [[readings.Reading(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
-    all_rows += [curve(lambda step: 5.0 if step < 700 else 4.0)]
-    sentences = [rule(rows, CONTEXT) for rows in all_rows for rule in alarms.RULES.values()]
-    gap = [
-        readings.Evaluation(step, {"token-error-rate": 0.1}, {"token-error-rate": 0.9})
-        for step in (7000, 8000)
-    ]
-    forced = [row._replace(dev={**row.dev, "teacher-forced-error-rate": 0.1}) for row in gap]
-    sentences += [dev_alarms.dev_gap(gap, CONTEXT), dev_alarms.decoding_gap(forced, CONTEXT)]
-    broken = [readings.Evaluation(8000, {}, {"length-ratio": 0.0, "avg-loss": math.nan})]
-    sentences += [dev_alarms.nan_loss(broken, CONTEXT), dev_alarms.nothing_written(broken, CONTEXT)]
-    said = [sentence for sentence in sentences if sentence]
-    assert len(said) == 16
-    commands = {sentence: shlex.split(sentence[sentence.index("python -m ") :])[2:] for sentence in said}
+def gaps(train, dev, forced=1.0, steps=(8000, 8500)):
+    dev = {"token-error-rate": dev, "teacher-forced-error-rate": forced}
+    rows = [observations.DevEvaluation(step, {"token-error-rate": train}, dev) for step in steps]
+    return raised_on_dev(*rows)
+
+
+@pytest.mark.parametrize(
+    "train, dev, kinds",
+    [
+        (0.2, 0.5, ["dev-gap"]),
+        (0.21, 0.9, []),  # training is not good yet
+        (0.2, 0.49, []),
+        (0.02, 0.12, []),  # an honest difference between speakers
+        (0.02, 0.01, []),
+    ],
+)
+def test_training_good_and_dev_bad(train, dev, kinds):
+    assert list(gaps(train, dev)) == kinds
+
+
+@pytest.mark.parametrize(
+    "forced, decoded, kinds",
+    [
+        (0.1, 0.4, ["decoding-gap"]),
+        (0.1, 0.39, []),
+        (0.4, 0.8, ["decoding-gap"]),
+        (0.4, 0.79, []),  # not twice as many
+        (0.5, 0.4, []),
+    ],
+)
+def test_the_decoder_good_and_what_is_decoded_bad(forced, decoded, kinds):
+    assert list(gaps(1.0, decoded, forced)) == kinds
+
+
+def test_one_evaluation_or_one_too_early_is_not_enough():
+    assert gaps(0.1, 0.9, 0.1, steps=[8000]) == {}
+    assert gaps(0.1, 0.9, 0.1, steps=[TRAINING.settled_step, 8000]) == {}
+    assert list(gaps(0.1, 0.9, 0.1, steps=[TRAINING.late_step, 8000])) == ["dev-gap"]
+    late = [TRAINING.late_step + 1, 8000]
+    assert list(gaps(0.1, 0.9, 0.1, steps=late)) == ["decoding-gap", "dev-gap"]
+
+
+def test_missing_metrics_raise_no_alarm():
+    rows = [observations.DevEvaluation(step, {}, {"token-error-rate": 0.9}) for step in (8000, 9000)]
+    assert raised_on_dev(*rows) == {}
+
+
+def test_the_sentences_of_gaps_show_both_metrics_and_the_next_command():
+    said = gaps(0.1, 0.9, 0.1)
+    assert said["dev-gap"].startswith("10% errors in training, 90% on dev; likely ")
+    where = "--model_dir=AM --data_dir=DATA,MORE"
+    command = f"python -m estimator_asr.evaluate {where} --split=dev --output_dir=AM-report"
+    assert said["dev-gap"].endswith(command)
+    assert said["decoding-gap"].startswith("on dev, 90% of the decoded tokens are wrong, but 10% with ")
+    assert said["decoding-gap"].endswith(f"{TRAINING.command} --model_dir=AM-ctc0.9 --ctc_weight=0.9")
+
+
+def on_dev(step, **metrics):
+    dev = {tag.replace("_", "-"): value for tag, value in metrics.items()}
+    return raised_on_dev(observations.DevEvaluation(step, {}, {"global-step": step, **dev}))
+
+
+@pytest.mark.parametrize("step", [1, 8000])
+def test_a_loss_on_dev_that_is_nan_is_an_alarm_at_once(step):
+    assert on_dev(step, avg_loss=math.nan, loss=math.nan, ctc_loss=2.0) == {
+        "dev-nan": "avg-loss, loss on dev: NaN, so this checkpoint cannot become the best; likely features "
+        "of dev or the weights contain NaN or Inf; check the data: python -m tfrecord_builder.verify "
+        "--data_dir=DATA,MORE"
+    }
+    assert on_dev(step, avg_loss=2.0, ctc_loss=math.inf) == {}
+
+
+def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
+    late = TRAINING.settled_step + 1
+    assert on_dev(late, length_ratio=0.0) == {
+        "dev-empty": "on dev, hypotheses have 0% as many tokens as the references, so they are empty; likely "
+        "the learning rate is far off, or the labels do not belong to the audio; test whether one batch can "
+        f"be memorised: {TRAINING.command} --overfit_batches=1"
+    }
+    assert on_dev(late, length_ratio=0.01)
+    assert on_dev(late, length_ratio=0.011) == {}
+    assert on_dev(late - 1, length_ratio=0.0) == {}
+    assert on_dev(late, character_error_rate=1.0) == {}  # of text
+
+
+def test_every_sentence_ends_with_a_command_that_its_program_accepts():
+    cases = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
+    cases += [[observations.Step(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
+    cases += [curve(lambda step: 5.0 if step < 700 else 4.0)]
+    said = {kind: sentence for steps in cases for kind, sentence in raised(steps).items()}
+    said.update(gaps(0.1, 0.9, 0.1))
+    said.update(on_dev(8000, length_ratio=0.0, avg_loss=math.nan))
+    assert set(said) == {*alarms.STEP_ALARMS, *alarms.DEV_ALARMS}
     asked = {}
-    for sentence, (module, *flags) in commands.items():
-        assert sentence.count("python -m ") == 1 and "\n" not in sentence and math.isfinite(len(sentence))
-        asked.setdefault(module, {})[sentence] = flags
+    for kind, sentence in said.items():
+        assert sentence.count("python -m ") == 1 and "\n" not in sentence
+        _, _, module, *flags = shlex.split(sentence[sentence.index("python -m ") :])
+        asked.setdefault(module, {})[kind] = flags
     answers = program_flags.ask(asked)
-    parsed = {name: answer for module in answers.values() for name, answer in module["parsed"].items()}
-    assert [answer for answer in parsed.values() if answer.get("words") != []] == []
+    parsed = [answer for module in answers.values() for answer in module["parsed"].values()]
+    assert [answer for answer in parsed if answer.get("words") != []] == []

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config, experiment, training_config
-from estimator_asr.monitoring import readings, watchdog
-from estimator_asr.tasks import task
+from estimator_asr.monitoring import observations, watchdog
 
 BLANK = {"blank-share": 1.0}
 
@@ -34,15 +32,15 @@ class Estimator:
 
 
 def make_watchdog(tmp_path, **changes):
-    return watchdog.Watchdog(alarm_cases.CONTEXT._replace(model_dir=str(tmp_path), **changes))
+    return watchdog.Watchdog(alarm_cases.TRAINING._replace(model_dir=str(tmp_path), **changes))
 
 
 def test_an_alarm_is_logged_and_written_with_time_step_and_kind(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    for reading in alarm_cases.repeat(BLANK, last_step=6000):
-        dog.add_reading(reading)
+    for step in alarm_cases.repeat(BLANK, last_step=6000):
+        dog.add_step(step)
     (line,) = lines
-    assert line.startswith("watchdog: step 6000: 100.0 % of the frames are blank")
+    assert line.startswith("watchdog: step 6000: 100.0% of the frames are blank")
     (written,) = (tmp_path / "alarms.log").read_text(encoding="utf-8").splitlines()
     time, step, kind, sentence = written.split("\t")
     assert len(time) == 19 and (step, kind) == ("6000", "all-blank") and line.endswith(sentence)
@@ -58,69 +56,49 @@ def read_values(directory):
 
 def test_tensorboard_shows_it_as_text(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    for reading in alarm_cases.repeat(BLANK, last_step=6000):
-        dog.add_reading(reading)
+    for step in alarm_cases.repeat(BLANK, last_step=6000):
+        dog.add_step(step)
     ((step, value),) = read_values(tmp_path)
     assert (step, value.tag, value.metadata.plugin_data.plugin_name) == (6000, "alarms/all-blank", "text")
     assert lines[0].endswith(tf.make_ndarray(value.tensor).item().decode("utf-8"))
 
 
-def test_one_kind_is_said_again_only_after_ten_times_the_patience(tmp_path, lines):
+def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    for reading in alarm_cases.repeat(BLANK, count=206, last_step=16100):
-        dog.add_reading(reading)
+    for step in alarm_cases.repeat(BLANK, count=206, last_step=16100):
+        dog.add_step(step)
     steps = [int(line.split()[2].rstrip(":")) for line in lines if "frames are blank" in line]
     assert steps == [6050, 11050, 16050]
 
 
-def test_the_first_reading_that_is_wrong_ends_nothing(tmp_path, lines):
+def test_the_first_observation_raises_nothing(tmp_path, lines):
     dog = make_watchdog(tmp_path)
-    dog.add_reading(readings.Reading(1, {}))
-    dog.after_evaluation({"global_step": 1, "loss": 1.0}, str(tmp_path / "eval"))
+    dog.add_step(observations.Step(1, {}))
+    dog.add_evaluation({"global_step": 1, "loss": 1.0}, str(tmp_path / "eval"))
     assert lines == [] and not os.listdir(tmp_path)
 
 
-def test_evaluations_are_held_against_the_readings_before(tmp_path, lines):
+def test_evaluations_are_compared_with_the_steps_before(tmp_path, lines):
     dog = make_watchdog(tmp_path)
     exporter, estimator = watchdog.WatchdogExporter(dog), Estimator(tmp_path)
-    for reading in alarm_cases.repeat({}, last_step=6000, error_rate=0.125):
-        dog.add_reading(reading)
+    for step in alarm_cases.repeat({}, last_step=6000, error_rate=0.125):
+        dog.add_step(step)
     for step in (6000, 6500):
         assert lines == []
         figures = {"global_step": np.int64(step), "token-error-rate": np.float32(0.75)}
         exporter.export(estimator, "", "", figures, False)
     (line,) = lines
-    assert line.startswith("watchdog: step 6500: 12 % errors in training, 75 % on dev; likely")
+    assert line.startswith("watchdog: step 6500: 12% errors in training, 75% on dev; likely")
     # Another process may write the events of training, and TensorBoard reads one file at a time.
     assert [value.tag for _, value in read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
     assert not list(tmp_path.glob("events.*"))
 
 
-def test_an_evaluation_without_any_reading_is_looked_at_too(tmp_path, lines):
+def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, lines):
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
-    make_watchdog(tmp_path).after_evaluation(figures, str(tmp_path / "eval"))
+    make_watchdog(tmp_path).add_evaluation(figures, str(tmp_path / "eval"))
     assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
-    assert "loss on dev: NaN" in lines[0] and "on dev the model writes 0 %" in lines[1]
-
-
-def test_what_is_known_of_the_training_comes_from_its_settings():
-    settings = experiment.ExperimentConfig(
-        model="language",
-        acoustic=config.AcousticConfig(),
-        language=config.LanguageConfig(),
-        optimizer=config.OptimizerConfig(learning_rate=0.002, learning_rate_batch_size=10, warmup_epochs=1.5),
-        input=config.InputConfig(),
-        train=training_config.TrainConfig(),
-        frontend=None,
-        token_type="syllable",
-        tokens_sha256="",
-        characters_sha256="",
-        readings_sha256="",
-        watch=training_config.WatchConfig(constant_loss_steps=70),
-    )
-    names = {"train_command": "python", "model_dir": "LM", "data_dir": "TEXT", "error_rate": "errors"}
-    context = watchdog.build_context(settings, **names, batch_size=5.0, steps_per_epoch=7.5, max_steps=99)
-    assert context == ("python", "LM", "TEXT", "errors", 11, 99, 0.002, 0.001, 70)
+    assert "loss on dev: NaN" in lines[0] and "on dev, hypotheses have 0%" in lines[1]
 
 
 class Dog:
@@ -129,8 +107,8 @@ class Dog:
     def __init__(self):
         self.taken = []
 
-    def add_reading(self, reading):
-        self.taken.append(reading)
+    def add_step(self, step):
+        self.taken.append(step)
 
 
 def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
@@ -143,8 +121,7 @@ def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
 
     scalars = {"avg-loss": loss, "token-error-rate": tf.numpy_function(decode, [loss / 2], tf.float32)}
     dog = Dog()
-    labels = [tf.constant([[3, 3, 3], [3, 3, 3]]), tf.constant([3, 2])]
-    hook = watchdog.WatchdogHook(dog, number, scalars, labels)
+    hook = watchdog.WatchdogHook(dog, number, scalars)
     with tf.compat.v1.Session() as session:
         for step, value in enumerate([8.0, 7.0, float("inf"), 5.0, 4.0]):
             fetches = hook.before_run(None).fetches
@@ -152,20 +129,12 @@ def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
             hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
     assert decoded == [4.0, 2.5]
     first, second = dog.taken
-    assert (first.step, first.losses, first.label_form) == (41, (8.0,), "")
-    assert (second.step, second.losses) == (44, (7.0, 5.0))  # what is no number is left out
-    assert second.figures == {"avg-loss": 5.0, "token-error-rate": 2.5}
+    assert (first.number, first.losses) == (41, (8.0,))
+    assert (second.number, second.losses) == (44, (7.0, 5.0))  # without the infinite one
+    assert second.metrics == {"avg-loss": 5.0, "token-error-rate": 2.5}
 
 
-def test_watch_makes_the_hook_of_a_step(tmp_path):
-    tensors = dict.fromkeys(task.Step._fields, tf.constant(0))
-    labels = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
-    step = task.Step(**{**tensors, "labels": labels, "scalars": {"avg-loss": tf.constant(1.0)}})
-    hook = make_watchdog(tmp_path).watch(step, ("token_ids", "num_tokens"))
-    assert set(hook.before_run(None).fetches) == {"loss", "number", "scalars", "labels"}
-
-
-def test_there_may_be_no_alarm_or_a_line_that_was_cut(tmp_path):
+def test_there_may_be_no_alarm_or_a_truncated_line(tmp_path):
     assert watchdog.last_alarm(str(tmp_path)) is None
     (tmp_path / "alarms.log").write_text("now\t7\tlength\tlong\nnow\t8\tle", encoding="utf-8")
     assert watchdog.last_alarm(str(tmp_path)) == (7, "long")

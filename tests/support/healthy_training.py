@@ -1,17 +1,17 @@
-"""Figures of a real training of 800 steps that went well, which no alarm may bark at.
+"""Metrics of a real training of 800 steps that went well, which must raise no alarm.
 
-A tiny acoustic model on 48 utterances of small_records, learning rate 0.003: blanks alone for 150 steps,
-then it learns. The readings stand 20 steps apart.
+A tiny acoustic model on 48 utterances of small_records, learning rate 0.003: only blanks for 150 steps, then
+it learns. It was observed every 20 steps.
 """
 
 from __future__ import annotations
 
-from estimator_asr.monitoring import readings
+from estimator_asr.monitoring import observations
 
 TAGS = ("token-error-rate", "blank-share", "length-ratio", "repeated-share", "teacher-forced-error-rate")
 LEARNING_RATE = 0.003
 STEPS_BETWEEN = 20
-FIGURES = (
+METRICS = (
     (1, 1, 0, 1, 0.75),
     (1, 1, 0, 1, 0.781),
     (1, 1, 0, 1, 0.5),
@@ -96,12 +96,12 @@ LOSSES = """
 """
 
 
-def make_readings() -> list[readings.Reading]:
-    """The readings as the watchdog would have taken them."""
+def make_steps() -> list[observations.Step]:
+    """Returns the steps as the watchdog would have observed them."""
     losses = [float(loss) for loss in LOSSES.split()]
     rows = []
-    for i, figures in enumerate(FIGURES):
+    for i, values in enumerate(METRICS):
         begin, end = STEPS_BETWEEN * i, STEPS_BETWEEN * (i + 1)
-        shown = {**dict(zip(TAGS, figures)), "learning-rate": LEARNING_RATE, "gradient-zero-share": 0.01}
-        rows.append(readings.Reading(end, shown, tuple(losses[begin:end])))
+        metrics = {**dict(zip(TAGS, values)), "learning-rate": LEARNING_RATE, "gradient-zero-share": 0.01}
+        rows.append(observations.Step(end, metrics, tuple(losses[begin:end])))
     return rows

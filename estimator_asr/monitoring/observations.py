@@ -1,0 +1,139 @@
+"""Observations of a training for the watchdog: metrics of recent steps and of evaluations on dev."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from estimator_asr.monitoring import advice
+
+# Means are taken over this many observed steps, and noisy metrics must agree in all of them.
+IN_A_ROW = 5
+
+
+class Training(NamedTuple):
+    """Facts of a training that alarms depend on or show.
+
+    Attributes:
+        command: as it was given.
+        model_dir, data_dir: as they were given; data_dir comma separated.
+        error_rate: tag of the decoded error rate.
+        warmup_steps: steps while the learning rate rises.
+        max_steps: total number of steps.
+        base_rate: --learning_rate.
+        peak_rate: learning rate at the end of the warm-up.
+        constant_loss_steps: patience.
+    """
+
+    command: str
+    model_dir: str
+    data_dir: str
+    error_rate: str
+    warmup_steps: int
+    max_steps: int
+    base_rate: float
+    peak_rate: float
+    constant_loss_steps: int
+
+    @property
+    def span(self) -> int:
+        """Steps over which a loss has to fall: in a long training it falls more slowly."""
+        return max(self.constant_loss_steps, self.max_steps // 20)
+
+    @property
+    def settled_step(self) -> int:
+        """From here on hypotheses are not empty: healthy trainings have left the all-blank plateau."""
+        return self.warmup_steps + min(4 * self.constant_loss_steps, self.max_steps // 3)
+
+    @property
+    def late_step(self) -> int:
+        """From here on hypotheses are about as long as the references."""
+        return self.warmup_steps + min(10 * self.constant_loss_steps, self.max_steps // 2)
+
+    def commands(self) -> dict[str, str]:
+        """Returns the commands that alarms advise, by name."""
+        slower = f"{self.base_rate / 3:.2g}"
+        where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
+        report = f"--output_dir={self._sibling('report')}"
+        return {
+            "doctor": advice.doctor(self.data_dir, self.model_dir),
+            "verify": advice.verify(self.data_dir),
+            "evaluate": advice.command("estimator_asr.evaluate", *where, report),
+            "overfit": f"{self.command} --overfit_batches=1",
+            "histograms": f"{self.command} --histogram_steps={self.constant_loss_steps}",
+            "slower": self._new_model(f"rate{slower}", f"--learning_rate={slower}"),
+            "more_ctc": self._new_model("ctc0.9", "--ctc_weight=0.9"),
+        }
+
+    def _new_model(self, name, flag):
+        return f"{self.command} {shlex.join([f'--model_dir={self._sibling(name)}', flag])}"
+
+    def _sibling(self, name):
+        return f"{self.model_dir.rstrip('/')}-{name}"
+
+
+class Step(NamedTuple):
+    """An observed training step.
+
+    Attributes:
+        number: of the step.
+        metrics: by TensorBoard tag.
+        losses: loss per label of this step and of those since the previous observation.
+    """
+
+    number: int
+    metrics: Mapping[str, float]
+    losses: tuple = ()
+
+
+class DevEvaluation(NamedTuple):
+    """Metrics on dev, and the means of the training steps observed before."""
+
+    step: int
+    train: Mapping[str, float]
+    dev: Mapping[str, float]
+
+
+class Observations(NamedTuple):
+    """All that an alarm may look at; the newest observation comes last."""
+
+    training: Training
+    steps: Sequence[Step] = ()
+    evaluations: Sequence[DevEvaluation] = ()
+
+    def newest(self, tag: str, default: float) -> float:
+        """Returns a metric of the newest step."""
+        return self.steps[-1].metrics.get(tag, default)
+
+    def last(self, tag: str, count: int, after: int = -1) -> list[float]:
+        """Returns a metric in the last `count` observations after a step; [] if fewer have it."""
+        late = [step.metrics for step in self.steps if step.number > after][-count:]
+        values = [metrics[tag] for metrics in late if tag in metrics]
+        return values if len(values) == count else []
+
+    def means(self) -> dict[str, float]:
+        """Returns the mean of each metric over the last observed steps."""
+        return mean_metrics([step.metrics for step in self.steps])
+
+
+def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the mean over the last IN_A_ROW of each metric that all of them have."""
+    last = metrics[-IN_A_ROW:]
+    tags = set.intersection(*(set(each) for each in last)) if last else ()
+    return {tag: sum(each[tag] for each in last) / len(last) for tag in tags}
+
+
+def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
+    """Returns last step and mean loss of each shortest window that holds num_losses losses."""
+    means, begin = [], 0
+    counts = [0, *itertools.accumulate(len(step.losses) for step in steps)]
+    sums = [0.0, *itertools.accumulate(sum(step.losses) for step in steps)]
+    for end in range(1, len(steps) + 1):
+        while counts[end] - counts[begin + 1] >= num_losses:
+            begin += 1
+        if counts[end] - counts[begin] >= num_losses:
+            mean = (sums[end] - sums[begin]) / (counts[end] - counts[begin])
+            means.append((steps[end - 1].number, mean))
+    return means

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import shlex
+
+import alarm_cases
+
+from estimator_asr.monitoring import observations
+
+
+def observe(*steps):
+    return observations.Observations(alarm_cases.TRAINING, steps)
+
+
+def test_a_metric_is_returned_only_if_enough_observations_after_the_step_have_it():
+    observed = observe(*(observations.Step(10 * i, {"a": float(i)}) for i in (1, 2, 3)))
+    assert observed.last("a", 2) == [2.0, 3.0]
+    assert observed.last("a", 2, after=10) == [2.0, 3.0]
+    assert observed.last("a", 2, after=20) == []
+    assert observed.last("b", 2) == [] and observe().last("a", 1) == []
+
+
+def test_means_are_of_the_last_five_and_of_the_metrics_that_all_have():
+    metrics = [{"a": float(step)} for step in range(8)] + [{"a": 8.0, "b": 1.0}]
+    assert observations.mean_metrics(metrics) == {"a": (4 + 5 + 6 + 7 + 8) / 5}
+    assert observations.mean_metrics([]) == {}
+
+
+def test_windows_are_as_short_as_the_number_of_losses_allows():
+    steps = [observations.Step(step, {}, (loss, loss)) for step, loss in ((2, 1.0), (4, 3.0), (6, 5.0))]
+    assert observations.window_means(steps, 4) == [(4, 2.0), (6, 4.0)]
+    assert observations.window_means(steps, 3) == [(4, 2.0), (6, 4.0)]
+    assert observations.window_means(steps, 5) == [(6, 3.0)]
+    assert observations.window_means(steps, 7) == []
+
+
+def test_patience_grows_with_the_flag_but_ends_within_the_training():
+    long = alarm_cases.TRAINING._replace(max_steps=100000)
+    assert (long.settled_step, long.late_step, long.span) == (2100, 5100, 5000)
+    short = long._replace(max_steps=900)
+    assert (short.settled_step, short.late_step, short.span) == (400, 550, 500)
+
+
+def test_commands_can_be_pasted_whatever_the_directories_are_called():
+    training = alarm_cases.TRAINING._replace(model_dir="my models/AM/", data_dir="my data,MORE")
+    words = {name: shlex.split(command)[3:] for name, command in training.commands().items()}
+    assert words["doctor"] == ["--data_dir=my data,MORE", "--model_dir=my models/AM/"]
+    assert words["verify"] == ["--data_dir=my data,MORE"]
+    assert words["evaluate"][-2:] == ["--split=dev", "--output_dir=my models/AM-report"]
+    assert words["slower"][-2:] == ["--model_dir=my models/AM-rate0.0005", "--learning_rate=0.0005"]
