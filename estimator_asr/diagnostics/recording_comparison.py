@@ -1,7 +1,8 @@
-"""The features of a record made again from its recording."""
+"""Compares the features of records with features extracted again from their recordings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -9,74 +10,66 @@ import tensorflow as tf
 
 from tfrecord_builder import audio, files, frontend, recordings
 
-# Another processor sums in another order; and one step of the stored type may lie between the results.
+# Another processor sums in another order; in addition, rounding to the stored type may differ by one step.
 TOLERANCE = 1e-3
 
 
 class Result(NamedTuple):
-    """How far a record is from its recording.
+    """What the comparison found: a note on the recording, and a mismatch beyond rounding ("" for none)."""
 
-    Attributes:
-        difference: the largest of any value; None where nothing could be compared.
-        note: why not; empty if it could.
-        mismatch: what is different beyond rounding; empty if nothing is.
-    """
-
-    difference: Optional[float] = None
-    note: str = ""
+    note: str
     mismatch: str = ""
 
 
-class Extractor:
-    """Compares records with their recordings; a context manager."""
+def compare(
+    pairs: Iterable[tuple[np.ndarray, Optional[recordings.Recording]]],
+    config: frontend.FrontendConfig,
+    fbank_dtype: str,
+) -> Iterator[Result]:
+    """Yields one result per record.
 
-    def __init__(self, config: frontend.FrontendConfig, fbank_dtype: str):
-        """Takes how the features were made and are stored."""
-        self._config = config
-        self._dtype = np.dtype(fbank_dtype)
-
-    def __enter__(self) -> Extractor:
-        with tf.Graph().as_default() as graph:
-            self._waveform = tf.compat.v1.placeholder(tf.float32, [None])
-            self._fbank = tf.cast(frontend.extract(self._waveform, self._config), self._dtype)
-        options = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-        self._session = tf.compat.v1.Session(graph=graph, config=options)
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._session.close()
-
-    def compare(self, record: np.ndarray, recording: Optional[recordings.Recording]) -> Result:
-        """Compares stored features, float32 [num_frames, num_bins], with those of the recording."""
-        if recording is None:
-            return Result(note="the data does not name its recording")
-        if recording.is_augmented:
-            return Result(note=f"a changed copy of {recording.path}, so its values are others")
-        part = (recording.start_seconds, recording.seconds, recording.channel)
-        try:
-            waveform = audio.read_audio(recording.path, self._config.sample_rate, np.inf, *part)
-        except audio.AudioError as error:
-            return Result(note=str(error))
-        made = self._session.run(self._fbank, {self._waveform: waveform})
-        return _compare(record, made, recording)
+    Args:
+        pairs: stored features, float32 [num_frames, num_bins], and their recording; None if the data does
+            not name it.
+        config: frontend of the data.
+        fbank_dtype: type in which the features are stored.
+    """
+    options = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=options) as session:
+        waveform = tf.compat.v1.placeholder(tf.float32, [None])
+        fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
+        for record, recording in pairs:
+            yield _compare(record, recording, config, lambda samples: session.run(fbank, {waveform: samples}))
 
 
-def _compare(record, made, recording):
-    source = f"its recording {recording.path}{_change(recording)}"
-    if record.shape != made.shape:
-        return Result(
-            mismatch=f"{source} gives features of {list(made.shape)}, expected {list(record.shape)}"
-        )
-    step = np.spacing(np.maximum(np.abs(record.astype(made.dtype)), np.abs(made))).astype(np.float32)
-    difference = np.abs(record - made.astype(np.float32))
-    frame, place = np.unravel_index(np.argmax(difference - step), record.shape)
+def _compare(record, recording, config, extract: Callable[[np.ndarray], np.ndarray]) -> Result:
+    if recording is None:
+        return Result("not named by the data")
+    if recording.is_augmented:
+        return Result(f"is an augmented copy of {recording.path}, whose features differ")
+    part = (recording.start_seconds, recording.seconds, recording.channel)
+    try:
+        extracted = extract(audio.read_audio(recording.path, config.sample_rate, np.inf, *part))
+    except audio.AudioError as error:
+        return Result(str(error))
+    source = f"the recording {recording.path}{_size_change(recording)}"
+    if record.shape != extracted.shape:
+        shapes = f"{list(record.shape)}, expected {list(extracted.shape)}"
+        return Result("has another length", f"shape of the stored features is {shapes} from {source}")
+    step = np.spacing(np.maximum(np.abs(record.astype(extracted.dtype)), np.abs(extracted)))
+    difference = np.abs(record - extracted.astype(np.float32))
+    frame, place = np.unravel_index(np.argmax(difference - step.astype(np.float32)), record.shape)
+    note = f"differs by at most {difference.max():.1e}"
     if difference[frame, place] - step[frame, place] <= TOLERANCE:
-        return Result(float(difference.max()))
-    got, want = record[frame, place], made[frame, place]
-    mismatch = f"bin {place} of frame {frame} is {got:g} in the record, expected {want:g} as {source} gives"
-    return Result(float(difference.max()), mismatch=mismatch)
+        return Result(note)
+    values = f"{record[frame, place]:g}, expected {extracted[frame, place]:g}"
+    return Result(note, f"bin {place} of frame {frame} is stored as {values} from {source}")
 
 
-def _change(recording):
+def _size_change(recording):
     now = files.size_and_time(recording.path)[0]
-    return "" if recording.num_bytes in (None, now) else f" (now {now} bytes, {recording.num_bytes} before)"
+    return (
+        ""
+        if recording.num_bytes in (None, now)
+        else f" (now {now} bytes, {recording.num_bytes} at the build)"
+    )

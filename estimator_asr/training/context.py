@@ -8,7 +8,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.diagnostics import batch_dump, ctc_check, nan_files
+from estimator_asr.diagnostics import ctc_check, nan_files
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
 from estimator_asr.monitoring import advice, observations, watchdog
@@ -41,7 +41,6 @@ def plan(
         course,
         step_time.Clock(),
         _choose_ctc_kernel(model),
-        batch_dump.fingerprint(infos, course_lib.TRAIN_SPLIT),
         _build_watchdog(model, course, data_dirs, command) if is_watched else None,
         _read_again(model.config, course, infos, data_dirs),
         is_alone=cluster is None,

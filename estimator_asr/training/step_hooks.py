@@ -23,7 +23,6 @@ class TrainingPlan(NamedTuple):
         course: how long an epoch and the training are.
         clock: time spent in steps.
         ctc_kernel: of models/losses.py.
-        data: fingerprint of the train split.
         watchdog: None: nothing watches.
         records: reads a batch once more; None: no NaN recorder.
         is_alone: whether this process decides alone when training ends.
@@ -33,7 +32,6 @@ class TrainingPlan(NamedTuple):
     course: course_lib.TrainingPlan
     clock: step_time.Clock
     ctc_kernel: str = losses.CLASSIC
-    data: str = ""
     watchdog: Optional[watchdog.Watchdog] = None
     records: Optional[nan_files.BatchSource] = None
     is_alone: bool = True
@@ -140,7 +138,7 @@ def _look_at_batches(model, plan, step):
             num_batches=watch.dump_batches,
             num_replicas=replicas.num_replicas(),
             config=model.config.to_json(),
-            data=plan.data,
+            data=plan.course.source.sha256,
         )
         chosen.append(dump)
     return chosen

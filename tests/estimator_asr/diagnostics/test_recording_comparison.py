@@ -25,54 +25,52 @@ def path(tmp_path):
 
 
 def compare(record, recording, dtype="float16"):
-    with recording_comparison.Extractor(CONFIG, dtype) as extractor:
-        return extractor.compare(record, recording)
+    return next(recording_comparison.compare([(record, recording)], CONFIG, dtype))
 
 
 def test_features_of_the_recording_are_the_record(path):
     result = compare(extract(NOISE), recordings.Recording(path))
-    assert result == recording_comparison.Result(0.0)
+    assert result == recording_comparison.Result("differs by at most 0.0e+00")
 
 
 def test_a_part_and_a_channel_are_compared(tmp_path):
     both = np.stack([0 * NOISE, NOISE], axis=1)
     path = small_corpora.write_audio(tmp_path / "b.wav", both, subtype="FLOAT")
     record = extract(NOISE[1600:4800])
-    assert compare(record, recordings.Recording(path, 0.1, 0.2, 1)).difference == 0
-    assert (
-        "gives features of [48, 20], expected [18, 20]"
-        in compare(record, recordings.Recording(path)).mismatch
-    )
+    assert compare(record, recordings.Recording(path, 0.1, 0.2, 1)).note == "differs by at most 0.0e+00"
+    result = compare(record, recordings.Recording(path))
+    assert "shape of the stored features is [18, 20], expected [48, 20] from the" in result.mismatch
+    assert result.note == "has another length"
 
 
 def test_one_step_of_the_stored_type_is_rounding_and_more_is_a_mismatch(path):
     record = extract(NOISE)
     near = np.nextafter(record.astype(np.float16), np.float16(100)).astype(np.float32)
     result = compare(near, recordings.Recording(path))
-    assert 0 < result.difference < 0.02 and not result.mismatch
+    assert 0 < float(result.note.split()[-1]) < 0.02 and not result.mismatch
     record[2, 3] += 1
     result = compare(record, recordings.Recording(path))
-    assert result.difference == pytest.approx(1, abs=0.01)
+    assert float(result.note.split()[-1]) == pytest.approx(1, abs=0.05)
     assert result.mismatch.startswith("bin 3 of frame 2 is ") and path in result.mismatch
 
 
 def test_a_recording_that_has_changed_is_said_to_have(path):
     result = compare(extract(NOISE) + 1, recordings.Recording(path, num_bytes=7))
     size = os.path.getsize(path)
-    assert f"its recording {path} (now {size} bytes, 7 before) gives" in result.mismatch
+    assert f"the recording {path} (now {size} bytes, 7 at the build)" in result.mismatch
 
 
 @pytest.mark.parametrize(
     ("recording", "said"),
     [
-        (None, "the data does not name its recording"),
+        (None, "not named by the data"),
         (
             recordings.Recording("/c/a.wav", is_augmented=True),
-            "a changed copy of /c/a.wav, so its values are",
+            "is an augmented copy of /c/a.wav, whose features differ",
         ),
         (recordings.Recording("/c/gone.wav"), "/c/gone.wav: there is no such file"),
     ],
 )
 def test_what_cannot_be_compared_is_said_and_is_no_mismatch(recording, said):
     result = compare(extract(NOISE), recording)
-    assert said in result.note and result.difference is None and not result.mismatch
+    assert said in result.note and not result.mismatch
