@@ -82,7 +82,7 @@ def _build_watchdog(model, course, data_dirs, command):
 
 def _choose_ctc_kernel(model):
     config = model.config.train
-    if model.config.model != "acoustic":
-        return losses.CLASSIC
     has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
-    return ctc_check.choose_kernel(model.num_classes, has_gpu, strategies.session_config(config))
+    if model.config.model != "acoustic" or not has_gpu:
+        return losses.CLASSIC
+    return ctc_check.choose_kernel(strategies.session_config(config))
