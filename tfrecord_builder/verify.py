@@ -3,9 +3,9 @@
     python -m tfrecord_builder.verify --data_dir=DATA[,DATA2]
     python -m tfrecord_builder.verify --data_dir=DATA --sample=100
 
-reads every byte and every record, prints a line for each problem, with the shard, the record (from 0), the
-byte at which it begins and its utterance, and exits 1 if there was any. With --sample it also makes that
-many records again from their recordings.
+reads every byte and every record, prints a line per problem, with the shard, the record (from 0), its first
+byte and its utterance, and exits 1 if there is any. --sample also extracts that many records again from their
+audio and compares them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
@@ -22,58 +21,61 @@ import tqdm
 from tfrecord_builder import config_flags, errors
 from tfrecord_builder.verification import data_directory, reextraction
 
-_MAX_LINES = 20  # of one kind of problem in one directory
+_MAX_LINES = 20  # per kind of problem and directory
 
 
 @dataclasses.dataclass(frozen=True)
 class VerifyConfig:
     """What to check."""
 
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories to check, several with commas")
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     sample: int = config_flags.setting(
-        0, "records of each directory to make again from their recordings", minimum=0
+        0, "records per directory to extract again from their audio", minimum=0
     )
-    seed: int = config_flags.setting(1, "which records --sample draws", minimum=0)
+    seed: int = config_flags.setting(1, "random seed of --sample", minimum=0)
 
     def __post_init__(self):
         config_flags.validate(self)
         if not self.data_dir:
-            raise errors.UserError("--data_dir: it is missing, expected a directory; pass --data_dir=DATA.")
+            raise errors.UserError(
+                "--data_dir: value is missing, expected a directory; pass --data_dir=DATA."
+            )
 
 
 def define_flags() -> None:
-    """Defines a flag for every field of the config."""
+    """Defines one flag per field of the config."""
     config_flags.define(VerifyConfig)
 
 
 def main(argv: list[str]) -> int:
-    """Checks every directory; gives the exit code."""
+    """Checks every directory; returns the exit code."""
     del argv
     config = config_flags.from_flags(VerifyConfig)
-    are_right = [verify(data_dir, config.sample, config.seed) for data_dir in config.data_dir]
-    return 0 if all(are_right) else 1
+    results = [verify(data_dir, config.sample, config.seed) for data_dir in config.data_dir]
+    return 0 if all(results) else 1
 
 
 def verify(data_dir: str, num_samples: int, seed: int) -> bool:
-    """Checks one directory, prints what is wrong, and returns whether nothing is."""
+    """Checks one directory and prints its problems; returns whether there are none."""
     printed: collections.Counter = collections.Counter()
     try:
         checked = data_directory.Verification(data_dir)
     except (errors.UserError, OSError) as error:
         print(error if isinstance(error, errors.UserError) else f"{error.filename}: {error.strerror}")
         return False
-    with _progress("verifying", checked.num_bytes, unit="B", unit_scale=True) as bar:
+    num_bytes = sum(shard.num_bytes for shard in checked.shards)
+    with tqdm.tqdm(desc="verifying", total=num_bytes, disable=None, unit="B", unit_scale=True) as bar:
         _print(checked.problems(bar.update), printed)
     if num_samples and checked.vocabularies:
         num_samples = min(num_samples, checked.num_records)
-        with _progress("extracting again", num_samples, unit="utt") as bar:
+        with tqdm.tqdm(desc="extracting again", total=num_samples, disable=None, unit="utt") as bar:
             again = reextraction.Reextraction(data_dir, checked.info, checked.vocabularies, bar.update)
             _print(again.problems(num_samples, seed), printed)
     for kind, count in printed.items():
         if count > _MAX_LINES:
             print(f"{data_dir}: and {count - _MAX_LINES} more {kind}")
-    outcome = f"problems: {sum(printed.values())}" if printed else "all right"
-    print(f"{data_dir}: {checked.num_shards} shards, {checked.num_records} records, {outcome}")
+    outcome = f"problems: {sum(printed.values())}" if printed else "no problems"
+    print(f"{data_dir}: {len(checked.shards)} shards, {checked.num_records} records, {outcome}")
     return not printed
 
 
@@ -82,10 +84,6 @@ def _print(found, printed: collections.Counter) -> None:
         printed[problem.kind] += 1
         if printed[problem.kind] <= _MAX_LINES:
             tqdm.tqdm.write(str(problem))
-
-
-def _progress(what: str, total: int, **options) -> tqdm.tqdm:
-    return tqdm.tqdm(desc=what, total=total, disable=not sys.stderr.isatty(), **options)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Finding everything that is wrong with a data directory."""
+"""Checks of data directories: files, shards, records, and records extracted again from their audio."""

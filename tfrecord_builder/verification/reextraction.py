@@ -1,4 +1,4 @@
-"""Some records made again from their recordings, and compared with what is stored."""
+"""Sampled records, extracted again from their audio and compared with what is stored."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 import os
 import random
 from collections.abc import Callable, Collection, Iterator
-from typing import Optional
 
 import numpy as np
 
 from tfrecord_builder import dataset_info, errors, files, schema
-from tfrecord_builder.building import checks, half_floats, items, shard_writer, sharding
+from tfrecord_builder.building import checks, items, shard_writer, sharding
+from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import record_checks, record_file
 from tfrecord_builder.verification import problems
 
@@ -21,12 +21,16 @@ _LOG_TOLERANCE = 1e-3
 
 
 class Reextraction:
-    """Re-extracts records of one data directory."""
+    """Extracts records of one data directory again."""
 
     def __init__(
-        self, data_dir: str, info: dataset_info.DatasetInfo, saved, advance: Callable[[int], object]
+        self,
+        data_dir: str,
+        info: dataset_info.DatasetInfo,
+        saved: vocabularies.Vocabularies,
+        advance: Callable[[int], object],
     ):
-        """Takes its vocabularies.Vocabularies, and what is called with 1 after every record."""
+        """Takes the data directory with its info and vocabularies; advance(1) is called after each record."""
         self._data_dir = data_dir
         self._info = info
         self._advance = advance
@@ -36,89 +40,77 @@ class Reextraction:
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
-        """Yields how num_samples records, drawn by the seed, differ from what their audio gives now."""
-        shards = [each for _, split in sorted(self._info.splits.items()) for each in split.shards]
-        if not any(files.exists(items.path_of(self._path(each))) for each in shards):
-            what = "no shard has its items beside it (an earlier version wrote none), expected <shard>.jsonl"
-            again = "no record can be made again; build the data again"
-            yield problems.Problem(problems.SAMPLE, self._data_dir, f"{what}: {again}")
+        """Yields how sampled records differ from those that their audio gives now."""
+        shards = [
+            (os.path.join(self._data_dir, shard.file), shard.num_records)
+            for _, split in sorted(self._info.splits.items())
+            for shard in split.shards
+        ]
+        if not any(files.exists(items.path_of(path)) for path, _ in shards):
+            text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
+            yield problems.Problem(
+                problems.SAMPLE, self._data_dir, f"{text}build the data again to sample it"
+            )
             return
-        total = sum(each.num_records for each in shards)
-        chosen = sorted(random.Random(seed).sample(range(total), min(num_samples, total)))
+        total = sum(num_records for _, num_records in shards)
+        sampled = random.Random(seed).sample(range(total), min(num_samples, total))
         begin = 0
-        for each in shards:
-            numbers = {number - begin for number in chosen if 0 <= number - begin < each.num_records}
-            begin += each.num_records
-            path = self._path(each)
+        for path, num_records in shards:
+            numbers = {number - begin for number in sampled if 0 <= number - begin < num_records}
+            begin += num_records
             if numbers and files.exists(path):
                 yield from self._check_shard(path, numbers)
 
-    def _path(self, shard: dataset_info.ShardInfo) -> str:
-        return os.path.join(self._data_dir, shard_writer.file)
-
     def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
-        """Yields what _check_records does, and what keeps it from going on."""
+        items_path = items.path_of(path)
         try:
             yield from self._check_records(path, numbers)
         except errors.UserError as error:
-            where = items.path_of(path)
-            yield problems.Problem(problems.SAMPLE, where, f"{error}".removeprefix(f"{where}: "))
+            yield problems.Problem(problems.SAMPLE, items_path, str(error).removeprefix(f"{items_path}: "))
         except OSError as error:
-            what = f"it cannot be read ({error.strerror or error})"
-            lost = "so no record of its shard can be made again"
-            yield problems.Problem(problems.SAMPLE, error.filename or path, f"{what}, {lost}")
+            text = f"file cannot be read ({error.strerror or error}); its shard is not sampled"
+            yield problems.Problem(problems.SAMPLE, error.filename or path, text)
 
     def _check_records(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
         listed, last = items.read(path), max(numbers)
         with files.open_binary(path) as file:
             for raw in record_file.RecordFile(file).records():
                 if raw.number in numbers and not raw.problem:
-                    what, name = self._compare(raw.data, listed)
-                    where = problems.describe(raw.number, raw.offset, name)
-                    if what:
-                        yield problems.Problem(problems.SAMPLE, path, f"{where}: {what}")
+                    name = record_checks.utterance_id(raw.data)
+                    difference = self._compare(raw.data, name, listed)
+                    if difference:
+                        location = problems.locate(raw.number, raw.offset, name)
+                        yield problems.Problem(problems.SAMPLE, path, f"{location}: {difference}")
                     self._advance(1)
                 if raw.number == last:
                     return
 
-    def _compare(self, serialized: bytes, listed: Iterator[items.Item]) -> tuple[str, str]:
-        """Gives what is different, empty if nothing, and the id of the utterance."""
+    def _compare(self, serialized: bytes, name: str, listed: Iterator[items.Item]) -> str:
+        """Returns the difference between a record and a new one, or empty."""
         try:
             stored = record_checks.read_record(serialized, self._expected)
         except record_checks.Damaged as problem:
-            return str(problem), ""
-        name = stored.utterance_id
+            return str(problem)
         item = next((item for item in listed if item.utterance.utterance_id == name), None)
         if item is None:
-            return "its shard's items do not name it, expected them in the order of the records", name
-        return self._make_and_compare(stored, item), name
-
-    def _make_and_compare(self, stored: schema.Record, item: items.Item) -> str:
-        audio = item.utterance.audio
-        change = _change(item) if audio else None
-        if change and not change.startswith("time"):
-            return f"its recording {audio} {change}"
-        try:
-            as_it_is = dataclasses.replace(item, stamp=items.stamp(audio))
-            made, _ = shard_writer.make_record(as_it_is, self._settings)
-        except checks.Rejected as reason:
-            return f"its recording {audio} cannot be used any more ({reason})"
-        difference = _difference(stored, made)
-        if difference and change:
-            return f"its recording {audio} has changed since the build: {difference}"
-        source = f"recording {audio}" if audio else "line in the items"
-        return difference and f"its {source} gives another record: {difference}"
+            return "utterance is missing in the .jsonl of its shard, expected it in the order of the records"
+        return _compare_with_audio(stored, item, self._settings)
 
 
-def _change(item: items.Item) -> Optional[str]:
-    """Says how a recording is another than was built from; "time" alone may be a copy of it."""
-    audio, stamp = item.utterance.audio, item.stamp
-    if not files.exists(audio):
-        return "is gone"
-    num_bytes, changed = files.size_and_time(audio)
-    if stamp and num_bytes != stamp[0]:
-        return f"has changed since the build: it has {num_bytes} bytes, expected {stamp[0]}"
-    return "time" if stamp and changed != stamp[1] else None
+def _compare_with_audio(stored: schema.Record, item: items.Item, settings: sharding.Settings) -> str:
+    audio = item.utterance.audio
+    stamp = items.stamp(audio)
+    if audio and stamp is None:
+        return f"audio {audio} is missing"
+    try:
+        made, _ = shard_writer.make_record(dataclasses.replace(item, stamp=stamp), settings)
+    except checks.Rejected as reason:
+        return f"audio {audio} cannot be used any more ({reason})"
+    difference = _difference(stored, made)
+    if difference and stamp != item.stamp:
+        return f"audio {audio} has changed since the build: {difference}"
+    source = f"audio {audio}" if audio else "line in the .jsonl"
+    return difference and f"its {source} gives another record: {difference}"
 
 
 def _difference(stored: schema.Record, made: schema.Record) -> str:
@@ -132,7 +124,7 @@ def _difference(stored: schema.Record, made: schema.Record) -> str:
 def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
     if stored.shape != made.shape:
         return f"features are {list(stored.shape)}, expected {list(made.shape)}"
-    found, wanted = half_floats.to_float32(stored), half_floats.to_float32(made)
+    found, wanted = stored.astype(np.float32), made.astype(np.float32)
     steps = np.spacing(np.maximum(np.abs(stored), np.abs(made))).astype(np.float32)
     over = np.abs(found - wanted) - steps - _LOG_TOLERANCE
     frame, place = np.unravel_index(np.argmax(over), over.shape)

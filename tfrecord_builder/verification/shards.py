@@ -1,14 +1,15 @@
-"""The shards of a data directory: their bytes, and every record in them."""
+"""The shards of a data directory: their bytes, every record in them, and duplicate utterance ids."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Optional
 
 from tfrecord_builder import dataset_info, files
 from tfrecord_builder.records import record_checks, record_file
-from tfrecord_builder.verification import duplicate_index, problems, recount
+from tfrecord_builder.verification import problems
 
 
 class ShardChecker:
@@ -22,78 +23,84 @@ class ShardChecker:
         self,
         data_dir: str,
         expected: Optional[record_checks.Expected],
-        seen: duplicate_index.Sightings,
         advance: Callable[[int], object],
     ):
-        """Takes what the records must agree with, and what is called with the number of bytes read.
+        """Creates a checker.
 
-        Without `expected` only the bytes are checked.
+        Args:
+          data_dir: the data directory.
+          expected: what the records must agree with; None to check their bytes alone.
+          advance: called with the number of bytes read.
         """
         self.num_records = 0
         self._data_dir = data_dir
         self._expected = expected
-        self._seen = seen
         self._advance = advance
+        self._duplicates = DuplicateIndex()
 
-    def check(
-        self, shard: dataset_info.ShardInfo, split: str, counted: recount.Recount
-    ) -> Iterator[problems.Problem]:
-        """Yields what is wrong with a shard, and counts the records that are right."""
+    def check(self, shard: dataset_info.ShardInfo) -> Iterator[problems.Problem]:
+        """Yields the problems of a shard."""
         path = os.path.join(self._data_dir, shard.file)
         try:
-            yield from self._check_file(path, shard, split, counted)
+            with files.open_binary(path) as file:
+                yield from self._check_file(record_file.RecordFile(file), path, shard)
         except OSError as error:
             yield problems.unreadable(path, error, "shard")
 
     def _check_file(
-        self, path: str, shard: dataset_info.ShardInfo, split: str, counted: recount.Recount
+        self, reader: record_file.RecordFile, path: str, shard: dataset_info.ShardInfo
     ) -> Iterator[problems.Problem]:
-        with files.open_binary(path) as file:
-            reader = record_file.RecordFile(file)
-            num_records, is_whole = 0, True
-            for raw in reader.records():
-                is_whole = raw.data is not None
-                num_records += is_whole
-                yield from self._check_record(raw, path, split, counted)
-                self._advance(reader.num_bytes - raw.offset)
-            sha256 = reader.finish()
+        num_records, is_complete = 0, True
+        for raw in reader.records():
+            is_complete = raw.data is not None
+            num_records += is_complete
+            for kind, text in self._check_record(raw, path):
+                location = problems.locate(
+                    raw.number, raw.offset, record_checks.utterance_id(raw.data or b"")
+                )
+                yield problems.Problem(kind, path, f"{location}: {text}")
+            self._advance(reader.num_bytes - raw.offset)
+        sha256 = reader.finish()
         self.num_records += num_records
-        for name, found, wanted in (
-            ("bytes", reader.num_bytes, shard.num_bytes),
-            ("records", num_records, shard.num_records),
-        ):
-            if found != wanted and (is_whole or name == "bytes"):
-                what = f"shard has {found} {name}, expected {wanted}; {problems.AGAIN}"
-                yield problems.Problem(problems.FILES, path, what)
+        if reader.num_bytes != shard.num_bytes:
+            text = f"shard has {reader.num_bytes} bytes, expected {shard.num_bytes}; {problems.ADVICE}"
+            yield problems.Problem(problems.FILES, path, text)
+        if is_complete and num_records != shard.num_records:
+            text = f"shard has {num_records} records, expected {shard.num_records}; {problems.ADVICE}"
+            yield problems.Problem(problems.FILES, path, text)
         if sha256 != shard.sha256:
-            yield problems.sha256_problem(path, sha256, shard.sha256)
+            yield problems.wrong_sha256(path, sha256, shard.sha256)
 
-    def _check_record(
-        self, raw: record_file.RawRecord, path: str, split: str, counted: recount.Recount
-    ) -> Iterator[problems.Problem]:
+    def _check_record(self, raw: record_file.RawRecord, path: str) -> Iterator[tuple[str, str]]:
+        """Yields kind and text of each problem."""
         if raw.problem:
-            name = record_checks.utterance_id(raw.data or b"")
-            rest = "" if raw.data is not None else "; nothing behind it can be read"
-            yield self._problem(problems.DAMAGED, path, raw, name, f"{raw.problem}{rest}")
+            lost = "" if raw.data is not None else "; no record after it can be read"
+            yield problems.DAMAGED, f"{raw.problem}{lost}"
         elif self._expected:
             try:
                 record = record_checks.read_record(raw.data, self._expected)
             except record_checks.Damaged as problem:
-                name = record_checks.utterance_id(raw.data)
-                yield self._problem(problems.WRONG, path, raw, name, f"{problem}")
+                yield problems.WRONG, str(problem)
                 return
-            found = [*record_checks.problems(record, self._expected), *self._find_twin(raw, record, path)]
-            for what in found:
-                yield self._problem(problems.WRONG, path, raw, record.utterance_id, what)
-            if not found:
-                self._seen.see_sentence(split, record.transcript or record.pronunciation)
-                counted.count(record)
+            for text in record_checks.problems(record, self._expected):
+                yield problems.WRONG, text
+            place = f"record {raw.number} of {os.path.basename(path)}"
+            first = self._duplicates.add(record.utterance_id, place)
+            if first:
+                yield problems.WRONG, f"utterance id is a duplicate of {first}, expected a unique one"
 
-    def _find_twin(self, raw: record_file.RawRecord, record, path: str) -> Iterator[str]:
-        first = self._seen.see_utterance(record.utterance_id, os.path.basename(path), raw.number)
-        if first:
-            yield f"its utterance id is that of record {first[1]} of {first[0]}, expected one of its own"
 
-    def _problem(self, kind: str, path: str, raw, utterance_id: str, what: str) -> problems.Problem:
-        where = problems.describe(raw.number, raw.offset, utterance_id)
-        return problems.Problem(kind, path, f"{where}: {what}")
+class DuplicateIndex:
+    """The first place of each utterance id, in a temporary file: memory does not grow with the data."""
+
+    def __init__(self):
+        self._database = sqlite3.connect("")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
+
+    def add(self, utterance_id: str, place: str) -> Optional[str]:
+        """Adds an id; returns the place of the record that had it before, or None."""
+        row = (utterance_id, place)
+        if self._database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
+            return None
+        return self._database.execute("SELECT place FROM places WHERE id = ?", row[:1]).fetchone()[0]

@@ -11,12 +11,10 @@ import struct
 import built_data
 import numpy as np
 import pytest
-import small_corpora
 
-from tfrecord_builder import dataset_info, errors, frontend
-from tfrecord_builder.building import build_config, builder
+from tfrecord_builder import dataset_info, errors
 from tfrecord_builder.records import record_checks, record_file
-from tfrecord_builder.verification import data_directory, problems, recount
+from tfrecord_builder.verification import data_directory, problems
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -40,92 +38,51 @@ def _texts(data_dir):
     return [str(each).removeprefix(f"{data_dir}/") for each in _verify(data_dir)]
 
 
-@pytest.mark.parametrize(("counted", "is_right"), [(1, True), (2, True), (3, False)])
-def test_unknown_speakers_count_only_in_data_of_earlier_versions(counted, is_right):
-    counts = recount.Recount(None)
-    counts._speakers = {"", "s1"}
-    empty = dict.fromkeys(
-        ("num_utterances", "num_tokens", "num_characters", "unknown_tokens", "unknown_characters"), 0
-    )
-    lengths = {"frame_lengths": {}, "token_lengths": {}, "shards": ()}
-    info = dataset_info.SplitInfo(**empty, **lengths, seconds=0.0, num_speakers=counted)
-    said = [] if is_right else ["num_speakers is 3, expected 1 by its records"]
-    assert list(counts.problems(info)) == said
-
-
 def _change_info(data_dir, **changes):
     dataclasses.replace(dataset_info.DatasetInfo.load(str(data_dir)), **changes).save(str(data_dir))
-
-
-def _change_train(data_dir, **changes):
-    splits = dataset_info.DatasetInfo.load(str(data_dir)).splits
-    _change_info(data_dir, splits={**splits, "train": dataclasses.replace(splits["train"], **changes)})
 
 
 def test_a_fresh_build_is_right(whole):
     done = []
     verification = data_directory.Verification(whole)
     assert list(verification.problems(done.append)) == []
-    assert (verification.num_shards, verification.num_records) == (6, 15)
-    assert (
-        sum(done)
-        == verification.num_bytes
-        == sum(path.stat().st_size for path in pathlib.Path(whole).glob("*.tfrecord"))
-    )
+    assert (len(verification.shards), verification.num_records) == (6, 15)
+    assert sum(done) == sum(path.stat().st_size for path in pathlib.Path(whole).glob("*.tfrecord"))
 
 
 def test_text_is_right_too(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
 
 
-def test_where_there_are_no_transcripts_pronunciations_are_the_sentences(tmp_path):
-    audio = small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
-    rows = [("u1", "ni3 hao3", "train"), ("u2", "yi1 xia4", "train"), ("u3", "ni3 hao3", "dev")]
-    lines = ["id\taudio\ttext\tpinyin\tsplit", *("\t".join((n, audio, "", p, s)) for n, p, s in rows)]
-    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines) + "\n")
-    config = build_config.BuildConfig(
-        corpus_dir=(str(tmp_path / "in"),), output_dir=str(tmp_path / "out"), num_workers=1
-    )
-    info = builder.build(config, frontend.FrontendConfig())
-    assert info.splits["train"].num_sentences == 2
-    assert info.splits["dev"].shared_sentences == {"train": 1}
-    assert _verify(tmp_path / "out") == []
-
-
-def test_float32_features_are_right_too(tmp_path):
-    assert _verify(built_data.make(tmp_path, 3, 1, fbank_dtype="float32")) == []
-
-
 def test_a_flipped_bit_is_found_wherever_it_lies(data_dir):
     path = data_dir / SHARD
     content = path.read_bytes()
     rng = random.Random(7)
-    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(48))]:
+    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(20))]:
         flipped = bytearray(content)
         flipped[place] ^= 1 << rng.randrange(8)
         path.write_bytes(flipped)
         found = _verify(data_dir)
-        assert {each.where for each in found} == {str(path)}, place
+        assert {each.path for each in found} == {str(path)}, place
         assert {each.kind for each in found} == {problems.DAMAGED, problems.FILES}, place
 
 
 ITEMS = SHARD.replace("tfrecord", "jsonl")
-COMPANIONS = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv", "report.html", ITEMS]
+SIDECAR_FILES = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv", "report.html", ITEMS]
 
 
-@pytest.mark.parametrize("name", COMPANIONS)
+@pytest.mark.parametrize("name", SIDECAR_FILES)
 def test_a_flipped_bit_beside_the_shards_is_found_wherever_it_lies(data_dir, name):
     path = data_dir / name
     content = path.read_bytes()
     rng = random.Random(8)
-    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(10))]:
+    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(3))]:
         flipped = bytearray(content)
         flipped[place] ^= 1 << rng.randrange(8)
         path.write_bytes(flipped)
         texts = _texts(data_dir)
-        assert texts[0].startswith(f"{name}: its sha256 is "), place
-        known = ("not checked without their vocabularies", "rejected.tsv: it")
-        assert [text for text in texts[1:] if not any(each in text for each in known)] == [], place
+        assert texts[0].startswith(f"{name}: sha256 is "), place
+        assert [text for text in texts[1:] if "not checked without the vocab" not in text] == [], place
 
 
 def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
@@ -142,7 +99,7 @@ def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
     assert texts[1].startswith(
         f"{SHARD}: record 1 at byte {second.offset} (utterance {names[1]}): CRC of its"
     )
-    assert [text.split(" is ")[0] for text in texts[2:]] == [f"{SHARD}: its sha256"]
+    assert [text.split(" is ")[0] for text in texts[2:]] == [f"{SHARD}: sha256"]
 
 
 def test_a_damaged_length_says_that_the_rest_is_lost(data_dir):
@@ -151,14 +108,14 @@ def test_a_damaged_length_says_that_the_rest_is_lost(data_dir):
     (data_dir / SHARD).write_bytes(content)
     texts = _texts(data_dir)
     assert texts[0].startswith(f"{SHARD}: record 0 at byte 0: CRC of its length is ")
-    assert texts[0].endswith("; nothing behind it can be read")
+    assert texts[0].endswith("; no record after it can be read")
 
 
 def test_a_cut_shard_and_bytes_behind_it(data_dir):
     content = (data_dir / SHARD).read_bytes()
     (data_dir / SHARD).write_bytes(content[:-100])
     texts = _texts(data_dir)
-    assert "file ends after" in texts[0] and "nothing behind it" in texts[0]
+    assert "file ends after" in texts[0] and "no record after it" in texts[0]
     assert f"{SHARD}: shard has {len(content) - 100} bytes, expected {len(content)}; copy" in texts[1]
     (data_dir / SHARD).write_bytes(content + b"\0" * 16)
     assert "CRC of its length is 00000000" in _texts(data_dir)[0]
@@ -173,7 +130,7 @@ def test_a_shard_cut_between_records_lacks_records(data_dir):
 
 @pytest.mark.parametrize(
     "name, said",
-    [(SHARD, "shard"), *((name, "it") for name in COMPANIONS)],
+    [(SHARD, "shard"), *((name, "file") for name in SIDECAR_FILES)],
 )
 def test_a_missing_file_and_one_that_cannot_be_read_are_named(data_dir, name, said):
     os.remove(data_dir / name)
@@ -181,7 +138,7 @@ def test_a_missing_file_and_one_that_cannot_be_read_are_named(data_dir, name, sa
     assert texts[0] == f"{name}: {said} is missing; copy or build the data again"
     os.mkdir(data_dir / name)  # as good as a disk that fails: it is there, and gives an error for its bytes
     again = [text.replace("cannot be read (Is a directory)", "is missing") for text in _texts(data_dir)]
-    assert again == texts and all(name in text or "without their vocabularies" in text for text in texts)
+    assert again == texts and all(name in text or "without the vocabularies" in text for text in texts)
 
 
 def test_shards_that_change_places_are_named(data_dir):
@@ -194,7 +151,7 @@ def test_shards_that_change_places_are_named(data_dir):
 
 def test_a_missing_sentencepiece_model_is_named(data_dir):
     _change_info(data_dir, bpe_sha256="0" * 64)
-    assert _texts(data_dir) == ["bpe.model: it is missing; copy or build the data again"]
+    assert _texts(data_dir) == ["bpe.model: file is missing; copy or build the data again"]
 
 
 def test_without_info_there_is_nothing_to_check(data_dir, tmp_path):
@@ -203,24 +160,6 @@ def test_without_info_there_is_nothing_to_check(data_dir, tmp_path):
         _verify(data_dir)
     with pytest.raises(errors.UserError, match="there is no such data directory"):
         _verify(tmp_path / "nowhere")
-
-
-def test_the_rejected_must_be_as_many_as_is_said(data_dir):
-    path = data_dir / "rejected.tsv"
-    _change_info(data_dir, rejected_sha256="")
-    path.write_text("utterance_id\tsplit\treason\nu99\ttrain\n")
-    assert _texts(data_dir) == [
-        "rejected.tsv: it has 1 rows, 0 of 3 columns, expected 0; copy or build the data again"
-    ]
-    path.write_text("utterance_id\tsplit\treason\trecording\nu99\ttrain\tsilent audio\n")
-    assert _texts(data_dir) == [
-        "rejected.tsv: it has 1 rows, 0 of 4 columns, expected 0; copy or build the data again"
-    ]
-    path.write_text("id\tsplit\n")
-    assert _texts(data_dir) == [
-        "rejected.tsv: its header is 'id, split', expected 'utterance_id, split, reason, recording'; "
-        "copy or build the data again"
-    ]
 
 
 def _spoil(data_dir, place, **changes):
@@ -244,7 +183,7 @@ def test_a_wrong_record_with_right_checksums_is_named(data_dir):
 def test_features_that_are_not_finite_are_named(data_dir):
     _spoil(data_dir, 0, fbank=np.full([48, 80], np.nan, np.float16))
     (text,) = _texts(data_dir)
-    assert text.endswith("its features are NaN or infinite, first in frame 0")
+    assert text.endswith("features are NaN or Inf, first in frame 0")
 
 
 def test_a_record_that_cannot_be_read_is_named(data_dir):
@@ -253,53 +192,13 @@ def test_a_record_that_cannot_be_read_is_named(data_dir):
     assert _texts(data_dir) == [f"{SHARD}: record 0 at byte 0: is no tf.train.Example"]
 
 
-def test_an_id_that_is_there_twice_is_named_with_both_places(data_dir):
+def test_a_duplicate_id_is_named_with_both_places(data_dir):
     first = built_data.read(data_dir / "train-00000-of-00003.tfrecord")[2]
     name = record_checks.utterance_id(first)
     _spoil(data_dir, 3, utterance_id=name)
     (text,) = _texts(data_dir)
-    assert f"(utterance {name}): its utterance id is that of record 2 of train-00000-of-00003" in text
-
-
-@pytest.mark.parametrize(
-    "changes, said",
-    [
-        ({"num_utterances": 13}, "train: num_utterances is 13, expected 12 by its records"),
-        ({"num_speakers": 1}, "train: num_speakers is 1, expected 2 by its records"),
-        ({"seconds": 6.5}, "train: seconds is 6.5, expected 6.0 by its records"),
-        ({"num_tokens": 1}, "train: num_tokens is 1, expected "),
-        ({"num_characters": 1}, "train: num_characters is 1, expected "),
-        ({"unknown_tokens": 1}, "train: unknown_tokens is 1, expected 0 by its records"),
-        ({"unknown_characters": 1}, "train: unknown_characters is 1, expected 0 by its records"),
-        ({"frame_lengths": {48: 11, 49: 1}}, "train: frame_lengths says 11 of length 48, expected 12 by its"),
-        ({"token_lengths": {}}, "train: token_lengths says 0 of length 2, expected "),
-        ({"num_sentences": 6}, "train: num_sentences is 6, expected 5 by its records"),
-        (
-            {"num_sentences": 5, "shared_sentences": {"dev": 2}},
-            "train: shared_sentences with dev is 2, expected 3 by its records",
-        ),
-    ],
-)
-def test_a_wrong_total_is_named(data_dir, changes, said):
-    _change_train(data_dir, **changes)
-    (text,) = _texts(data_dir)
-    assert text.startswith(f"dataset_info.json: {said}") and text.endswith("; copy or build the data again")
-
-
-def test_right_numbers_of_sentences_are_right(data_dir):
-    _change_train(data_dir, num_sentences=5, shared_sentences={"dev": 3})
-    assert _texts(data_dir) == []
-
-
-@pytest.mark.parametrize("name", ["feature_mean", "feature_stddev"])
-def test_wrong_moments_are_named(data_dir, name):
-    numbers = list(getattr(dataset_info.DatasetInfo.load(str(data_dir)), name))
-    numbers[5] += 0.01
-    _change_info(data_dir, **{name: tuple(numbers)})
-    (text,) = _texts(data_dir)
-    assert text.startswith(f"dataset_info.json: {name} of bin 5 is {numbers[5]:g}, expected ")
-    _change_info(data_dir, **{name: tuple(numbers[:7])})
-    assert f"{name} has 7 numbers, expected 80" in _texts(data_dir)[0]
+    first = "record 2 of train-00000-of-00003.tfrecord"
+    assert f"(utterance {name}): utterance id is a duplicate of {first}, expected a unique one" in text
 
 
 def test_all_problems_are_found_in_one_go(data_dir):
@@ -338,5 +237,3 @@ def test_data_of_an_earlier_version_are_right_with_less_beside_them(data_dir):
     for name in ("report.html", *(each.name for each in data_dir.glob("*.jsonl"))):
         os.remove(data_dir / name)
     assert _texts(data_dir) == []
-    os.remove(data_dir / "rejected.tsv")
-    assert _texts(data_dir) == ["rejected.tsv: it is missing; copy or build the data again"]
