@@ -1,35 +1,29 @@
-"""Which font here can write a text: matplotlib draws boxes for characters that its own does not have."""
+"""Fonts for pictures with hanzi: matplotlib takes each character from the first family that has it."""
 
 from __future__ import annotations
 
-import functools
-from typing import Optional
+import re
 
 import matplotlib.font_manager
-import matplotlib.ft2font
 
-INSTALL_FONT = "install one, as with: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
-
-
-def find_font(text: str) -> Optional[str]:
-    """Gives the file of a font that has every character of a text; None if none here has."""
-    wanted = {ord(character) for character in text}
-    fonts = matplotlib.font_manager.fontManager.ttflist
-    usual = matplotlib.font_manager.findfont(matplotlib.font_manager.FontProperties())
-    paths = sorted({font.fname for font in fonts}, key=lambda path: (path != usual, path))
-    return next((path for path in paths if wanted <= _characters(path)), None)
+INSTALL_FONT = "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
+# Of a .ttc matplotlib sees the first font alone: of Noto and Source Han that is JP, which has the hanzi too.
+_CJK_FAMILIES = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
+    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN"),
+    *("PingFang SC", "PingFang HK", "Hiragino Sans GB", "Heiti TC", "STHeiti", "Songti SC"),
+    *("Microsoft YaHei", "SimHei", "SimSun", "Arial Unicode MS"),
+)
+_CJK = re.compile("[\u2e80-\uffdc\U00020000-\U0003ffff]")
 
 
-def plain(text: str) -> str:
-    """Gives what makes matplotlib write a text as it is, and not as mathematics between two dollar signs."""
-    return text.replace("$", r"\$")
+def rc_params() -> dict:
+    """Returns parameters for matplotlib.rc_context: installed families, and no mathematics between $."""
+    installed = set(matplotlib.font_manager.get_font_names())
+    families = ["DejaVu Sans", *(name for name in _CJK_FAMILIES if name in installed)]
+    return {"font.family": families, "text.parse_math": False}
 
 
-@functools.cache
-def _characters(path: str) -> frozenset[int]:
-    if "lastresort" in path.lower():  # has a box for every character
-        return frozenset()
-    try:
-        return frozenset(matplotlib.ft2font.FT2Font(path).get_charmap())
-    except (OSError, RuntimeError):
-        return frozenset()
+def can_draw(text: str) -> bool:
+    """Returns whether a text has no CJK characters or a CJK font is installed."""
+    return not _CJK.search(text) or len(rc_params()["font.family"]) > 1

@@ -3,8 +3,8 @@
     python -m tfrecord_builder.show --data_dir=DATA
     python -m tfrecord_builder.show --data_dir=DATA --utterance_id=A11_0 --output=A11_0.png
 
-prints the fields of the record (the first one of train, if no id is given) and its features in figures, and
-draws its spectrogram with what was said to a PNG.
+prints the fields of the record (default: the first one of train) and statistics of its features, and draws
+its spectrogram with transcript and pronunciation.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import numpy as np
 
 from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, vocabulary
-from tfrecord_builder.building import half_floats
 from tfrecord_builder.records import pictures, record_checks, search
 
-_UNSAFE = re.compile("[^A-Za-z0-9._-]+")
-_MAX_NAME = 100
 _QUARTERS = ("first", "second", "third", "last")
 
 
@@ -33,26 +30,28 @@ class ShowConfig:
     """What to show."""
 
     data_dir: str = config_flags.setting("", "data directory")
-    utterance_id: Optional[str] = config_flags.setting(None, "whose record; the first of train if not given")
-    output: str = config_flags.setting("", "PNG to write; <utterance_id>.png here if not given")
+    utterance_id: Optional[str] = config_flags.setting(None, "id of the record; default: the first of train")
+    output: str = config_flags.setting("", "PNG to write; default: <utterance_id>.png")
 
     def __post_init__(self):
         config_flags.validate(self)
         if not self.data_dir:
-            raise errors.UserError("--data_dir: it is missing, expected a directory; pass --data_dir=DATA.")
+            raise errors.UserError(
+                "--data_dir: value is missing, expected a directory; pass --data_dir=DATA."
+            )
         if self.output and not self.output.lower().endswith(".png"):
             raise errors.UserError(
-                f"--output: {self.output} has another ending, expected .png; the picture is a PNG."
+                f"--output: file is {self.output}, expected a name that ends in .png; rename it."
             )
         directory = os.path.dirname(self.output)
         if directory and not os.path.isdir(directory):
             raise errors.UserError(
-                f"--output: {directory} is no directory, expected one to put the picture into; make it first."
+                f"--output: {directory} does not exist, expected a directory; create it first."
             )
 
 
 def define_flags() -> None:
-    """Defines a flag for every field of the config."""
+    """Defines one flag per field of the config."""
     config_flags.define(ShowConfig)
 
 
@@ -66,7 +65,7 @@ def show(config: ShowConfig) -> None:
     """Prints the record and writes the picture.
 
     Raises:
-      UserError: the data directory, the record or its vocabulary is not there or not whole.
+      UserError: the data directory, the record or a vocabulary is missing or damaged.
     """
     info = dataset_info.DatasetInfo.load(config.data_dir)
     tokens, characters = (
@@ -113,23 +112,23 @@ def _describe_ids(name: str, ids, known: vocabulary.Vocabulary) -> list[str]:
 
 
 def _describe_features(fbank: np.ndarray) -> Iterator[str]:
-    """Yields a line for each quarter of the time."""
-    for name, part in zip(_QUARTERS, np.array_split(half_floats.to_float32(fbank), len(_QUARTERS))):
+    """Yields one line per quarter of the time."""
+    for name, part in zip(_QUARTERS, np.array_split(fbank.astype(np.float32), len(_QUARTERS))):
         if len(part):
-            figures = f"min {part.min():7.2f}  mean {part.mean():7.2f}  max {part.max():7.2f}"
-            yield f"{'':13s}  {name:6s} quarter: {figures}"
+            statistics = f"min {part.min():7.2f}  mean {part.mean():7.2f}  max {part.max():7.2f}"
+            yield f"{'':13s}  {name:6s} quarter: {statistics}"
 
 
 def _draw(found: search.Found, expected: record_checks.Expected, output: str) -> None:
     with files.writing(output) as path:
-        left_out = pictures.draw(found.record, expected.frontend, path)
+        omitted = pictures.draw(found.record, expected.frontend, path)
     print(f"picture        {output}")
-    if left_out:
-        print(f"no font here can write {left_out[0]}, so the picture goes without; {fonts.INSTALL_FONT}")
+    if omitted:
+        print(f"picture: no installed font has {omitted[0]}, it was omitted; {fonts.INSTALL_FONT}")
 
 
 def _file_name(utterance_id: str) -> str:
-    safe = _UNSAFE.sub("_", utterance_id).lstrip(".")[:_MAX_NAME]
+    safe = re.sub("[^A-Za-z0-9._-]+", "_", utterance_id).lstrip(".")[:100]
     return f"{safe or 'record'}.png"
 
 

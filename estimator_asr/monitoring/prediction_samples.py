@@ -118,7 +118,8 @@ class Cards(estimator_api.Exporter):
 
     def _say_if_no_font_writes_them(self):
         names = [name for each in self._utterances for name in self._names(self._reference_ids(each))]
-        if self._model.characters is None and fonts.find_font("".join(names)) is None:
+        if self._model.characters is None and not fonts.can_draw("".join(names)):
             logging.info(
-                "no font here can write the tokens in TensorBoard's pictures; %s", fonts.INSTALL_FONT
+                "TensorBoard: no installed font has the tokens, they are drawn as boxes; %s",
+                fonts.INSTALL_FONT,
             )

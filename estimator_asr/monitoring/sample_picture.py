@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
+import matplotlib
 import matplotlib.backends.backend_agg
 import matplotlib.figure
-import matplotlib.font_manager
 import numpy as np
 
 from estimator_asr.monitoring import alignment
@@ -57,8 +57,13 @@ class Picture(NamedTuple):
 
 
 def draw(picture: Picture) -> bytes:
-    """Returns a PNG; characters that no font here can write are drawn as boxes."""
-    font, picture = _choose_font(picture)
+    """Returns a PNG; without a CJK font, its characters are drawn as boxes."""
+    picture = _replace_unprintable(picture)
+    with matplotlib.rc_context(fonts.rc_params()):
+        return _draw(picture)
+
+
+def _draw(picture):
     num_panels = 2 if picture.attention is None else 3
     panel_inches = 0.5 + max(4, len(picture.names)) * _INCHES_PER_TOKEN
     lines = [part for line in picture.lines for part in _wrap(line, picture.inches)]
@@ -66,14 +71,12 @@ def draw(picture: Picture) -> bytes:
     size = (picture.inches, sum(heights) + 0.6 + 0.22 * len(lines))
     figure = matplotlib.figure.Figure(size, dpi=_DPI, layout="constrained")
     panels = figure.subplots(num_panels, sharex=True, height_ratios=heights)
-    _draw_spectrogram(panels[0], picture, font)
-    panels[0].set_title(
-        fonts.plain("\n".join(lines)), loc="left", pad=_title_pad(picture), fontproperties=font
-    )
-    _draw_matrix(panels[1], picture, picture.probabilities.T, picture.names, font)
+    _draw_spectrogram(panels[0], picture)
+    panels[0].set_title("\n".join(lines), loc="left", pad=_title_pad(picture), size=9)
+    _draw_matrix(panels[1], picture, picture.probabilities.T, picture.names)
     panels[1].set_ylabel("CTC")
     if picture.attention is not None:
-        _draw_matrix(panels[2], picture, picture.attention, [*picture.names, "end"], font)
+        _draw_matrix(panels[2], picture, picture.attention, [*picture.names, "end"])
         panels[2].set_ylabel("attention")
     panels[-1].set_xlabel("seconds")
     return _to_png(figure)
@@ -85,7 +88,7 @@ def _to_png(figure):
     return file.getvalue()
 
 
-def _draw_spectrogram(axes, picture, font):
+def _draw_spectrogram(axes, picture):
     num_bins = picture.fbank.shape[1]
     extent = (0, picture.seconds, 0, num_bins)
     loudest = picture.fbank.max()
@@ -102,21 +105,21 @@ def _draw_spectrogram(axes, picture, font):
         begin, end = _seconds(picture, span.first), _seconds(picture, span.last + 1)
         axes.axvspan(begin, min(end, picture.seconds), color="white", alpha=0.25, linewidth=0)
         axes.annotate(
-            fonts.plain(name),
+            name,
             ((begin + end) / 2, num_bins),
             (0, 3),
             textcoords="offset points",
             ha="center",
             rotation=90 if _is_crowded(picture) else 0,
-            fontproperties=font,
+            size=9,
         )
 
 
-def _draw_matrix(axes, picture, values, names, font):
+def _draw_matrix(axes, picture, values, names):
     """Rows are labels, the first one on top; columns are subsampled frames."""
     extent = (0, _seconds(picture, values.shape[1]), len(names) - 0.5, -0.5)
     axes.imshow(values, aspect="auto", extent=extent, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_yticks(range(len(names)), [fonts.plain(name) for name in names], fontproperties=font)
+    axes.set_yticks(range(len(names)), names, size=9)
     axes.set_xlim(0, picture.seconds)
 
 
@@ -137,11 +140,10 @@ def _wrap(line, inches):
     return textwrap.wrap(line, int(inches * _CHARACTERS_PER_INCH), subsequent_indent="    ")
 
 
-def _choose_font(picture):
-    """A font for all texts, and the picture with boxes in them if there is none (matplotlib would warn)."""
-    path = fonts.find_font("".join("".join([*picture.lines, *picture.names]).split()))
-    if path is None:
-        lines = [_NOT_ASCII.sub("□", line) for line in picture.lines]
-        names = [_NOT_ASCII.sub("□", name) for name in picture.names]
-        picture = picture._replace(lines=lines, names=names)
-    return matplotlib.font_manager.FontProperties(fname=path, size=9), picture
+def _replace_unprintable(picture):
+    """Replaces characters by boxes if no CJK font is installed: matplotlib would warn of each."""
+    if all(map(fonts.can_draw, [*picture.lines, *picture.names])):
+        return picture
+    lines = [_NOT_ASCII.sub("□", line) for line in picture.lines]
+    names = [_NOT_ASCII.sub("□", name) for name in picture.names]
+    return picture._replace(lines=lines, names=names)

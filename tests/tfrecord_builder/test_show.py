@@ -69,14 +69,12 @@ def test_figures_are_those_of_each_quarter_and_what_is_unknown_is_counted():
 
 
 def test_without_a_font_a_line_says_how_to_get_one(whole, tmp_path, capsys, monkeypatch):
-    fonts = matplotlib.font_manager.fontManager
-    latin = [font for font in fonts.ttflist if font.name == "DejaVu Sans"]
-    monkeypatch.setattr(fonts, "ttflist", latin)
+    monkeypatch.setattr(matplotlib.font_manager, "get_font_names", lambda: ["DejaVu Sans"])
     output = tmp_path / "a.png"
     show.show(show.ShowConfig(data_dir=whole, utterance_id="u02", output=str(output)))
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "no font here can write 今天天气很好, so the picture goes without; "
-        "install one, as with: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
+        "picture: no installed font has 今天天气很好, it was omitted; "
+        "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     )
     assert output.exists()
 
@@ -109,9 +107,9 @@ def test_the_name_of_the_picture_is_safe():
 
 
 def test_flags_that_do_not_fit():
-    with pytest.raises(errors.UserError, match="--data_dir: it is missing"):
+    with pytest.raises(errors.UserError, match="--data_dir: value is missing"):
         show.ShowConfig()
-    with pytest.raises(errors.UserError, match="--output: a.jpg has another ending, expected .png"):
+    with pytest.raises(errors.UserError, match="--output: file is a.jpg, expected a name that ends in .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")
-    with pytest.raises(errors.UserError, match="--output: no/where is no directory, expected one to put"):
+    with pytest.raises(errors.UserError, match="--output: no/where does not exist, expected a dir"):
         show.ShowConfig(data_dir="x", output="no/where/a.png")

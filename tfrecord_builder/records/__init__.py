@@ -1,1 +1,1 @@
-"""Reads TFRecord files back: framing, checks, search, pictures."""
+"""Reading of TFRecord files: framing, checks, search, pictures."""

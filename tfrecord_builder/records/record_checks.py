@@ -1,4 +1,4 @@
-"""What must hold of every record of a data directory, beside the checksums of its bytes."""
+"""Checks of the content of a record: its features, labels and lengths."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from google.protobuf import message
 
 from tfrecord_builder import frontend, schema, vocabulary
 from tfrecord_builder import lazy_tensorflow as tf
-from tfrecord_builder.building import checks, half_floats
+from tfrecord_builder.building import checks
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
     **dict.fromkeys(("token_ids", "character_ids"), "int64_list"),
 }
 _ACOUSTIC_KINDS = {"fbank": "bytes_list", "num_frames": "int64_list", "duration_ms": "int64_list"}
-_LISTS = ("token_ids", "character_ids")  # the others hold one value
+_LISTS = ("token_ids", "character_ids")  # the others have one value
 
 
 class Damaged(Exception):
-    """A record cannot be read; str() says why."""
+    """A record cannot be read; str() is the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What the records of a data directory must agree with; frontend is None for text alone."""
+    """What the records of a data directory must agree with; frontend is None for text-only data."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
@@ -36,19 +36,19 @@ class Expected:
 
 
 def read_record(serialized: bytes, expected: Expected) -> schema.Record:
-    """Reads a record without trust.
+    """Reads a record and checks its features.
 
     Returns:
       The record; its fbank is a view of the bytes.
 
     Raises:
-      Damaged: it is no tf.train.Example, a feature is missing, of another type or number, no UTF-8, or the
-        features have another size than they should.
+      Damaged: it is not a tf.train.Example, a feature is missing or has another type, a text is not UTF-8, or
+        fbank has another size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except message.DecodeError:
-        raise Damaged("is no tf.train.Example") from None
+        raise Damaged("is not a tf.train.Example") from None
     kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
     if set(features) != set(kinds):
         raise Damaged(f"has features {_list(features)}, expected {_list(kinds)}")
@@ -60,7 +60,7 @@ def read_record(serialized: bytes, expected: Expected) -> schema.Record:
 
 
 def utterance_id(serialized: bytes) -> str:
-    """Gives the id of a record, even of a damaged one; empty where it cannot be told."""
+    """Returns the id of a record, also of a damaged one; empty if it cannot be read."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         return _value("utterance_id", features["utterance_id"], "bytes_list")
@@ -69,9 +69,9 @@ def utterance_id(serialized: bytes) -> str:
 
 
 def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
-    """Yields what is wrong with a record that can be read, each as `WHAT is GOT, expected WANT`."""
+    """Yields what is wrong with a record, as `WHAT is GOT, expected WANT`."""
     if not record.utterance_id:
-        yield "its utterance id is empty"
+        yield "utterance id is empty, expected a unique one"
     yield from _label_problems(record, expected)
     if record.fbank is not None:
         yield from _feature_problems(record, expected.frontend)
@@ -80,7 +80,7 @@ def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
 def _label_problems(record: schema.Record, expected: Expected) -> Iterator[str]:
     tokens = record.pronunciation.split(" ")
     if not record.token_ids:
-        yield "it has no tokens"
+        yield "number of tokens is 0, expected one or more"
     for name, ids, known in (
         ("token", record.token_ids, expected.tokens),
         ("character", record.character_ids, expected.characters),
@@ -89,17 +89,17 @@ def _label_problems(record: schema.Record, expected: Expected) -> Iterator[str]:
         if wrong:
             yield f"{name} id is {wrong[0]}, expected 0 to {known.size - 1}"
     if list(record.token_ids) != expected.tokens.encode(tokens):
-        yield f"token_ids are not those of its pronunciation {_shorten(record.pronunciation)!r}"
+        yield f"token_ids do not match the pronunciation {_shorten(record.pronunciation)!r}"
     characters = record.transcript.replace(" ", "")
     if record.character_ids and list(record.character_ids) != expected.characters.encode(characters):
-        yield f"character_ids are not those of its transcript {_shorten(record.transcript)!r}"
+        yield f"character_ids do not match the transcript {_shorten(record.transcript)!r}"
 
 
 def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) -> Iterator[str]:
     num_frames = len(record.fbank)
-    if not half_floats.are_finite(record.fbank):
+    if not np.isfinite(record.fbank).all():
         frame = int(np.flatnonzero(~np.isfinite(record.fbank).all(axis=1))[0])
-        yield f"its features are NaN or infinite, first in frame {frame}"
+        yield f"features are NaN or Inf, first in frame {frame}"
     least, most = (
         frontend.num_frames(int((record.duration_ms + half) * config.sample_rate / 1000), config)
         for half in (-0.5, 0.5)  # duration_ms is rounded
@@ -110,7 +110,7 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
     try:
         checks.check_length(num_frames, record.pronunciation.split(" "))
     except checks.Rejected as reason:
-        yield f"it is {reason}: {len(record.token_ids)} tokens, {num_frames} frames"
+        yield f"record is {reason}: {len(record.token_ids)} tokens, {num_frames} frames"
 
 
 def _value(name: str, feature: tf.train.Feature, kind: str):
@@ -138,7 +138,7 @@ def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
     if len(data) != wanted or num_frames < 1:
         raise Damaged(
             f"{schema.DAMAGED} {len(data)} bytes, expected {wanted} for {num_frames} frames of "
-            f"{expected.frontend.num_bins} {expected.fbank_dtype} numbers"
+            f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )
     return np.frombuffer(data, dtype).reshape(num_frames, -1)
 

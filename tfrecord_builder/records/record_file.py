@@ -1,8 +1,8 @@
-"""TFRecord files, record by record: where each lies, and whether its checksums hold.
+"""TFRecord files, record by record: the place of each record, and whether its checksums are right.
 
 A record is uint64 length, uint32 CRC of the length, the data, uint32 CRC of the data, all little-endian
-(tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first damage; this one says
-what and where, and goes on as long as it knows where the next record begins.
+(tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error; this one says what
+and where it is, and continues as long as the start of the next record is known.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import google_crc32c
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4
 _BLOCK_BYTES = 1 << 20
+_MAX_BYTES = 1 << 31  # of a serialised tf.train.Example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +27,9 @@ class RawRecord:
 
     Attributes:
       number: from 0.
-      offset: byte at which its header begins.
-      data: what it holds; None where the file ends within it or its length cannot be believed: then no other
-        record follows.
-      problem: what is wrong with it, empty if nothing is.
+      offset: first byte of its header.
+      data: its content; None where the file ends within it or its length is wrong: then it is the last one.
+      problem: what is wrong with it, or empty.
     """
 
     number: int
@@ -39,7 +39,7 @@ class RawRecord:
 
 
 class RecordFile:
-    """A TFRecord file that is read once, from front to back.
+    """A TFRecord file that is read once, from the first byte to the last.
 
     Attributes:
       num_bytes: how many were read so far.
@@ -51,36 +51,35 @@ class RecordFile:
         self._digest = hashlib.sha256()
 
     def records(self) -> Iterator[RawRecord]:
-        """Yields the records; damaged ones too."""
-        number, is_sure = 0, True
-        while is_sure:
-            record = self._next(number)
-            if record is None:
+        """Yields the records, also damaged ones."""
+        number, offset = 0, self.num_bytes
+        while header := self._read(_HEADER_BYTES):
+            data, problem = self._read_data(header)
+            yield RawRecord(number, offset, data, problem)
+            if data is None:
                 return
-            yield record
-            number, is_sure = number + 1, record.data is not None
+            number, offset = number + 1, self.num_bytes
 
     def finish(self) -> str:
-        """Reads what is left; gives the sha256 of the whole file in hex."""
+        """Reads the remaining bytes; returns the sha256 of the whole file in hex."""
         while self._read(_BLOCK_BYTES):
             pass
         return self._digest.hexdigest()
 
-    def _next(self, number: int) -> Optional[RawRecord]:
-        offset = self.num_bytes
-        header = self._read(_HEADER_BYTES)
-        if not header:
-            return None
-        problem = _header_problem(header)
+    def _read_data(self, header: bytes) -> tuple[Optional[bytes], str]:
+        """Returns the data after a header, and what is wrong with them."""
+        if len(header) < _HEADER_BYTES:
+            return None, f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of its header"
+        problem = _crc_problem("length", header[:8], header[8:])
         if problem:
-            return RawRecord(number, offset, None, problem)
+            return None, problem
         (length,) = struct.unpack_from("<Q", header)
-        body = self._read_long(length + _FOOTER_BYTES)
+        if length >= _MAX_BYTES:
+            return None, f"length is {length} bytes, expected less than {_MAX_BYTES}"
+        body = self._read(length + _FOOTER_BYTES)
         if len(body) < length + _FOOTER_BYTES:
-            problem = f"file ends after {len(body)} of its {length + _FOOTER_BYTES} bytes"
-            return RawRecord(number, offset, None, problem)
-        data = body[:length]
-        return RawRecord(number, offset, data, _crc_problem("data", data, body[length:]))
+            return None, f"file ends after {len(body)} of its {length + _FOOTER_BYTES} bytes"
+        return body[:length], _crc_problem("data", body[:length], body[length:])
 
     def _read(self, size: int) -> bytes:
         data = self._file.read(size)
@@ -88,29 +87,13 @@ class RecordFile:
         self._digest.update(data)
         return data
 
-    def _read_long(self, size: int) -> bytes:
-        """Reads in blocks: a wrong length with a right checksum must not take all memory."""
-        if size <= _BLOCK_BYTES:
-            return self._read(size)
-        blocks = []
-        while size and (block := self._read(min(size, _BLOCK_BYTES))):
-            blocks.append(block)
-            size -= len(block)
-        return b"".join(blocks)
 
-
-def _header_problem(header: bytes) -> str:
-    if len(header) < _HEADER_BYTES:
-        return f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of its header"
-    return _crc_problem("length", header[:8], header[8:])
-
-
-def _crc_problem(what: str, data: bytes, stored: bytes) -> str:
+def _crc_problem(part: str, data: bytes, stored: bytes) -> str:
     expected, found = masked_crc(data), int.from_bytes(stored, "little")
-    return "" if expected == found else f"CRC of its {what} is {found:08x}, expected {expected:08x}"
+    return "" if expected == found else f"CRC of its {part} is {found:08x}, expected {expected:08x}"
 
 
 def masked_crc(data: bytes) -> int:
-    """Gives the CRC32C of data as TFRecord files store it: rotated and shifted (lib/hash/crc32c.h, Mask)."""
+    """Returns the CRC32C of data as TFRecord files store it: rotated, shifted (lib/hash/crc32c.h, Mask)."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

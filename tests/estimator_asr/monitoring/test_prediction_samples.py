@@ -149,12 +149,12 @@ def test_it_says_once_if_no_font_can_write_the_tokens(acoustic, monkeypatch):
     said = []
     exporter = prediction_samples.Cards(acoustic.model, "test", acoustic.exporter._utterances)
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
-    monkeypatch.setattr(prediction_samples.fonts, "find_font", lambda text: None)
+    monkeypatch.setattr(prediction_samples.fonts, "can_draw", lambda text: False)
     for step in (1, 2):
         export(exporter, acoustic.path / "other", acoustic.checkpoint, step)
-    assert [line for line in said if line.startswith("no font here can write the tokens")] == [
-        "no font here can write the tokens in TensorBoard's pictures; install one, as with: "
-        "apt-get install fonts-noto-cjk (Debian, Ubuntu)"
+    assert [line for line in said if line.startswith("TensorBoard: no installed font")] == [
+        "TensorBoard: no installed font has the tokens, they are drawn as boxes; install a CJK font, for "
+        "example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     ]
 
 

@@ -10,8 +10,7 @@ from tfrecord_builder import fonts, frontend, schema
 from tfrecord_builder.records import pictures
 
 FBANK = np.linspace(-5, 20, 48 * 80).astype(np.float16).reshape(48, 80)
-# Private use, so that no font of any machine has them.
-SECRET = "\U0010fe01\U0010fe02"
+HANZI = "你好"
 
 
 def _record(**changes):
@@ -20,8 +19,14 @@ def _record(**changes):
 
 
 @pytest.fixture
-def font(tmp_path):
-    """A font that has SECRET, as squares, until the test ends."""
+def no_font(monkeypatch):
+    monkeypatch.setattr(matplotlib.font_manager, "get_font_names", lambda: ["DejaVu Sans"])
+
+
+@pytest.fixture
+def font(tmp_path, monkeypatch):
+    """The only CJK font until the test ends: it has HANZI, as squares."""
+    monkeypatch.setattr(fonts, "_CJK_FAMILIES", ("Squares",))
     pen = ttGlyphPen.TTGlyphPen(None)
     (
         pen.moveTo((100, 0)),
@@ -34,13 +39,13 @@ def font(tmp_path):
     builder = fontBuilder.FontBuilder(1000, isTTF=True)
     builder.setupGlyphOrder(list(glyphs))
     # matplotlib measures a line of text by "lp".
-    builder.setupCharacterMap({ord(character): "one" for character in f"{SECRET}lp"})
+    builder.setupCharacterMap({ord(character): "one" for character in f"{HANZI}lp"})
     builder.setupGlyf(glyphs)
     builder.setupHorizontalMetrics({name: (1000, 0) for name in glyphs})
     builder.setupHorizontalHeader(ascent=900, descent=-100)
-    builder.setupNameTable({"familyName": "Secret", "styleName": "Regular"})
+    builder.setupNameTable({"familyName": "Squares", "styleName": "Regular"})
     builder.setupOS2(), builder.setupPost()
-    path = str(tmp_path / "secret.ttf")
+    path = str(tmp_path / "squares.ttf")
     builder.save(path)
     known = matplotlib.font_manager.fontManager.ttflist
     matplotlib.font_manager.fontManager.addfont(path)
@@ -50,27 +55,23 @@ def font(tmp_path):
 
 def _image(tmp_path, record, config=None):
     path = str(tmp_path / "a.png")
-    left_out = pictures.draw(record, config or frontend.FrontendConfig(), path)
-    return left_out, matplotlib.image.imread(path)
+    omitted = pictures.draw(record, config or frontend.FrontendConfig(), path)
+    return omitted, matplotlib.image.imread(path)
 
 
-def test_a_font_is_one_that_has_every_character(font):
-    assert fonts.find_font("nǐ hǎo").endswith("DejaVuSans.ttf")
-    assert fonts.find_font(SECRET) == font
-    assert fonts.find_font(f"{SECRET}\U0010fe03") is None
-
-
-def test_what_no_font_can_write_is_left_out_and_returned(tmp_path):
-    left_out, image = _image(tmp_path, _record(transcript=SECRET))
-    assert left_out == [SECRET]
-    _, without = _image(tmp_path, _record(transcript=""))
+def test_without_a_cjk_font_hanzi_are_omitted_and_returned(tmp_path, no_font):
+    assert fonts.can_draw("nǐ hǎo") and not fonts.can_draw(HANZI)
+    omitted, image = _image(tmp_path, _record(transcript=HANZI, utterance_id=HANZI))
+    assert omitted == [HANZI]
+    _, without = _image(tmp_path, _record(transcript="", utterance_id=""))
     np.testing.assert_array_equal(image, without)
 
 
-def test_what_a_font_can_write_is_written(tmp_path, font):
-    left_out, image = _image(tmp_path, _record(transcript=SECRET))
-    assert left_out == []
-    assert image.shape[0] > _image(tmp_path, _record(transcript=""))[1].shape[0]
+@pytest.mark.filterwarnings("error")
+def test_with_a_cjk_font_hanzi_are_drawn_beside_latin(tmp_path, font):
+    omitted, image = _image(tmp_path, _record(transcript=f"{HANZI} hi"))
+    assert omitted == []
+    assert (image != _image(tmp_path, _record(transcript=f"{HANZI[:1]}  hi"))[1]).any()
 
 
 def test_the_same_record_gives_the_same_bytes(tmp_path):
@@ -85,8 +86,8 @@ def test_a_long_text_makes_the_picture_higher(tmp_path):
     assert long.shape[0] > short.shape[0] + 200 and long.shape[1] == short.shape[1]
 
 
-def test_two_dollars_are_no_mathematics(tmp_path):
-    _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))  # which could not be set
+def test_text_between_dollars_is_not_mathematics(tmp_path):
+    _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))
 
 
 def test_time_goes_to_the_right_in_seconds_and_frequency_up():

@@ -76,7 +76,7 @@ def test_a_record_of_another_shape_is_damaged(change, said):
 
 
 def test_a_record_that_is_no_example_is_damaged():
-    with pytest.raises(record_checks.Damaged, match="is no tf.train.Example"):
+    with pytest.raises(record_checks.Damaged, match="is not a tf.train.Example"):
         record_checks.read_record(b"\xff\xff\xff", EXPECTED)
 
 
@@ -89,22 +89,25 @@ def test_the_id_is_told_wherever_it_can_be():
 def test_no_token_ids_at_all_are_a_problem_and_no_crash():
     found = record_checks.read_record(_example(lambda f: f["token_ids"].Clear()), EXPECTED)
     said = list(record_checks.problems(found, EXPECTED))
-    assert said == ["it has no tokens", "token_ids are not those of its pronunciation 'ni3 hao3'"]
+    assert said == [
+        "number of tokens is 0, expected one or more",
+        "token_ids do not match the pronunciation 'ni3 hao3'",
+    ]
 
 
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"utterance_id": ""}, "its utterance id is empty"),
+        ({"utterance_id": ""}, "utterance id is empty, expected a unique one"),
         ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token id is 3, expected 0 to 2"),
         ({"token_ids": [2, -1]}, "token id is -1, expected 0 to 2"),
-        ({"token_ids": [2, 2]}, "token_ids are not those of its pronunciation 'ni3 hao3'"),
+        ({"token_ids": [2, 2]}, "token_ids do not match the pronunciation 'ni3 hao3'"),
         ({"character_ids": [1, 3]}, "character id is 3, expected 0 to 2"),
-        ({"character_ids": [2, 2]}, "character_ids are not those of its transcript '你 好'"),
+        ({"character_ids": [2, 2]}, "character_ids do not match the transcript '你 好'"),
         ({"fbank": np.where(FBANK == FBANK[7, 3], np.nan, FBANK).astype(np.float16)}, "first in frame 7"),
         ({"fbank": np.where(FBANK == FBANK[9, 3], np.inf, FBANK).astype(np.float32)}, "first in frame 9"),
         ({"duration_ms": 490}, "num_frames is 48, expected 47 for 490 ms"),
-        ({"fbank": FBANK[:4], "duration_ms": 55}, "it is too short for its labels: 2 tokens, 4 frames"),
+        ({"fbank": FBANK[:4], "duration_ms": 55}, "record is too short for its labels: 2 tokens, 4 frames"),
     ],
 )
 def test_what_is_wrong_with_a_record_is_said(changes, said):

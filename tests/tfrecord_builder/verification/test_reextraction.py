@@ -158,7 +158,7 @@ def test_one_step_of_float16_is_no_difference(data_dir):
 def test_records_that_cannot_be_read_are_said(data_dir):
     records = built_data.read(data_dir / SHARD)
     built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff", *records[1:]])
-    assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: is no tf.train.Example"]
+    assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: is not a tf.train.Example"]
 
 
 def test_missing_items_are_named_and_the_other_shards_checked(data_dir):

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import shutil
-import struct
 
 import built_data
 import numpy as np
@@ -176,7 +175,7 @@ def test_a_wrong_record_with_right_checksums_is_named(data_dir):
     texts = _texts(data_dir)
     where = f"{SHARD}: record 1 at byte {offset} (utterance {name}): "
     assert texts[0].startswith(f"{where}token id is 99, expected 0 to ")
-    assert texts[1].startswith(f"{where}token_ids are not those of its pronunciation")
+    assert texts[1].startswith(f"{where}token_ids do not match the pronunciation")
     assert len(texts) == 2
 
 
@@ -189,7 +188,7 @@ def test_features_that_are_not_finite_are_named(data_dir):
 def test_a_record_that_cannot_be_read_is_named(data_dir):
     records = built_data.read(data_dir / SHARD)
     built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff\xff", *records[1:]])
-    assert _texts(data_dir) == [f"{SHARD}: record 0 at byte 0: is no tf.train.Example"]
+    assert _texts(data_dir) == [f"{SHARD}: record 0 at byte 0: is not a tf.train.Example"]
 
 
 def test_a_duplicate_id_is_named_with_both_places(data_dir):
@@ -215,13 +214,6 @@ def test_all_problems_are_found_in_one_go(data_dir):
         SHARD,
     ]
     assert "num_frames is 48, expected 998 for 9999 ms" in texts[3]
-
-
-def test_a_length_beyond_the_file_with_a_right_checksum(data_dir):
-    length = struct.pack("<Q", 1 << 50)
-    header = length + struct.pack("<I", record_file.masked_crc(length))
-    (data_dir / SHARD).write_bytes(header + b"abc")
-    assert "file ends after 3 of its 1125899906842628 bytes" in _texts(data_dir)[0]
 
 
 def test_data_of_an_earlier_version_are_right_with_less_beside_them(data_dir):
