@@ -98,7 +98,7 @@ class Subject(NamedTuple):
 
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognise, score and report; gives what metrics.json holds."""
-    report.check_output_dir(config.output_dir)
+    report.create_output_dir(config.output_dir)
     infos = dataset_info.load_all(config.data_dir)
     open_subject = _open_saved_model if config.model_dir is None else _open_model
     subject = open_subject(config, infos)
@@ -108,8 +108,8 @@ def evaluate(config: EvaluateConfig) -> dict:
         scored = _score(subject, batches, num_utterances)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
-    evaluation = report.Evaluation(facts, scored, config.group_pattern, are_speakers_people)
-    return report.write(evaluation, config.output_dir)
+    scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people)
+    return report.write(scored_split, config.output_dir)
 
 
 def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:

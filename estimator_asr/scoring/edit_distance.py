@@ -1,24 +1,22 @@
-"""Fewest edits that turn what was said into what was recognised, on lists of tokens.
+"""Edit distance between the tokens of a reference and a hypothesis, with the edits of one shortest alignment.
 
-In: two sequences of token strings. Out: how many tokens were substituted, inserted and deleted, or the pairs
-behind these counts. The alignment is rapidfuzz's Levenshtein; all edits cost one. <unk> in a hypothesis is
-always an error, also where the reference holds the same text.
+All edits cost one. <unk> in a hypothesis is always an error, also where the reference has the same text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder import vocabulary
 
-_NEVER_SAID = f"{vocabulary.UNKNOWN} "  # no token of a reference has white space
+_NO_TOKEN = f"{vocabulary.UNKNOWN} "  # tokens of a reference contain no whitespace
 
 
 class Edits(NamedTuple):
-    """Counts of tokens; `reference_length` is the number of tokens in the reference."""
+    """Numbers of edited tokens, and of tokens in the reference."""
 
     substitutions: int
     insertions: int
@@ -31,30 +29,29 @@ class Edits(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """One aligned position: `reference` is None for an insertion, `hypothesis` is None for a deletion."""
+    """An aligned position: `reference` is None for an insertion, `hypothesis` is None for a deletion."""
 
-    reference: str | None
-    hypothesis: str | None
+    reference: Optional[str]
+    hypothesis: Optional[str]
 
 
 def count_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> Edits:
-    """Count the edits of one shortest alignment; an empty side is allowed."""
+    """Counts the edits of one shortest alignment; either side may be empty."""
     tags = [edit.tag for edit in _edit_operations(reference, hypothesis)]
     return Edits(tags.count("replace"), tags.count("insert"), tags.count("delete"), len(reference))
 
 
-def misrecognised(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
-    """List the pairs of one shortest alignment that differ, from left to right."""
-    edits = _edit_operations(reference, hypothesis)
+def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
+    """Returns the pairs of one shortest alignment that differ, from left to right."""
     return [
         Pair(
             None if edit.tag == "insert" else reference[edit.src_pos],
             None if edit.tag == "delete" else hypothesis[edit.dest_pos],
         )
-        for edit in edits
+        for edit in _edit_operations(reference, hypothesis)
     ]
 
 
-def _edit_operations(reference: Sequence[str], hypothesis: Sequence[str]) -> Levenshtein.Editops:
-    known = [_NEVER_SAID if token == vocabulary.UNKNOWN else token for token in hypothesis]
+def _edit_operations(reference, hypothesis):
+    known = [_NO_TOKEN if token == vocabulary.UNKNOWN else token for token in hypothesis]
     return Levenshtein.editops(reference, known)

@@ -1,4 +1,4 @@
-"""A scored utterance: two texts, their tokens and the edits between them. Strings are compared, never ids."""
+"""Scored utterances: reference and hypothesis, their tokens and the edits between them; texts, never ids."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from tfrecord_builder import dataset_info
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"
-_CHARACTER = re.compile(r"<unk>|\S")  # <unk> is what a language model writes for a character it does not have
+_CHARACTER = re.compile(r"<unk>|\S")  # a language model writes <unk> for a character that it does not have
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredUtterance:
-    """What was said and what was recognised.
-
-    reference, hypothesis: as a person reads them; reference_tokens, hypothesis_tokens: as they are compared.
-    """
+    """A reference and a hypothesis, as texts and as the tokens that are compared."""
 
     utterance_id: str
     speaker: str
@@ -34,12 +31,12 @@ class ScoredUtterance:
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """Split at white space: `ni3 hao3` has two tokens."""
+    """Splits at whitespace: `ni3 hao3` has two tokens."""
     return tuple(text.split())
 
 
 def split_characters(text: str) -> tuple[str, ...]:
-    """Split into characters, white space left out; `<unk>` is one character that equals no other."""
+    """Splits into characters without whitespace; `<unk>` is one character that equals no other."""
     return tuple(_CHARACTER.findall(text))
 
 
@@ -47,7 +44,7 @@ MEASURES = {TOKEN_ERROR_RATE: split_tokens, CHARACTER_ERROR_RATE: split_characte
 
 
 def score(measure: str, utterance_id: str, speaker: str, reference: str, hypothesis: str) -> ScoredUtterance:
-    """Compare two texts in the tokens of `measure`, a key of MEASURES."""
+    """Compares two texts in the tokens of `measure`, a key of MEASURES."""
     split = MEASURES[measure]
     tokens = split(reference), split(hypothesis)
     edits = edit_distance.count_edits(*tokens)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from estimator_asr.scoring import breakdown, utterances

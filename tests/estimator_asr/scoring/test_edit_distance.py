@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import jiwer
 import numpy as np
 import pytest
@@ -39,11 +41,11 @@ def test_agrees_with_jiwer_on_random_pairs():
         assert edit_distance.count_edits(reference, hypothesis).errors == errors
 
 
-def test_misrecognised_lists_each_edit_with_none_for_the_missing_side():
-    pairs = edit_distance.misrecognised("a b c d e f".split(), "x b d e f g".split())
+def test_confused_pairs_has_each_edit_with_none_for_the_missing_side():
+    pairs = edit_distance.confused_pairs("a b c d e f".split(), "x b d e f g".split())
     assert pairs == [("a", "x"), ("c", None), (None, "g")]
 
 
 def test_unknown_in_a_hypothesis_is_never_right():
     assert edit_distance.count_edits(["ni3", "<unk>"], ["ni3", "<unk>"]) == (1, 0, 0, 2)
-    assert edit_distance.misrecognised(["<unk>"], ["<unk>"]) == [("<unk>", "<unk>")]
+    assert edit_distance.confused_pairs(["<unk>"], ["<unk>"]) == [("<unk>", "<unk>")]

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import errno
 import html.parser
 import json
@@ -10,7 +12,7 @@ from estimator_asr.scoring import report, utterances
 from tfrecord_builder import errors
 
 
-def make_evaluation(**changes):
+def make_split(**changes):
     texts = [
         ("u1", "A1", "ni3 hao3", "ni2 hao3", "你好", "尼好"),
         ("u2", "A2", "tian1 qi4", "tian1 qi4", "天气", "天气"),
@@ -25,11 +27,11 @@ def make_evaluation(**changes):
         for name, speaker, _, _, *hanzi in texts
     ]
     measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
-    return report.Evaluation({"model": "a model", "split": "test"}, measures, **changes)
+    return report.ScoredSplit({"model": "a model", "split": "test"}, measures, **changes)
 
 
 def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
-    returned = report.write(make_evaluation(), str(tmp_path / "new" / "out"))
+    returned = report.write(make_split(), str(tmp_path / "new" / "out"))
     metrics = json.loads((tmp_path / "new" / "out" / "metrics.json").read_text("utf-8"))
     assert metrics == json.loads(json.dumps(returned))
     assert (metrics["split"], metrics["num_utterances"]) == ("test", 3)
@@ -50,7 +52,7 @@ def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
 
 
 def test_groups_stand_in_metrics_and_page(tmp_path):
-    metrics = report.write(make_evaluation(group_pattern="^[AB]"), str(tmp_path))
+    metrics = report.write(make_split(group_pattern="^[AB]"), str(tmp_path))
     assert {
         name: row["character_error_rate"]["reference_length"] for name, row in metrics["by_group"].items()
     } == {
@@ -61,7 +63,7 @@ def test_groups_stand_in_metrics_and_page(tmp_path):
 
 
 def test_hypotheses_show_the_last_measure():
-    assert report.hypotheses(make_evaluation()) == (
+    assert report.hypotheses(make_split()) == (
         "utterance_id\treference\thypothesis\nu1\t你好\t尼好\nu2\t天气\t天气\nu3\t吗\t\n"
     )
 
@@ -84,7 +86,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
-    report.write(make_evaluation(), str(tmp_path))
+    report.write(make_split(), str(tmp_path))
     text = (tmp_path / "report.html").read_text("utf-8")
     page = Page()
     page.feed(text)
@@ -98,7 +100,7 @@ def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
 def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "metrics.json").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
-    report.write(make_evaluation(), str(tmp_path))
+    report.write(make_split(), str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "hypotheses.tsv",
         "metrics.json",
@@ -111,8 +113,8 @@ def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
 
 def test_report_without_any_reference_token_still_renders(tmp_path):
     scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "")]
-    evaluation = report.Evaluation({}, {utterances.TOKEN_ERROR_RATE: scored})
-    assert report.write(evaluation, str(tmp_path))["token_error_rate"]["rate"] is None
+    split = report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored})
+    assert report.write(split, str(tmp_path))["token_error_rate"]["rate"] is None
     assert "no reference" in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -120,23 +122,23 @@ def test_unknown_speakers_are_told(tmp_path):
     scored = [
         utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", "s" * (i == 2), "a", "b") for i in range(3)
     ]
-    metrics = report.write(report.Evaluation({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
+    metrics = report.write(report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (1, 2)
     page = (tmp_path / "report.html").read_text("utf-8")
-    said = "speaker unknown: 2 of 3 utterances, each counted as a speaker of its own; if a few speakers said"
-    assert f"{said} them all, the intervals are too narrow" in page
+    said = "speaker unknown: 2 of 3 utterances, each counted as a speaker of its own; if a few speakers"
+    assert f"{said} spoke them all, the intervals are too narrow" in page
     assert "<td>(unknown)</td>" in page
 
 
 def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
-    metrics = report.write(make_evaluation(), str(tmp_path))
+    metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
     assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
-    assert "num_speakers" not in report.metrics(make_evaluation(are_speakers_people=False))
+    assert "num_speakers" not in report.metrics(make_split(are_speakers_people=False))
 
 
 def test_a_report_is_whole_or_the_older_one_stays(tmp_path, monkeypatch):
-    report.write(make_evaluation(), str(tmp_path))
+    report.write(make_split(), str(tmp_path))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     write_text = pathlib.Path.write_text
 
@@ -147,7 +149,7 @@ def test_a_report_is_whole_or_the_older_one_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pathlib.Path, "write_text", fill_up)
     scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u9", "s", "a", "b")]
-    other = report.Evaluation({"model": "another"}, {utterances.TOKEN_ERROR_RATE: scored})
+    other = report.ScoredSplit({"model": "another"}, {utterances.TOKEN_ERROR_RATE: scored})
     with pytest.raises(OSError, match="No space left"):
         report.write(other, str(tmp_path))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -158,14 +160,13 @@ def test_metrics_json_comes_last(tmp_path, monkeypatch):
     monkeypatch.setattr(
         os, "replace", lambda source, target: placed.append(target) or replace(source, target)
     )
-    report.write(make_evaluation(), str(tmp_path))
+    report.write(make_split(), str(tmp_path))
     assert [os.path.basename(path) for path in placed] == ["hypotheses.tsv", "report.html", "metrics.json"]
 
 
-def test_a_directory_that_can_be_written_is_left_as_it_was(tmp_path):
-    report.check_output_dir(str(tmp_path / "new" / "deep"))
-    report.check_output_dir(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
+def test_a_directory_that_can_be_written_is_created(tmp_path):
+    report.create_output_dir(str(tmp_path / "new" / "deep"))
+    assert list((tmp_path / "new" / "deep").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path, place, reason):
     with pytest.raises(
         errors.UserError, match=rf"^{path}: cannot be written \({reason}\), expected a directory"
     ):
-        report.check_output_dir(str(path))
+        report.create_output_dir(str(path))
 
 
 def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
@@ -187,11 +188,4 @@ def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
 
     monkeypatch.setattr(report.tempfile, "TemporaryFile", fill_up)
     with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\)"):
-        report.check_output_dir(str(tmp_path / "new"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_where_a_file_of_the_report_belongs(tmp_path):
-    (tmp_path / "metrics.json").mkdir()
-    with pytest.raises(errors.UserError, match=r"metrics\.json: is a directory, expected a file; remove it"):
-        report.check_output_dir(str(tmp_path))
+        report.create_output_dir(str(tmp_path))
