@@ -63,7 +63,7 @@ def _flag_faults(module: str, flag: str, known: dict[str, bool]) -> list[str]:
 
 def make_targets() -> set[str]:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
