@@ -1,23 +1,27 @@
-"""Labels in the wrong form are refused by name: a sample before the first step, all when a step fails."""
+"""Label checks: refuses labels in the wrong form; checks a sample before the first step, all if a step fails.
+
+The pronunciation and the transcript of a record determine its labels, so that labels that are one-hot, floats
+or shifted by one are recognised as such.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
 import tensorflow as tf
+from google.protobuf import message
 
 from estimator_asr import model_directory
-from estimator_asr.diagnostics import label_forms
 from estimator_asr.inputs import damage
 from estimator_asr.models import losses
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import dataset_info, errors, vocabulary
 
 SPLITS = ("train", "dev")
-_SAMPLE = 100  # records of a split, from so many shards:
-_SHARDS = 10
-_BLOCK = 32
-_AGAIN = "build the data again"
+_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split
+_SHOWN_IDS = 6
 
 
 def check(
@@ -30,16 +34,16 @@ def check(
 
     Args:
         infos, data_dirs: the data.
-        model: whose vocabularies they are in.
-        splits: those that are read, where they are there.
+        model: with the vocabularies of the labels.
+        splits: those to check, if the data has them.
 
     Raises:
-        errors.UserError: naming the shard, the utterance, what its labels are and what they should be.
+        errors.UserError: a label is wrong; names the shard and the utterance.
     """
     with damage.explain(data_dirs, " or ".join(splits)):
         for paths in _shards_by_directory(infos, data_dirs, splits):
-            chosen = paths[:: -(-len(paths) // _SHARDS)]
-            _refuse(chosen, model, -(-_SAMPLE // len(chosen)))
+            sample = paths[:: -(-len(paths) // _SAMPLE_SHARDS)]
+            _check_shards(sample, model, -(-_SAMPLE_RECORDS // len(sample)))
 
 
 @contextlib.contextmanager
@@ -49,10 +53,10 @@ def explain(
     model: model_directory.ModelDirectory,
     splits: Sequence[str] = SPLITS,
 ) -> Iterator[None]:
-    """Turns losses.WRONG_LABEL inside the block into the sentence that names the utterance.
+    """Turns losses.WRONG_LABEL inside the block into a message that names the utterance.
 
     Raises:
-        errors.UserError: a label of a batch is no class, or the blank.
+        errors.UserError: a label of a batch is not a class, or is the blank.
     """
     try:
         yield
@@ -60,18 +64,11 @@ def explain(
         if losses.WRONG_LABEL not in error.message:
             raise
         for paths in _shards_by_directory(infos, data_dirs, splits):
-            _refuse(paths, model, None)
+            _check_shards(paths, model, None)
         line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
-            f"{','.join(data_dirs)}: {line.strip()}, though each record is right by itself; {_AGAIN}."
+            f"{','.join(data_dirs)}: {line.strip()}, but no single record is wrong; build the data again."
         ) from error
-
-
-def _refuse(paths, model, count):
-    for path, serialized in _read(paths, count):
-        problem = label_forms.find_problem(serialized, model.tokens, model.characters)
-        if problem:
-            raise errors.UserError(f"{path}: {problem}; {_AGAIN}.")
 
 
 def _shards_by_directory(infos, data_dirs, splits) -> list[list[str]]:
@@ -83,17 +80,88 @@ def _shards_by_directory(infos, data_dirs, splits) -> list[list[str]]:
     ]
 
 
-def _read(paths, count) -> Iterator[tuple[str, bytes]]:
-    """Yields path and record, the first `count` of each shard."""
+def _check_shards(paths, model, count):
+    for path in paths:
+        for serialized in itertools.islice(tf.compat.v1.io.tf_record_iterator(path), count):
+            problem = find_problem(serialized, model.tokens, model.characters)
+            if problem:
+                raise errors.UserError(f"{path}: {problem}; build the data again.")
 
-    def read(path):
-        records = tf.data.TFRecordDataset(path).take(-1 if count is None else count)
-        return records.map(lambda record: (path, record))
 
-    options = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=options) as session:
-        records = tf.data.Dataset.from_tensor_slices(paths).flat_map(read).batch(_BLOCK)
-        block = tf.compat.v1.data.make_one_shot_iterator(records).get_next()
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                yield from ((path.decode(), record) for path, record in zip(*session.run(block)))
+def find_problem(
+    serialized: bytes, tokens: vocabulary.Vocabulary, characters: Optional[vocabulary.Vocabulary] = None
+) -> str:
+    """Returns what is wrong with the labels of a record: `utterance ID: WHAT is GOT, expected WANT`, or "".
+
+    Args:
+        serialized: a tf.train.Example.
+        tokens: vocabulary of token_ids.
+        characters: vocabulary of character_ids, for a language model; None: they are not checked.
+    """
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except message.DecodeError:
+        return "a record is not a tf.train.Example"
+    labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
+    # An utterance whose hanzi and pinyin do not pair has no character_ids.
+    if characters is not None and _values(features["character_ids"])[1]:
+        labels.append(("character_ids", _text(features, "transcript").replace(" ", ""), characters))
+    for name, text, known in labels:
+        problem = _describe_problem(name, features[name], known.encode(text), known)
+        if problem:
+            return f"utterance {_text(features, 'utterance_id')}: {problem}"
+    return ""
+
+
+def _describe_problem(name, feature, expected, known):
+    kind, ids = _values(feature)
+    if kind != "int64":
+        return f"type of {name} is {kind} ({_join(ids)}), expected int64"
+    if not ids:
+        return f"{name} is empty, expected {_join(expected) or 'ids'}"
+    if ids == expected:
+        return ""
+    if _is_one_hot(ids, known):
+        return (
+            f"{name} is one-hot, {len(ids)} numbers with {sum(ids)} ones, expected {_join(expected) or 'ids'}"
+        )
+    for shift in (1, -1):
+        if expected and ids == [each + shift for each in expected]:
+            return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {_join(expected)}"
+    for each in ids:
+        if not 0 <= each < known.size:
+            blank = " (the blank)" if name == "token_ids" and each == known.blank_id else ""
+            return f"{name} contains {each}{blank}, expected 0 to {known.size - 1}"
+    return _describe_difference(name, ids, expected, known) if expected else ""
+
+
+def _is_one_hot(ids, known):
+    """Whether the ids are rows with a single 1, as wide as the labels or the classes."""
+    if set(ids) - {0, 1} or len(ids) < 2:
+        return False
+    for width in (known.size, known.num_classes):
+        rows = [ids[begin : begin + width] for begin in range(0, len(ids), width)]
+        if len(ids) % width == 0 and all(sum(row) == 1 for row in rows):
+            return True
+    return False
+
+
+def _describe_difference(name, ids, expected, known):
+    pairs = enumerate(itertools.zip_longest(ids, expected))
+    place, pair = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
+    got, want = ("missing" if each is None else f"{each} ({known.decode([each])[0]})" for each in pair)
+    return f"{name}[{place}] is {got}, expected {want} as in its text"
+
+
+def _values(feature):
+    kind = feature.WhichOneof("kind") or "int64_list"
+    return kind.removesuffix("_list"), list(getattr(feature, kind).value)
+
+
+def _text(features, name):
+    return b"".join(features[name].bytes_list.value).decode("utf-8", "replace")
+
+
+def _join(ids):
+    shown = " ".join(f"{each}" for each in ids[:_SHOWN_IDS])
+    return f"{shown} ..." if len(ids) > _SHOWN_IDS else shown
