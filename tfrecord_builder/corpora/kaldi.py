@@ -1,7 +1,7 @@
 """A Kaldi data directory, or a directory with data directories train, dev and test (or valid and the like).
 
 Layout: kaldi-asr.org/doc/data_prep.html. A line each of wav.scp, text, utt2spk (optional) and segments
-(optional: id, recording, begin and end in seconds, perhaps a channel from 0; an end of -1 is that of the
+(optional: id, recording, start and end in seconds, an optional channel from 0; an end of -1 is that of the
 recording):
 
     sw02001-A /data/sw02001.wav
@@ -9,23 +9,21 @@ recording):
     sw02001-A_000098-001156 2001-A
     sw02001-A_000098-001156 sw02001-A 0.98 11.56
 
-A value of wav.scp is an audio file, a place in an archive (wav.ark:17), or a command that only decodes a
-file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
-A relative path counts from the directory of wav.scp, or from where the recipe ran (layout.resolve). A data
-directory by itself is train. Kaldi knows no standard for marks in text: whatever stands there is the
-transcript. A transcript without a recording is listed as a recording below wav.scp, where there can be none.
+A value of wav.scp is an audio file, an offset in an archive (wav.ark:17), or a command that only decodes
+a file (kaldi_commands.py): that file is read, no command is ever run. Any other value rejects its utterances.
+A relative path is relative to wav.scp, or to where the recipe ran (layout.resolve). A data directory by
+itself is train. Kaldi has no standard for marks in text: the whole line is the transcript. A transcript
+without a recording gets a path below wav.scp, where no file can exist.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import kaldi_commands, layout
-from tfrecord_builder.corpora import segments as spans
+from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_files
 
 # The command itself is in rejected.tsv.
 NOT_READ = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
@@ -43,8 +41,8 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     found = [(split, path) for split, path in paths if _is_data_directory(path)]
     if not found:
         raise errors.UserError(
-            f"{corpus_dir}: it has no wav.scp, nor has train, dev or test (or valid, eval, ...) in it, "
-            "expected a Kaldi data directory; pass one that has wav.scp and text."
+            f"{corpus_dir}: wav.scp is missing, also in train, dev and test (or valid, eval, ...), expected "
+            "a Kaldi data directory; pass one that has wav.scp and text."
         )
     for split, path in found:
         yield from _list_split(path, split)
@@ -57,9 +55,9 @@ def _is_data_directory(path: str) -> bool:
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     transcripts = {key: value for _, key, value in _read_columns(os.path.join(directory, "text"))}
     speakers = _read_speakers(os.path.join(directory, "utt2spk"))
-    for key, audio, span in _read_sources(directory):
+    for key, audio, segment in _read_sources(directory):
         text, speaker = transcripts.pop(key, ""), speakers.get(key, "")
-        yield manifest.Utterance(key, audio, speaker, text, "", split, **dataclasses.asdict(span))
+        yield manifest.Utterance(key, audio, speaker, text, "", split, *segment)
     for key, text in transcripts.items():
         audio = os.path.join(directory, "wav.scp", key)
         yield manifest.Utterance(key, audio, speakers.get(key, ""), text, "", split)
@@ -69,54 +67,54 @@ def _read_speakers(path: str) -> dict[str, str]:
     return {key: value for _, key, value in _read_columns(path)} if files.exists(path) else {}
 
 
-def _read_sources(directory: str) -> Iterator[tuple[str, str, spans.Span]]:
-    """Yields (utterance id, recording, which part of it)."""
-    segments = os.path.join(directory, "segments")
-    if not files.exists(segments):
+def _read_sources(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
+    """Yields (utterance id, recording, segment of it)."""
+    path = os.path.join(directory, "segments")
+    if not files.exists(path):
         yield from _read_recordings(directory)
         return
-    recordings = {key: (audio, span) for key, audio, span in _read_recordings(directory)}
-    for where, key, value in _read_columns(segments):
+    recordings = {key: (audio, whole) for key, audio, whole in _read_recordings(directory)}
+    for where, key, value in _read_columns(path):
         yield key, *_parse_segment(where, value, recordings)
 
 
-def _read_recordings(directory: str) -> Iterator[tuple[str, str, spans.Span]]:
+def _read_recordings(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
     for _, key, value in _read_columns(os.path.join(directory, "wav.scp")):
         command = value.removesuffix("|")
         found = (value, None) if command == value else kaldi_commands.find_file(command)
         if found and found[0]:
-            yield key, layout.resolve(directory, found[0]), spans.Span(channel=found[1])
+            yield key, layout.resolve(directory, found[0]), segments.Segment(channel=found[1])
         else:
-            yield key, os.path.join(directory, "wav.scp", value or key), spans.Span(problem=NOT_READ)
+            yield key, os.path.join(directory, "wav.scp", value or key), segments.Segment(problem=NOT_READ)
 
 
 def _parse_segment(
-    where: str, value: str, recordings: dict[str, tuple[str, spans.Span]]
-) -> tuple[str, spans.Span]:
+    where: str, value: str, recordings: dict[str, tuple[str, segments.Segment]]
+) -> tuple[str, segments.Segment]:
     recording, *part = value.split() or [""]
     if recording not in recordings or not 2 <= len(part) <= 3:
         raise errors.UserError(
-            f"{where}: it is {value!a} for a segment, expected a recording of wav.scp, its begin and its "
-            "end in seconds and perhaps a channel; fix the line."
+            f"{where}: segment is {value!a}, expected a recording of wav.scp, start and end in seconds and "
+            "optionally a channel; fix the line."
         )
     row = dict(zip(("start", "end", "channel"), part))
     if _TO_THE_END.fullmatch(row["end"]):
         del row["end"]
     audio, whole = recordings[recording]
-    span = spans.read(where, row)
-    channel = whole.channel if span.channel is None else span.channel
-    return audio, dataclasses.replace(span, channel=channel, problem=whole.problem or span.problem)
+    segment = segments.read(where, row)
+    channel = whole.channel if segment.channel is None else segment.channel
+    return audio, segment._replace(channel=channel, problem=whole.problem or segment.problem)
 
 
 def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (where, first column, the rest) of the lines that are not empty."""
+    """Yields (where, first column, rest of the line) of the lines that are not empty."""
     seen = set()
-    for number, line in enumerate(manifest.read_lines(path, "pass a whole Kaldi data directory"), 1):
+    for number, line in enumerate(text_files.read_lines(path, "pass a whole Kaldi data directory"), 1):
         parts = line.split(maxsplit=1)
         if not parts:
             continue
         where = f"{path}: line {number}"
         if parts[0] in seen:
-            raise errors.UserError(f"{where}: {parts[0]} is there twice, expected once; remove one line.")
+            raise errors.UserError(f"{where}: {parts[0]} is a duplicate; remove one of the lines.")
         seen.add(parts[0])
         yield where, parts[0], parts[1].strip() if len(parts) > 1 else ""

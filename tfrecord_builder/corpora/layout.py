@@ -1,18 +1,19 @@
-"""What lies where in the directory of a corpus, and what is not unpacked there."""
+"""Directories of corpora: their parts, recordings with transcripts, relative paths and names of splits."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Optional
 
 from absl import logging
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors, files, manifest
+from tfrecord_builder.corpora import text_files
 
 _ARCHIVE = ".tar.gz"
-_MOST_NOTES = 3  # on directories above: a line of a list each
+_MAX_NOTES = 3  # on parent directories, one per line of a list
 # What corpora call their splits, in lower case.
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -21,19 +22,64 @@ SPLIT_NAMES = {
 }
 
 
+class Transcript(NamedTuple):
+    """The transcript of a recording, by the fields of manifest.Utterance."""
+
+    text: str = ""
+    pinyin: str = ""
+    speaker: str = ""
+
+
+def pair(
+    recordings: Iterable[tuple[str, str]],
+    transcripts: Mapping[str, Transcript],
+    find_place: Callable[[str], tuple[str, str]],
+) -> Iterator[manifest.Utterance]:
+    """Yields an utterance for every recording, then for every transcript without one, rejected later.
+
+    Args:
+        recordings: (path, split) of each; its id is its file name.
+        transcripts: by id. The speaker is the recording's folder where the transcript names none.
+        find_place: returns (path, split) of the recording that an id should have.
+    """
+    missing = dict(transcripts)
+    for path, split in recordings:
+        yield _make_utterance(path, split, missing.pop(recording_id(path), Transcript()))
+    for utterance_id, transcript in missing.items():
+        yield _make_utterance(*find_place(utterance_id), transcript)
+
+
+def _make_utterance(path: str, split: str, transcript: Transcript) -> manifest.Utterance:
+    speaker = transcript.speaker or os.path.basename(os.path.dirname(path))
+    return manifest.Utterance(recording_id(path), path, speaker, transcript.text, transcript.pinyin, split)
+
+
+def read_transcripts(path: str, remedy: str) -> dict[str, Transcript]:
+    """Reads lines `<id> <transcript>`, as text_files.read_lines; a line without a transcript is ignored."""
+    parts = (line.split(maxsplit=1) for line in text_files.read_lines(path, remedy))
+    return {part[0]: Transcript(part[1].strip()) for part in parts if len(part) == 2}
+
+
+def find_splits(folders: Mapping[str, str], suffix: str) -> Iterator[tuple[str, str]]:
+    """Yields (path, split) of the recordings below the folder of each split."""
+    for split, folder in folders.items():
+        for path in find_recordings(folder, suffix):
+            yield path, split
+
+
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
-    """Raises UserError if a file or directory that makes up the corpus is not in corpus_dir."""
+    """Raises errors.UserError if a file or directory of a corpus is missing in corpus_dir."""
     names = list(names)
     missing = [name for name in names if not files.exists(os.path.join(corpus_dir, name))]
     if missing:
         raise errors.UserError(
-            f"{corpus_dir}: {', '.join(missing)} is missing, expected "
-            f"{', '.join(names[:-1])} and {names[-1]} of {corpus}; {remedy}."
+            f"{corpus_dir}: {', '.join(missing)} is missing, expected {', '.join(names[:-1])} and "
+            f"{names[-1]} of {corpus}; {remedy}."
         )
 
 
 def check_unpacked(directory: str, folders: Iterable[str]) -> None:
-    """Raises UserError if an archive in a directory has no folder of its name in any of the given folders."""
+    """Raises errors.UserError if an archive in a directory has no folder of its name in any given folder."""
     if not files.is_directory(directory):
         return
     unpacked = {name for folder in folders if files.is_directory(folder) for name in files.list_names(folder)}
@@ -42,29 +88,29 @@ def check_unpacked(directory: str, folders: Iterable[str]) -> None:
     if packed:
         raise errors.UserError(
             f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked ({packed[0]} is one), "
-            "expected a folder for each; unpack them, or move away those that you do not want."
+            "expected a folder for each; unpack them, or move away the others."
         )
 
 
 def find_recordings(directory: str, suffix: str) -> Iterator[str]:
-    """Yields the files below a directory whose names end so, without hidden ones (macOS adds ._*.wav)."""
+    """Yields the files below a directory with this suffix, without hidden ones (macOS adds ._*.wav)."""
     for path in files.find_files(directory, (suffix,)):
         if _is_visible(os.path.basename(path)):
             yield path
 
 
 def recording_id(path: str) -> str:
-    """Gives the name of a file without its suffix; bytes that are not UTF-8 as backslash and digits."""
+    """Returns the name of a file without its suffix; bytes that are not UTF-8 as backslash escapes."""
     name = os.path.splitext(os.path.basename(path))[0]
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def resolve(directory: str, path: str) -> str:
-    """Returns a path that a file in a directory names: from there, unless it is absolute or a URL.
+    """Returns a path that a file in `directory` names: relative to it, unless it is absolute or a URL.
 
-    Many lists name files from where a recipe ran, as egs/s5/data/train/wav.scp does with download/a.wav: if
-    there is none in the directory, from the nearest one above it that has the file. A name without a folder
-    is not looked for above.
+    Paths of many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
+    the file does not exist, the nearest parent directory that has it is used. A name without a folder is
+    looked for in `directory` alone.
     """
     found = os.path.join(directory, path)
     is_remote = files.is_remote(path) or files.is_remote(directory)
@@ -75,19 +121,19 @@ def resolve(directory: str, path: str) -> str:
         above = os.path.dirname(above)
         if files.exists(os.path.join(above, path)):
             note = "%s: %s is read from %s"
-            logging.log_first_n(logging.WARNING, note, _MOST_NOTES, directory, path, above)
+            logging.log_first_n(logging.WARNING, note, _MAX_NOTES, directory, path, above)
             return os.path.join(above, path)
     return found
 
 
 def split_of(name: str) -> Optional[str]:
-    """Returns the split that a name stands for, in any case ("Valid" is dev); None if it names no split."""
+    """Returns the split that a name stands for, in any case ("Valid" is dev); None if there is none."""
     word = name.strip().lower()
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
 def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
-    """Returns (split, name) of those names that are a split and the suffix: train before dev before test."""
+    """Returns (split, name) of those names that are a split and the suffix; train, then dev, then test."""
     found = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
     return [(split, name) for split in SPLIT_NAMES for each, name in found if each == split]
 
@@ -99,7 +145,7 @@ def split_in(name: str) -> Optional[str]:
 
 
 def require_split(where: str, name: str) -> str:
-    """Returns the split that a name in a list stands for; raises UserError, with all names, if it is none."""
+    """Returns the split that a name in a list stands for; raises errors.UserError if it names none."""
     split = split_of(name)
     if split is None:
         names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())

@@ -1,15 +1,15 @@
-"""What Lhotse's cuts and supervisions say, as utterances: one for each supervision. The fields that are read:
+"""Lhotse's cuts and supervisions as utterances, one per supervision. The fields that are read:
 
     {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
      {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
      "recording": {"sources": [{"type": "file", "channels": [0], "source": "/data/a.wav"}],
      "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
 
-A supervision's start counts from its cut's, and both count in the sound after the transforms. A cut without
+A supervision's start is relative to its cut's, and both are times after the transforms. A cut without
 supervisions is an utterance without a transcript. Speed and volume are applied as Lhotse would; Resample
-needs nothing. A padded cut is read without its padding. What else Lhotse can describe (mixtures, other
-transforms, sources other than a file or a command that only decodes one (kaldi_commands), some but not all
-channels of a file) is rejected, cut by cut.
+needs nothing. A padded cut is read without its padding. Anything else that Lhotse can describe (mixtures,
+other transforms, sources other than a file or a command that only decodes one, some but not all channels of
+a file) is rejected, cut by cut.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tfrecord_builder import errors, manifest
 from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 
 _SOURCES = "expected file or command that only decodes one"
-_TOLERANCE_SECONDS = 0.1  # a supervision may reach so far beyond its cut, by rounding
-_SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # as far as --speeds and --volume_db go
+_TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
+_SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # the ranges of --speeds and --volume_db
 
 Fields = dict[str, Any]
 
 
 class _Unsupported(Exception):
-    """An utterance cannot be had as described; str() is the reason by which it is rejected."""
+    """A cut uses what is not supported; str() is the reason for the rejection."""
 
 
 def list_cut(where: str, path: str, cut: Fields, split: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of a cut; several are named <cut>-<supervision>.
 
     Args:
-      where: of the cut, for messages.
-      path: the file of cuts.
-      cut: as JSON has it.
-      split: "train", "dev" or "test".
+        where: the start of every message.
+        path: the file of cuts.
+        cut: the JSON object.
+        split: "train", "dev" or "test".
 
     Raises:
-      UserError: a field is not of the type that Lhotse writes.
+        errors.UserError: a field has another type than Lhotse writes.
     """
     name = json_lines.get_text(where, cut, "id")
     try:
@@ -61,7 +61,7 @@ def list_cut(where: str, path: str, cut: Fields, split: str) -> Iterator[manifes
 def make_utterance(
     where: str, path: str, recording: Optional[Fields], supervision: Fields, split: str
 ) -> manifest.Utterance:
-    """Returns the utterance of a supervision of a whole recording, which is None if it is missing."""
+    """Returns the utterance of a supervision of a recording, which is None if it is missing."""
     name = json_lines.get_text(where, supervision, "id")
     cut = {"recording": recording, "channel": supervision.get("channel", 0)}
     return _make_utterance(where, path, name, cut, supervision, split)
@@ -95,7 +95,7 @@ def _type_of_track(track: Fields) -> Any:
 
 
 def _find_sound(where: str, directory: str, cut: Fields, supervision: Fields) -> dict[str, Any]:
-    """Returns what an Utterance says of its sound."""
+    """Returns the fields of an Utterance that describe its audio."""
     recording = cut.get("recording")
     if not isinstance(recording, dict):
         raise _Unsupported("Lhotse cut or supervision without a recording, expected one with its sources")
@@ -113,7 +113,7 @@ def _find_sound(where: str, directory: str, cut: Fields, supervision: Fields) ->
 
 
 def _find_part(where: str, cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
-    """Returns start and length of what the supervision covers, from the beginning of the recording."""
+    """Returns start and duration of the supervision, relative to the start of the recording."""
     cut_start = json_lines.get_seconds(where, cut, "start") or 0.0
     cut_seconds = json_lines.get_seconds(where, cut, "duration")
     start = json_lines.get_seconds(where, supervision, "start", is_signed=True) or 0.0
@@ -121,7 +121,7 @@ def _find_part(where: str, cut: Fields, supervision: Fields) -> tuple[float, Opt
     limit = math.inf if cut_seconds is None else cut_seconds
     end = limit if seconds is None else start + seconds
     if start < -_TOLERANCE_SECONDS or end > limit + _TOLERANCE_SECONDS:
-        raise _Unsupported("Lhotse supervision that reaches beyond its cut, expected one within")
+        raise _Unsupported("Lhotse supervision that extends beyond its cut, expected one within")
     start, end = max(start, 0.0), min(end, limit)
     return cut_start + start, None if math.isinf(end) else round(max(end - start, 0.0), 6)
 
@@ -150,13 +150,13 @@ def _find_source(where: str, recording: Fields, channels: list[Any]) -> tuple[st
         if not channels or not all(channel in there for channel in channels):
             continue
         path, channel = _find_file(where, source)
-        if len(there) == 1 and source["type"] == "command":  # it may take a channel, or mix all of them
+        if len(there) == 1 and source["type"] == "command":  # it may select a channel, or mix all of them
             return path, channel
         if len(channels) == 1:
             return path, there.index(channels[0])
         if len(channels) == len(there):
             return path, None
-    raise _Unsupported("Lhotse channels that are neither one nor all of a file, expected one or all")
+    raise _Unsupported("Lhotse channels that are some of a file's, expected one or all")
 
 
 def _find_file(where: str, source: Fields) -> tuple[str, Optional[int]]:
@@ -172,7 +172,7 @@ def _find_file(where: str, source: Fields) -> tuple[str, Optional[int]]:
 
 
 def _read_transforms(where: str, recording: Fields) -> tuple[float, float]:
-    """Returns the speed and the factor of the volume that the recording's transforms come to."""
+    """Returns the speed factor and the volume factor of the recording's transforms together."""
     speed = gain = 1.0
     for transform in _get_objects(where, recording, "transforms"):
         name = transform.get("name")
@@ -190,7 +190,7 @@ def _get_factor(transform: Fields, lowest: float, highest: float) -> float:
     factor = kwargs.get("factor") if isinstance(kwargs, dict) else None
     if not isinstance(factor, (int, float)) or not lowest <= factor <= highest:
         name = transform["name"]
-        raise _Unsupported(f"Lhotse transform {name} of another factor than {lowest:g} to {highest:g}")
+        raise _Unsupported(f"Lhotse transform {name} with a factor outside {lowest:g} to {highest:g}")
     return float(factor)
 
 

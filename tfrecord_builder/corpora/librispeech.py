@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import layout
+from tfrecord_builder.corpora import layout, text_files
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -23,8 +23,8 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # no archives
     if not parts:
         raise errors.UserError(
-            f"{corpus_dir}: it has no train-clean-100, dev-clean or the like, expected parts of LibriSpeech; "
-            "pass the directory LibriSpeech itself."
+            f"{corpus_dir}: train-clean-100, dev-clean and the like are missing, expected parts of "
+            "LibriSpeech; pass the directory LibriSpeech itself."
         )
     for part in parts:
         for speaker, chapter in _list_chapters(os.path.join(corpus_dir, part)):
@@ -39,11 +39,10 @@ def _list_chapters(part: str) -> Iterator[tuple[str, str]]:
 
 def _list_chapter(chapter: str, speaker: str, split: str) -> Iterator[manifest.Utterance]:
     name = f"{speaker}-{os.path.basename(chapter)}.trans.txt"
-    lines = manifest.read_lines(os.path.join(chapter, name), "unpack this part of LibriSpeech again")
+    lines = text_files.read_lines(os.path.join(chapter, name), "unpack this part of LibriSpeech again")
     parts = (line.partition(" ") for line in lines if line.strip())
-    transcripts = {utterance_id: text for utterance_id, _, text in parts}
+    transcripts = {part[0]: part[2].strip() for part in parts}
     recordings = map(layout.recording_id, layout.find_recordings(chapter, ".flac"))
     for utterance_id in sorted({*transcripts, *recordings}):
         audio = os.path.join(chapter, f"{utterance_id}.flac")
-        text = transcripts.get(utterance_id, "")
-        yield manifest.Utterance(utterance_id, audio, speaker, text.strip(), "", split)
+        yield manifest.Utterance(utterance_id, audio, speaker, transcripts.get(utterance_id, ""), "", split)

@@ -1,14 +1,14 @@
 """MAGICDATA Mandarin Chinese Read Speech: {train,dev,test}/TRANS.txt and {train,dev,test}/38_5716/*.wav.
 
 Layout: openslr.org/68 and Kaldi's egs/multi_cn. Each split is an archive of its own; those that are unpacked
-beside each other are read. The first lines of TRANS.txt, parted by tabs:
+next to each other are read. The first lines of TRANS.txt, separated by tabs:
 
     UtteranceID	SpeakerID	Transcription
     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 
-Two marks in the transcripts are no speech that a transcript spells: FIL (a filled pause) and SPK (a noise of
-the speaker), as [FIL] and [SPK] or bare. They, and anything else in capitals between brackets of either kind
-([NOISE], <NOISE>), become a blank; a transcript of nothing else becomes empty, so the builder rejects it.
+Two marks in the transcripts are not words: FIL (a filled pause) and SPK (a noise of the speaker), as [FIL]
+and [SPK] or bare. They, and anything else in capitals in brackets of either kind ([NOISE], <NOISE>), become a
+space; a transcript of nothing else becomes empty, so the builder rejects it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import layout
+from tfrecord_builder.corpora import layout, text_files
 
 _TRANSCRIPT = "TRANS.txt"
 _REMEDY = "unpack train_set, dev_set and test_set into one directory and pass that"
@@ -30,7 +30,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     splits = [split for split in manifest.SPLITS if files.is_directory(os.path.join(corpus_dir, split))]
     if not splits:
         raise errors.UserError(
-            f"{corpus_dir}: it has no directory train, dev or test, expected those of MAGICDATA; {_REMEDY}."
+            f"{corpus_dir}: train, dev and test are missing, expected those of MAGICDATA; {_REMEDY}."
         )
     for split in splits:
         yield from _list_split(os.path.join(corpus_dir, split), split)
@@ -38,19 +38,18 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     transcripts = dict(_read_transcripts(os.path.join(directory, _TRANSCRIPT)))
-    for path in layout.find_recordings(directory, ".wav"):
-        speaker = os.path.basename(os.path.dirname(path))
-        _, text = transcripts.pop(os.path.basename(path), ("", ""))
-        yield manifest.Utterance(layout.recording_id(path), path, speaker, text, "", split)
-    for name, (speaker, text) in transcripts.items():
-        path = os.path.join(directory, speaker, name)
-        yield manifest.Utterance(layout.recording_id(name), path, speaker, text, "", split)
+
+    def find_place(name: str) -> tuple[str, str]:
+        return os.path.join(directory, transcripts[name].speaker, f"{name}.wav"), split
+
+    yield from layout.pair(layout.find_splits({split: directory}, ".wav"), transcripts, find_place)
 
 
-def _read_transcripts(path: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yields (file name, (speaker, text)); lines of which no column names a recording are no transcripts."""
-    for line in manifest.read_lines(path, _REMEDY):
+def _read_transcripts(path: str) -> Iterator[tuple[str, layout.Transcript]]:
+    """Yields (id, transcript) of the lines whose first column names a recording."""
+    for line in text_files.read_lines(path, _REMEDY):
         name, _, rest = line.partition("\t")
         speaker, _, text = rest.partition("\t")
         if name.endswith(".wav"):
-            yield name, (speaker.strip(), " ".join(_MARKS.sub(" ", text).split()))
+            words = _MARKS.sub(" ", text).split()
+            yield layout.recording_id(name), layout.Transcript(" ".join(words), "", speaker.strip())

@@ -1,27 +1,30 @@
-"""NeMo manifests: {train,dev,test}*.json or .jsonl, such as train_manifest.json, an object a line.
+"""NeMo manifests: {train,dev,test}*.json or .jsonl, such as train_manifest.json, one object per line.
 
 Layout: NVIDIA NeMo's documentation, "Preparing custom ASR data". Two lines:
 
     {"audio_filepath": "wav/a.wav", "duration": 8.5, "text": "今天天气很好"}
     {"audio_filepath": "wav/b.wav", "duration": 2.4, "offset": 31.5, "text": "你好", "speaker": "s1"}
 
-offset (0 where it is missing) and duration cut out a segment. channel_selector is a channel from 0, a list
-of one, or "average", as without it; other lists are rejected, line by line. pinyin and speaker are optional,
-other fields are ignored. Relative paths count from the manifest. A manifest has no ids: an utterance is named
-<manifest>-<line>-<recording>, such as train_manifest-2-b. validation_manifest.json is dev.
+offset (0 where it is missing) and duration select a segment. channel_selector is a channel from 0, a list of
+one, or "average", the default; other lists are rejected, line by line. pinyin and speaker are optional, other
+fields are ignored. A manifest has no ids: an utterance is named <manifest>-<line>-<recording>, such as
+train_manifest-2-b. validation_manifest.json is dev.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
 from typing import Any, Optional
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import json_lines, layout
+from tfrecord_builder.corpora import json_lines, layout, rows
 
 _NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
+_NEEDED = (("audio",),)
+_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -30,38 +33,23 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     found = [(match[0], split) for match in matches for split in [layout.split_of(match[1])] if split]
     if not found:
         raise errors.UserError(
-            f"{corpus_dir}: it has no NeMo manifest, expected train.json, train_manifest.json or the like "
+            f"{corpus_dir}: NeMo manifest is missing, expected train.json, train_manifest.json or the like "
             "(and dev*, test*), also .jsonl; pass the directory that holds them."
         )
     for name, split in found:
         path = os.path.join(corpus_dir, name)
         for where, fields in json_lines.read_objects(path):
-            yield _make_utterance(where, path, fields, split)
-
-
-def _make_utterance(where: str, path: str, fields: dict[str, Any], split: str) -> manifest.Utterance:
-    audio = layout.resolve(os.path.dirname(path), json_lines.get_text(where, fields, "audio_filepath"))
-    offset, duration = (json_lines.get_seconds(where, fields, name) for name in ("offset", "duration"))
-    channel, problem = _read_channel(fields.get("channel_selector"))
-    return manifest.Utterance(
-        utterance_id=f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}",
-        audio=audio,
-        speaker=json_lines.get_text(where, fields, "speaker", ""),
-        text=json_lines.get_text(where, fields, "text", ""),
-        pinyin=json_lines.get_text(where, fields, "pinyin", ""),
-        split=split,
-        start_seconds=offset or 0.0,
-        seconds=duration,
-        channel=channel,
-        problem=problem,
-    )
+            row = rows.read_object(where, {name: fields[name] for name in _FIELDS if name in fields}, _NEEDED)
+            channel, problem = _read_channel(fields.get("channel_selector"))
+            utterance = rows.make_utterance(where, path, row, split)
+            yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the channel that is selected, None for the mean of all, and why it cannot be."""
+    """Returns the selected channel, None for the mean of all, and the problem if there is one."""
     only = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
     if only is None or only == "average":
         return None, ""
     if isinstance(only, int) and not isinstance(only, bool) and only >= 0:
         return only, ""
-    return None, 'NeMo channel_selector that is none of a channel from 0, a list of one and "average"'
+    return None, 'NeMo channel_selector other than a channel from 0, a list of one or "average"'

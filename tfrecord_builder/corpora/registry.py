@@ -1,4 +1,4 @@
-"""The corpora by name. To add one: a file with list_utterances(corpus_dir) beside this, and its name here."""
+"""The corpora by name. To add one: a file with list_utterances(corpus_dir) beside this, and an entry here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from tfrecord_builder.corpora import (
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can hold them
-
 CORPORA = {
     "aidatatang_200zh": aidatatang_200zh.list_utterances,
     "aishell1": aishell1.list_utterances,
@@ -50,19 +48,20 @@ CORPORA = {
     "wenet": wenet.list_utterances,
 }
 
-LISTS = ("table", "wenet")  # a list of these can be passed in place of its directory
+_LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # CSV and JSON can hold them
 
 
 def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifest.Utterance]:
-    """Lists the utterances of one or several directories of a corpus.
+    """Yields the utterances of one or several directories of a corpus.
 
-    Utterance ids of recordings stay as they are, so they must differ between the directories. Their speakers,
-    if there are several directories, become <directory>/<speaker>: two corpora never share one, and scores
-    can be told apart by corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory.
-    Recordings have whole paths, so that they are found again from elsewhere.
+    Utterance ids of recordings are kept, so they must differ between the directories. With several
+    directories a speaker becomes <directory>/<speaker>: two corpora never share one, and error rates can be
+    reported per corpus. A sentence of text is <directory>-<split>-<line>, its speaker the directory. Paths of
+    recordings are absolute.
 
     Raises:
-      UserError: a directory is missing, given twice, not readable or not laid out as the corpus is.
+        errors.UserError: a directory is missing, given twice, cannot be read or has another layout.
     """
     names = _name_directories(corpus_dirs)
     for corpus_dir, name in zip(corpus_dirs, names):
@@ -72,29 +71,26 @@ def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifes
 
 def _list_directory(corpus: str, corpus_dir: str) -> Iterator[manifest.Utterance]:
     try:
-        if not files.is_directory(corpus_dir) and not (corpus in LISTS and files.exists(corpus_dir)):
-            raise errors.UserError(
-                f"--corpus_dir: there is no directory {corpus_dir}; pass where the corpus lies."
-            )
+        if not files.is_directory(corpus_dir) and not (corpus in _LISTS and files.exists(corpus_dir)):
+            raise errors.UserError(f"--corpus_dir: {corpus_dir} does not exist; pass the corpus's directory.")
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         if files.is_remote(str(error.filename)):
-            raise  # it says what the store says
+            raise  # the message of the object store is clearer
         raise errors.UserError(
-            f"--corpus_dir: {error.filename} cannot be read ({error.strerror}), expected permission to; "
-            "change its permissions."
+            f"--corpus_dir: {error.filename} cannot be read ({error.strerror}); change its permissions."
         ) from error
 
 
 def _name_directories(corpus_dirs: Sequence[str]) -> list[str]:
-    """Names each by its last part, or by as many of its last parts as tell all of them apart."""
-    parts = [_whole_path(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
+    """Names each by its last part, or by as many of its last parts as make all names different."""
+    parts = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(each[-count:]) for each in parts]
         if len(set(names)) == len(names):
-            return [_printable(name) for name in names]
+            return [_to_printable(name) for name in names]
     raise errors.UserError(
-        f"--corpus_dir: {','.join(corpus_dirs)} names a directory twice, expected each once; leave one out."
+        f"--corpus_dir: {','.join(corpus_dirs)} contains a duplicate; pass each directory once."
     )
 
 
@@ -104,17 +100,17 @@ def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several:
     speaker = f"{name}/{utterance.speaker}" if is_one_of_several else utterance.speaker
     return dataclasses.replace(
         utterance,
-        utterance_id=_printable(utterance.utterance_id),
-        speaker=_printable(speaker),
-        audio=_whole_path(utterance.audio),
+        utterance_id=_to_printable(utterance.utterance_id),
+        speaker=_to_printable(speaker),
+        audio=_to_absolute(utterance.audio),
     )
 
 
-def _whole_path(path: str) -> str:
+def _to_absolute(path: str) -> str:
     return path if files.is_remote(path) else os.path.abspath(path)
 
 
-def _printable(name: str) -> str:
-    """Gives a name as text for the lines of a table; it may be of a file, whose bytes may be no UTF-8."""
+def _to_printable(name: str) -> str:
+    """Returns a name as UTF-8 text on one line; a file name may have other bytes and control characters."""
     decoded = os.fsencode(name).decode("utf-8", "backslashreplace")
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], decoded)

@@ -1,36 +1,38 @@
-"""Which part of a recording an utterance is, as the columns of a table say it: seconds and a channel.
+"""The segment of a recording that a row describes, in seconds, and its channel.
 
 start  end   duration  channel
 0.98   3.48            0
 0.98         2.5
-             2.5                (begins at 0)
+             2.5                (starts at 0)
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
 
-# What the columns are called, in lower case.
+# Names of the columns, in lower case with underscores.
 NAMES = {
     "start": ("start", "start_time", "begin", "begin_time", "offset"),
     "end": ("end", "end_time"),
     "duration": ("duration",),
     "channel": ("channel",),
+    "stop": ("stop",),  # SpeechBrain: start and stop count samples
+    "options": ("wav_opts",),  # SpeechBrain's earlier tables: start:10000 stop:26000
 }
-EMPTY = "segment that ends where it begins or before"
+EMPTY = "segment that ends at or before its start"
+SAMPLES = "segment in samples: give start and end or duration in seconds"
 
 _ROUNDING_SECONDS = 0.05  # tables have two decimals or more: end and duration may differ by so much
-_CHANNELS = {"a": 0, "b": 1}  # of a telephone call; else a number from 0
+_CHANNELS = {"a": 0, "b": 1}  # of a telephone call; otherwise a number from 0
+_RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 
 
-@dataclasses.dataclass(frozen=True)
-class Span:
-    """A part of a recording: the arguments of audio.read_audio, and why it can be none (or nothing)."""
+class Segment(NamedTuple):
+    """A segment of a recording, by the fields of manifest.Utterance."""
 
     start_seconds: float = 0.0
     seconds: Optional[float] = None
@@ -38,15 +40,15 @@ class Span:
     problem: str = ""
 
 
-def read(where: str, row: Mapping[str, str]) -> Span:
-    """Reads the part that a row describes; what is missing or empty is not given.
+def read(where: str, row: Mapping[str, str]) -> Segment:
+    """Reads the segment that a row describes.
 
     Args:
-      where: "<file>: line <number>", for messages.
-      row: value by NAMES; other columns are ignored.
+        where: "<file>: line <number>", the start of every message.
+        row: value by NAMES; other columns are ignored, missing ones count as empty.
 
     Raises:
-      UserError: a value is not a number of 0 or more, or end and duration contradict each other.
+        errors.UserError: a value is not a number of 0 or more, or end and duration contradict each other.
     """
     start = _read_seconds(where, row, "start") or 0.0
     end, duration = _read_seconds(where, row, "end"), _read_seconds(where, row, "duration")
@@ -58,8 +60,21 @@ def read(where: str, row: Mapping[str, str]) -> Span:
         )
     seconds = duration if end is None else end - start
     if seconds is not None and seconds <= 0:
-        return Span(channel=channel, problem=EMPTY)
-    return Span(start, seconds, channel)
+        return Segment(channel=channel, problem=EMPTY)
+    stop = row.get("stop", "").strip()
+    if (stop and (start or seconds is None)) or "start:" in row.get("options", ""):
+        return _read_samples(start, stop, seconds, channel)
+    return Segment(start, seconds, channel)
+
+
+def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Optional[int]) -> Segment:
+    """Converts a start in samples if the duration in seconds tells the sample rate."""
+    if seconds and stop.isdecimal():
+        rate = (int(stop) - start) / seconds
+        for known in _RATES:
+            if abs(rate / known - 1) < 0.01:
+                return Segment(start / known, seconds, channel)
+    return Segment(problem=SAMPLES)
 
 
 def _read_seconds(where: str, row: Mapping[str, str], name: str) -> Optional[float]:

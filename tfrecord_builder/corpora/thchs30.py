@@ -6,10 +6,10 @@ data/ holds A11_0.wav and A11_0.wav.trn, whose three lines are hanzi, toned piny
     lv4 shi4 yang2 chun1 yan1 jing3 ...
     l v4 sh ix4 ii iang2 ch un1 ...
 
-train/, dev/ and test/ hold A11_0.wav.trn again, with one line that leads there: ../data/A11_0.wav.trn
+train/, dev/ and test/ hold A11_0.wav.trn again, with one line that points to it: ../data/A11_0.wav.trn
 
-A transcript of fewer than two lines counts as empty, so the builder rejects and counts it. Some lines of
-hanzi hold " l = ", which nobody speaks (the pinyin has nothing there): it is dropped. Layout: openslr.org/18.
+A transcript of fewer than two lines counts as empty, so the builder rejects it. Some lines of hanzi contain
+" l = ", which is not spoken (the pinyin has nothing there): it is removed. Layout: openslr.org/18.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator
 
 from tfrecord_builder import files, manifest
-from tfrecord_builder.corpora import layout
+from tfrecord_builder.corpora import layout, text_files
 
 _SUFFIX = ".wav.trn"
 _REMEDY = "pass the directory data_thchs30 itself"
@@ -26,7 +26,7 @@ _ARTEFACT = " l = "
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of the three splits; the speaker is what stands before the underscore."""
+    """Yields the utterances of the three splits; the speaker is the part of the id before the underscore."""
     layout.require(corpus_dir, ("data", *manifest.SPLITS), "THCHS-30", _REMEDY)
     for split in manifest.SPLITS:
         for name in files.list_names(os.path.join(corpus_dir, split)):
@@ -47,7 +47,7 @@ def _read_utterance(path: str, split: str) -> manifest.Utterance:
 
 
 def _follow(path: str, target: str) -> str:
-    """Gives where ../data/A11_0.wav.trn leads; not by normpath, which takes a slash out of s3://."""
+    """Returns where ../data/A11_0.wav.trn points to; without normpath, which breaks s3://."""
     folder = os.path.dirname(path)
     while target.startswith("../"):
         folder, target = os.path.dirname(folder), target[len("../") :]
@@ -55,4 +55,4 @@ def _follow(path: str, target: str) -> str:
 
 
 def _read_lines(path: str) -> list[str]:
-    return [line.strip() for line in manifest.read_lines(path, "unpack THCHS-30 again")]
+    return [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]

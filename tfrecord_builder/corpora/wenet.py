@@ -1,6 +1,6 @@
 """WeNet's lists: data.list, or {train,dev,test}/data.list, of either of WeNet's two types.
 
-Layout: tools/make_raw_list.py and make_shard_list.py of WeNet. Type raw, an object per line, with segments
+Layout: tools/make_raw_list.py and make_shard_list.py of WeNet. Type raw, one object per line, with segments
 also start and end in seconds:
 
     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
@@ -9,32 +9,32 @@ Type shard, the path of a tar file per line, in which KEY.wav (or flac, mp3, ...
 
     /data/shards/shards_000000000.tar
 
-Relative paths count from the list or from where the recipe ran (layout.resolve). A list that is passed by
-itself is the split that is in its name, or train. The recordings of a shard are read where they lie in it.
+Relative paths are relative to the list or to where the recipe ran (layout.resolve). A list that is passed
+itself is the split that its name has, or train. The recordings of a shard are read in place.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import tarfile
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest, members
-from tfrecord_builder.corpora import json_lines, layout, segments
+from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 
-NOT_UTF_8 = "transcript in a shard is in another encoding than UTF-8"
+NOT_UTF_8 = "transcript in a shard is not UTF-8"
 
 _LIST = "data.list"
+_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")
+_NEEDED = (("id",), ("audio",))
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of the lists of a directory, or of a single list."""
     for path, split in _find_lists(corpus_dir):
-        first = next(filter(str.strip, manifest.read_lines(path)), "")
-        listed = _read_raw(path, split) if first.lstrip().startswith("{") else _read_shards(path, split)
-        yield from listed
+        first = next(filter(str.strip, text_files.read_lines(path)), "")
+        yield from (_read_raw if first.lstrip().startswith("{") else _read_shards)(path, split)
 
 
 def _find_lists(path: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def _find_lists(path: str) -> list[tuple[str, str]]:
     found = [(each, split) for each, split in paths if files.exists(each)]
     if not found:
         raise errors.UserError(
-            f"{path}: it has neither {_LIST} nor train/{_LIST} (or dev, valid, test, ...), expected WeNet's "
+            f"{path}: {_LIST} and train/{_LIST} (or dev, valid, test, ...) are missing, expected WeNet's "
             "lists; pass a directory that holds them, or one list itself."
         )
     return found
@@ -55,29 +55,25 @@ def _find_lists(path: str) -> list[tuple[str, str]]:
 
 def _read_raw(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
-        row = {name: str(fields[name]) for name in ("start", "end") if fields.get(name) is not None}
-        span = segments.read(where, row)
-        audio = layout.resolve(os.path.dirname(path), json_lines.get_text(where, fields, "wav"))
-        texts = [json_lines.get_text(where, fields, name, "") for name in ("speaker", "txt")]
-        key = json_lines.get_text(where, fields, "key")
-        yield manifest.Utterance(key, audio, *texts, "", split, **dataclasses.asdict(span))
+        row = rows.read_object(where, {name: fields[name] for name in _FIELDS if name in fields}, _NEEDED)
+        yield rows.make_utterance(where, path, row, split)
 
 
 def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
-    for line in filter(str.strip, manifest.read_lines(path)):
+    for line in filter(str.strip, text_files.read_lines(path)):
         shard = layout.resolve(os.path.dirname(path), line.strip())
         try:
             with files.open_binary(shard) as file, tarfile.open(fileobj=file, mode="r:") as archive:
                 yield from _read_members(shard, archive, split)
         except FileNotFoundError:
             raise errors.UserError(
-                f"{path}: it names {shard}, which does not exist, expected the path of a tar file or a JSON "
-                "object per line; fix the path."
+                f"{path}: shard {shard} does not exist, expected the path of a tar file or a JSON object per "
+                "line; fix the path."
             ) from None
         except tarfile.TarError as error:
             raise errors.UserError(
-                f"{shard}: it is not a tar file that can be read ({error}), expected an uncompressed one; "
-                "make the shard again."
+                f"{shard}: is not a valid tar file ({error}), expected an uncompressed one; make the shard "
+                "again."
             ) from error
 
 
@@ -96,7 +92,7 @@ def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[
 
 
 def _decode(content: bytes) -> tuple[str, str]:
-    """Returns the transcript, or why there is none."""
+    """Returns the transcript, or why it cannot be read."""
     try:
         return content.decode("utf-8").strip(), ""
     except UnicodeDecodeError:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from tfrecord_builder import errors, manifest, syllables
+from tfrecord_builder import errors, syllables
+from tfrecord_builder.corpora import text_files
 from tfrecord_builder.labels import tokenisation
 
 _FORM = "phrase<TAB>pin1 yin1"
@@ -28,7 +29,7 @@ def load(path: str) -> dict[str, tuple[str, ...]]:
       UserError: the file cannot be read, or a line is not of that form or has a phrase for the second time.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(manifest.read_lines(path, f"give a text file with lines {_FORM}"), 1):
+    for number, line in enumerate(text_files.read_lines(path, f"give a text file with lines {_FORM}"), 1):
         if not line.strip():
             continue
         phrase, tab, pinyin = line.partition("\t")

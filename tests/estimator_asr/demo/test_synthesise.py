@@ -19,6 +19,7 @@ import soundfile
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis, voices
 from tfrecord_builder import errors, manifest
+from tfrecord_builder.corpora import registry
 
 SETTINGS = (
     "--num_train=60",
@@ -49,7 +50,7 @@ def hashes(corpus):
 
 
 def test_recordings_are_speech_of_the_right_length(corpus):
-    utterances = list(manifest.read_manifest(str(corpus / "manifest.tsv")))
+    utterances = list(registry.list_utterances("manifest", [str(corpus)]))
     assert len(utterances) == 70
     for utterance in utterances:
         samples, rate = soundfile.read(utterance.audio)
@@ -62,15 +63,15 @@ def test_recordings_are_speech_of_the_right_length(corpus):
 
 def test_voices_of_the_splits_differ(corpus):
     speakers = {split: set() for split in manifest.SPLITS}
-    for utterance in manifest.read_manifest(str(corpus / "manifest.tsv")):
+    for utterance in registry.list_utterances("manifest", [str(corpus)]):
         speakers[utterance.split].add(utterance.speaker)
     assert {split: len(names) for split, names in speakers.items()} == {"train": 3, "dev": 4, "test": 6}
 
 
 def test_text_has_a_syllable_for_each_hanzi(corpus):
-    rows = list(manifest.read_table(str(corpus / "text" / "train.tsv"), ("hanzi", "pinyin")))
-    assert len(rows) == 80
-    assert all(len(row["hanzi"]) == len(row["pinyin"].split()) for row in rows)
+    found = [u for u in registry.list_utterances("text", [str(corpus / "text")]) if u.split == "train"]
+    assert len(found) == 80
+    assert all(len(utterance.text) == len(utterance.pinyin.split()) for utterance in found)
 
 
 def test_same_bytes_with_one_worker_and_after_an_interruption(corpus, tmp_path):

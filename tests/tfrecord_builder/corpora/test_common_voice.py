@@ -38,11 +38,11 @@ def test_other_columns_byte_order_mark_and_line_ends(tmp_path):
     [
         (
             "client_id\tpath\na\tb.mp3\n",
-            "train.tsv: its header line has client_id, path, expected also sentence",
+            "train.tsv: columns are client_id, path, expected also text .text, transcript, .*sentence",
         ),
         (
             "client_id\tpath\tsentence\na\t \t好\n",
-            "train.tsv: line 2: path is empty, expected the name of a clip",
+            "train.tsv: line 2: id or audio is empty, expected both",
         ),
     ],
 )
@@ -55,9 +55,7 @@ def test_tables_that_are_others(tmp_path, content, message):
 
 def test_other_directories(tmp_path):
     corpus_trees.make_common_voice_corpus(tmp_path / "zh-CN")
-    message = (
-        "it has no train.tsv, dev.tsv or test.tsv, expected Common Voice; pass the directory of one language"
-    )
+    message = "train.tsv, dev.tsv and test.tsv are missing, expected Common Voice; pass the directory of one"
     with pytest.raises(errors.UserError, match=message):
         _list(tmp_path)
     shutil.rmtree(tmp_path / "zh-CN" / "clips")

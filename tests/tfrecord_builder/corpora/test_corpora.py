@@ -61,7 +61,7 @@ def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
 def test_a_directory_that_is_given_twice(tmp_path):
     small_corpora.make_text_corpus(tmp_path)
     with pytest.raises(
-        errors.UserError, match="--corpus_dir: .* names a directory twice, expected each once"
+        errors.UserError, match="--corpus_dir: .* contains a duplicate; pass each directory once"
     ):
         _list("text", tmp_path, f"{tmp_path}/")
 
@@ -90,10 +90,10 @@ def test_a_url_of_a_recording_stays(tmp_path):
 
 
 def test_text_without_files_or_columns(tmp_path):
-    with pytest.raises(errors.UserError, match="holds no text corpus, expected train.tsv"):
+    with pytest.raises(errors.UserError, match="text corpus is missing, expected train.tsv"):
         _list("text", tmp_path)
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
-    with pytest.raises(errors.UserError, match="dev.tsv: its header line has hanzi, expected also pinyin"):
+    with pytest.raises(errors.UserError, match="dev.tsv: columns are hanzi, expected also pinyin"):
         _list("text", tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_thchs30_leaves_hidden_files_alone(tmp_path):
 def test_thchs30_incomplete(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path)
     os.remove(tmp_path / "data" / "D4_750.wav.trn")
-    with pytest.raises(errors.UserError, match="D4_750.wav.trn: there is no such file"):
+    with pytest.raises(errors.UserError, match="D4_750.wav.trn: file does not exist"):
         _list("thchs30", tmp_path)
     with pytest.raises(errors.UserError, match="test is missing, expected data, train, dev and test"):
         os.remove(tmp_path / "test" / "D4_750.wav.trn")
@@ -170,7 +170,7 @@ def test_a_directory_without_permission(tmp_path, monkeypatch):
 
     small_corpora.make_thchs30_corpus(tmp_path)
     monkeypatch.setattr(os, "listdir", deny)
-    message = r"--corpus_dir: .*/train cannot be read \(Permission denied\), expected permission to; change"
+    message = r"--corpus_dir: .*/train cannot be read \(Permission denied\); change"
     with pytest.raises(errors.UserError, match=message):
         _list("thchs30", tmp_path)
 
@@ -210,15 +210,17 @@ def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
 
 
 def test_aishell1_incomplete(tmp_path):
-    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: there is no such file"):
+    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: file does not exist"):
         _list("aishell1", tmp_path)
     small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", "BAC009S0002W0122 而\n")
-    with pytest.raises(errors.UserError, match="there is no recording wav/train/Sxxxx"):
+    with pytest.raises(
+        errors.UserError, match="wav/train, wav/dev and wav/test are missing, expected AISHELL-1"
+    ):
         _list("aishell1", tmp_path)
 
 
 def test_missing_directory(tmp_path):
-    with pytest.raises(errors.UserError, match="--corpus_dir: there is no directory .*/nowhere"):
+    with pytest.raises(errors.UserError, match="--corpus_dir: .*/nowhere does not exist"):
         _list("manifest", tmp_path / "nowhere")
 
 

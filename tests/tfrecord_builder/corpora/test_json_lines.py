@@ -33,10 +33,10 @@ def test_a_list_of_objects(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[{"a": 1}, 2]', "object 2 is 2, expected a JSON object; write the file again"),
-        ('[{"a": 1}\n', r"it begins with \[ and is not a valid JSON list \(Expecting ',' delim"),
-        ("[" * 100000, r"it begins with \[ and is not a valid JSON list \(maximum recursion"),
-        ('[]\n{"a": 1}\n', r"it begins with \[ .*, expected a list of objects or one object per line"),
+        ('[{"a": 1}, 2]', "object 2: 2 is not a JSON object; write the file again"),
+        ('[{"a": 1}\n', r".* is not a valid JSON list of objects; write"),
+        ("[" * 100000, r".* is not a valid JSON list of objects"),
+        ('[]\n{"a": 1}\n', r".* is not a valid JSON list of objects"),
     ],
 )
 def test_lists_that_are_none(tmp_path, content, message):
@@ -47,9 +47,9 @@ def test_lists_that_are_none(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "shown"),
     [
-        ('{}\n[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is not a JSON object"),
-        ("{\n", "is not a JSON object, expected one a line"),
-        ('{"a": ' + "9" * 5000 + "}", "is not a JSON object"),
+        ('{}\n[{"a": 1}]\n', r"'\[\{\"a\": 1\}\]' is not a valid JSON object"),
+        ("{\n", "is not a valid JSON object; write the file again"),
+        ('{"a": ' + "9" * 5000 + "}", "is not a valid JSON object"),
     ],
 )
 def test_lines_that_are_no_objects(tmp_path, content, shown):
@@ -61,9 +61,7 @@ def test_files_that_are_no_gzip_or_cut(tmp_path):
     whole = gzip.compress(b"{}\n" * 1000)
     for content in (b"{}\n", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:], gzip.compress(b"\xc4\xe3\n")):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
-        with pytest.raises(
-            errors.UserError, match=r"a.jsonl.gz: it cannot be unpacked \(.*\), expected UTF-8 "
-        ):
+        with pytest.raises(errors.UserError, match=r"a.jsonl.gz: cannot be unpacked \(.*\), expected UTF-8 "):
             _read(tmp_path / "a.jsonl.gz")
 
 

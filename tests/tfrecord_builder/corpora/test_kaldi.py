@@ -126,7 +126,7 @@ def test_a_key_that_is_there_twice(tmp_path, name):
     small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
     key, line = first.split()[0], len(others) + 2
     with pytest.raises(
-        errors.UserError, match=f"train/{name}: line {line}: {key} is there twice, expected once; remove one"
+        errors.UserError, match=f"train/{name}: line {line}: {key} is a duplicate; remove one"
     ):
         _list(tmp_path)
 
@@ -134,10 +134,10 @@ def test_a_key_that_is_there_twice(tmp_path, name):
 @pytest.mark.parametrize(
     ("segment", "message"),
     [
-        ("sw1 0.0", "it is 'sw1 0.0' for a segment, expected a recording of wav.scp, its begin and"),
-        ("sw2 0.0 1.0", "it is 'sw2 0.0 1.0' for a segment, expected a recording"),
-        ("sw1 0 1 0 0", "it is 'sw1 0 1 0 0' for a segment, expected a recording"),
-        ("", "it is '' for a segment, expected a recording"),
+        ("sw1 0.0", "segment is 'sw1 0.0', expected a recording of wav.scp, start and"),
+        ("sw2 0.0 1.0", "segment is 'sw2 0.0 1.0', expected a recording"),
+        ("sw1 0 1 0 0", "segment is 'sw1 0 1 0 0', expected a recording"),
+        ("", "segment is '', expected a recording"),
         ("sw1 -0.5 1.0", "start is '-0.5', expected a number of seconds, 0 or more"),
         ("sw1 0.0 -2", "end is '-2', expected a number of seconds"),
         ("sw1 nan 1.0", "start is 'nan', expected"),
@@ -172,10 +172,10 @@ def test_small_numbers_as_python_writes_them(tmp_path):
 def test_directories_that_are_not_whole(tmp_path):
     with pytest.raises(
         errors.UserError,
-        match=r"it has no wav.scp, nor has train, dev or test \(or valid, .* expected a Kaldi data",
+        match=r"wav.scp is missing, also in train, dev and test \(or valid, .* expected a Kaldi data",
     ):
         _list(tmp_path)
     corpus_trees.make_kaldi_corpus(tmp_path)
     os.remove(tmp_path / "train" / "text")
-    with pytest.raises(errors.UserError, match="train/text: there is no such file, expected one; pass a wh"):
+    with pytest.raises(errors.UserError, match="train/text: file does not exist; pass a wh"):
         _list(tmp_path)

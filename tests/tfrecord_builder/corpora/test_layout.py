@@ -67,7 +67,7 @@ def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
 
 
 def test_a_directory_above_from_which_paths_count_is_named(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(layout, "_MOST_NOTES", 1000)  # of the whole process
+    monkeypatch.setattr(layout, "_MAX_NOTES", 1000)  # of the whole process
     small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
     layout.resolve(str(tmp_path / "data"), "wav/a.wav")
     assert caplog.messages == [f"{tmp_path}/data: wav/a.wav is read from {tmp_path}"]

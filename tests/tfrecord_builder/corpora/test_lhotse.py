@@ -8,7 +8,7 @@ from tfrecord_builder.building import build_config, builder, items
 from tfrecord_builder.corpora import lhotse
 
 NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
-SOME_CHANNELS = "Lhotse channels that are neither one nor all of a file, expected one or all"
+SOME_CHANNELS = "Lhotse channels that are some of a file's, expected one or all"
 
 
 def _list(corpus_dir):
@@ -72,10 +72,13 @@ def test_names_of_files(tmp_path, name, split):
     [
         (
             "aishell_cuts_train_raw.jsonl.gz",
-            "aishell_cuts_train_raw.jsonl.gz name no split, {accepted}; rename them",
+            "Lhotse manifests are aishell_cuts_train_raw.jsonl.gz, {accepted}; rename them",
         ),
-        ("cuts.000000.jsonl.gz", "cuts.000000.jsonl.gz is of Lhotse Shar, {accepted}; .* CutSet.save_audios"),
-        ("aishell_supervisions_train.jsonl.gz", "it has no Lhotse manifests, {accepted}; pass the directory"),
+        ("cuts.000000.jsonl.gz", "Lhotse manifests are cuts.000000.jsonl.gz, {accepted}"),
+        (
+            "aishell_supervisions_train.jsonl.gz",
+            "Lhotse manifests are aishell_supervisions_train.jsonl.gz, {accepted}; rename them",
+        ),
         (
             "recordings_train.jsonl.gz",
             "/recordings_train.jsonl.gz: .*/supervisions_train.jsonl.gz is missing, {accepted}",
@@ -190,7 +193,7 @@ def test_a_supervision_of_a_part_of_the_cut(tmp_path, times, part):
     if part:
         assert (found.start_seconds, found.seconds, found.problem) == (*part, "")
     else:
-        assert found.problem == "Lhotse supervision that reaches beyond its cut, expected one within"
+        assert found.problem == "Lhotse supervision that extends beyond its cut, expected one within"
 
 
 def test_several_supervisions_are_as_many_utterances(tmp_path):
@@ -273,15 +276,15 @@ def test_a_command_that_only_decodes_stands_for_its_file(tmp_path):
         ),
         (
             dict(recording=_recording(transforms=[_transform("Speed", 3)])),
-            "Lhotse transform Speed of another factor than 0.5 to 2",
+            "Lhotse transform Speed with a factor outside 0.5 to 2",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Volume", 0)])),
-            "Lhotse transform Volume of another factor than 0.001 to 1000",
+            "Lhotse transform Volume with a factor outside 0.001 to 1000",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Volume", None)])),
-            "Lhotse transform Volume of another factor than 0.001 to 1000",
+            "Lhotse transform Volume with a factor outside 0.001 to 1000",
         ),
         (
             dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),

@@ -50,13 +50,9 @@ def test_splits_that_are_not_unpacked_and_other_directories(tmp_path):
     corpus_trees.make_magicdata_corpus(tmp_path)
     shutil.rmtree(tmp_path / "train")
     assert {u.split for u in _list(tmp_path)} == {"dev", "test"}
-    message = (
-        r"dev/5_1812: it has no directory train, dev or test, expected those of MAGICDATA; unpack train_set"
-    )
+    message = r"dev/5_1812: train, dev and test are missing, expected those of MAGICDATA; unpack train_set"
     with pytest.raises(errors.UserError, match=message):
         _list(tmp_path / "dev" / "5_1812")
     os.remove(tmp_path / "dev" / "TRANS.txt")
-    with pytest.raises(
-        errors.UserError, match="dev/TRANS.txt: there is no such file, expected one; unpack train"
-    ):
+    with pytest.raises(errors.UserError, match="dev/TRANS.txt: file does not exist; unpack train"):
         _list(tmp_path)

@@ -56,7 +56,7 @@ def test_channels(tmp_path):
     found = _list(tmp_path)
     assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
     assert [u.problem for u in found[:6]] == [""] * 6
-    wanted = 'NeMo channel_selector that is none of a channel from 0, a list of one and "average"'
+    wanted = 'NeMo channel_selector other than a channel from 0, a list of one or "average"'
     assert [u.problem for u in found[6:]] == [wanted] * 6
 
 
@@ -78,15 +78,12 @@ def test_other_names_of_splits(tmp_path, name, split):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1", "train.json: line 1: '1' is not a JSON object"),
-        ("[1]", "train.json: object 1 is 1, expected a JSON object"),
-        ('{"text": "好"}', "line 1: audio_filepath is missing, expected text"),
+        ("1", "train.json: line 1: '1' is not a valid JSON object"),
+        ("[1]", "train.json: object 1: 1 is not a JSON object"),
+        ('{"text": "好"}', "line 1: columns are text, expected also audio"),
         ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),
-        (
-            '{"audio_filepath": "a.wav", "offset": "1"}',
-            "line 1: offset is '1', expected seconds, 0 to",
-        ),
-        ('{"audio_filepath": "a.wav", "duration": -1}', "line 1: duration is -1, expected seconds"),
+        ('{"audio_filepath": "a.wav", "offset": "x"}', "line 1: start is 'x', expected a number of seconds"),
+        ('{"audio_filepath": "a.wav", "duration": -1}', "line 1: duration is '-1', expected a number"),
         ('{"audio_filepath": "a.wav", "text": {}}', "line 1: text is {}, expected text"),
     ],
 )
@@ -99,6 +96,6 @@ def test_lines_that_are_none(tmp_path, line, message):
 def test_other_directories(tmp_path):
     small_corpora.write_text(tmp_path / "manifest.json", "{}")
     with pytest.raises(
-        errors.UserError, match="it has no NeMo manifest, expected train.json, train_manifest.json"
+        errors.UserError, match="NeMo manifest is missing, expected train.json, train_manifest.json"
     ):
         _list(tmp_path)

@@ -5,28 +5,35 @@ from tfrecord_builder.corpora import segments
 
 
 @pytest.mark.parametrize(
-    ("row", "span"),
+    ("row", "segment"),
     [
-        ({}, segments.Span()),
-        ({"start": "", "end": " ", "duration": "", "channel": ""}, segments.Span()),
-        ({"start": "0.5", "end": "2.0"}, segments.Span(0.5, 1.5)),
-        ({"start": "0.5", "duration": "1.5"}, segments.Span(0.5, 1.5)),
-        ({"start": " 0.5 "}, segments.Span(0.5)),
-        ({"end": "2"}, segments.Span(0.0, 2.0)),
-        ({"duration": "2e0"}, segments.Span(0.0, 2.0)),
-        ({"start": "1", "end": "2.5", "duration": "1.5"}, segments.Span(1.0, 1.5)),
-        ({"start": "1", "end": "2.5", "duration": "1.46"}, segments.Span(1.0, 1.5)),  # rounded
-        ({"channel": "1"}, segments.Span(channel=1)),
-        ({"channel": "A"}, segments.Span(channel=0)),
-        ({"channel": "b"}, segments.Span(channel=1)),
-        ({"start": "2", "end": "2"}, segments.Span(problem=segments.EMPTY)),
-        ({"start": "2", "end": "1", "channel": "0"}, segments.Span(channel=0, problem=segments.EMPTY)),
-        ({"duration": "0"}, segments.Span(problem=segments.EMPTY)),
-        ({"seconds": "9", "note": "x"}, segments.Span()),
+        ({}, segments.Segment()),
+        ({"start": "", "end": " ", "duration": "", "channel": ""}, segments.Segment()),
+        ({"start": "0.5", "end": "2.0"}, segments.Segment(0.5, 1.5)),
+        ({"start": "0.5", "duration": "1.5"}, segments.Segment(0.5, 1.5)),
+        ({"start": " 0.5 "}, segments.Segment(0.5)),
+        ({"end": "2"}, segments.Segment(0.0, 2.0)),
+        ({"duration": "2e0"}, segments.Segment(0.0, 2.0)),
+        ({"start": "1", "end": "2.5", "duration": "1.5"}, segments.Segment(1.0, 1.5)),
+        ({"start": "1", "end": "2.5", "duration": "1.46"}, segments.Segment(1.0, 1.5)),  # rounded
+        ({"channel": "1"}, segments.Segment(channel=1)),
+        ({"channel": "A"}, segments.Segment(channel=0)),
+        ({"channel": "b"}, segments.Segment(channel=1)),
+        ({"start": "2", "end": "2"}, segments.Segment(problem=segments.EMPTY)),
+        ({"start": "2", "end": "1", "channel": "0"}, segments.Segment(channel=0, problem=segments.EMPTY)),
+        ({"duration": "0"}, segments.Segment(problem=segments.EMPTY)),
+        ({"seconds": "9", "note": "x"}, segments.Segment()),
+        # SpeechBrain: the duration tells how many samples a second has.
+        ({"start": "12000", "stop": "32000", "duration": "2.5"}, segments.Segment(1.5, 2.5)),
+        ({"start": "12000", "stop": "32000", "duration": "10"}, segments.Segment(problem=segments.SAMPLES)),
+        ({"start": "12000", "stop": "32000"}, segments.Segment(problem=segments.SAMPLES)),
+        ({"start": "0", "stop": "40000", "duration": "2.5"}, segments.Segment(0.0, 2.5)),
+        ({"start": "1.5", "stop": "end", "duration": "2.5"}, segments.Segment(problem=segments.SAMPLES)),
+        ({"options": "start:9 stop:26000"}, segments.Segment(problem=segments.SAMPLES)),
     ],
 )
-def test_a_row_says_which_part_of_the_recording_it_is(row, span):
-    assert segments.read("a.tsv: line 2", row) == span
+def test_a_row_says_which_part_of_the_recording_it_is(row, segment):
+    assert segments.read("a.tsv: line 2", row) == segment
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_other_directories(tmp_path):
     for name in ("20170001P0000100001.txt", "20170001P00001A0001.metadata"):  # no speaker; no recording
         small_corpora.write_text(tmp_path / name, "好")
     message = (
-        "there is no recording 20170001PxxxxxAxxxx.wav, expected ST-CMDS; pass the directory ST-CMDS-2017"
+        "20170001PxxxxxAxxxx.wav and the like are missing, expected ST-CMDS; pass the directory ST-CMDS-2017"
     )
     with pytest.raises(errors.UserError, match=message):
         _list(tmp_path)

@@ -75,13 +75,13 @@ def test_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
     [
         (
             "a.tar\n",
-            "data.list: it names .*/a.tar, which does not exist, expected the path of a tar file or a JSON",
+            "data.list: shard .*/a.tar does not exist, expected the path of a tar file or a JSON",
         ),
         (
             "notes.txt\n",
-            r"notes.txt: it is not a tar file that can be read \(.*\), expected an uncompressed one",
+            r"notes.txt: is not a valid tar file \(.*\), expected an uncompressed one",
         ),
-        ('{"key": "a", "txt": "好"}\n', "data.list: line 1: wav is missing, expected text"),
+        ('{"key": "a", "txt": "好"}\n', "data.list: line 1: columns are key, txt, expected also audio"),
         ('{"key": "a", "wav": "a", "txt": "好", "start": -1}\n', "line 1: start is '-1', expected a number"),
     ],
 )
@@ -94,6 +94,6 @@ def test_lists_that_are_refused(tmp_path, content, message):
 
 def test_other_directories_are_refused(tmp_path):
     with pytest.raises(
-        errors.UserError, match=r"it has neither data.list nor train/data.list \(or dev, valid"
+        errors.UserError, match=r"data.list and train/data.list \(or dev, valid, test, ...\) are missing"
     ):
         _list(tmp_path)

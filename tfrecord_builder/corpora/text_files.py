@@ -1,0 +1,106 @@
+"""Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
+
+Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
+GB18030, into rare characters: GB18030 is accepted only where the most frequent hanzi are frequent.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Optional
+
+from absl import logging
+
+from tfrecord_builder import errors, files
+
+_ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese text"
+_MAX_NOTES = 10  # on encodings: some corpora have a file per utterance
+_BLOCK_BYTES = 1 << 20
+_MIN_HANZI = 0.8  # fraction of the non-ASCII letters; Japanese decoded as GB18030 has kana
+_MIN_FREQUENT = 0.1  # fraction too; Chinese text has half, other encodings a hundredth
+_FREQUENT = frozenset(
+    "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
+    "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力"
+    "它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应向头文体政美相见被利什二等产或"
+    "新己制身果加西月话合回特代内信表化老给世位次度门任常先海通教儿原东声提立及比员解水名真论处走义各入几口认条"
+)
+
+
+def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterator[str]:
+    """Reads a text file line by line.
+
+    Args:
+        path: the file, in one of the accepted encodings.
+        remedy: the end of the message if the file cannot be read: what to do.
+
+    Yields:
+        The lines without their line ends, of any system.
+
+    Raises:
+        errors.UserError: the file does not exist, cannot be read, or has another encoding.
+    """
+    try:
+        with files.open_binary(path) as file:
+            for line in io.TextIOWrapper(file, encoding=_choose_encoding(path, file)):
+                yield line.removesuffix("\n")
+    except FileNotFoundError:
+        raise errors.UserError(f"{path}: file does not exist; {remedy}.") from None
+    except OSError as error:
+        raise errors.UserError(
+            f"{path}: cannot be read ({error.strerror}), expected a text file; {remedy}."
+        ) from error
+    except UnicodeDecodeError:
+        raise errors.UserError(
+            f"{path}: byte {_find_bad_byte(path)} is not UTF-8, expected {_ACCEPTED}; save the file as UTF-8."
+        ) from None
+
+
+def find_encoding(file: BinaryIO) -> Optional[str]:
+    """Returns the encoding of a text file that is open at its first byte; None if it is not accepted."""
+    if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    if _decodes(file, "utf-8", lambda text: None):
+        return "utf-8-sig"
+    counts: collections.Counter[str] = collections.Counter()
+    return "gb18030" if _decodes(file, "gb18030", counts.update) and _is_chinese(counts) else None
+
+
+def _choose_encoding(path: str, file: BinaryIO) -> str:
+    encoding = find_encoding(file) or "utf-8"  # which then fails at the first bad byte
+    file.seek(0)
+    if not encoding.startswith("utf-8"):
+        logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())
+    return encoding
+
+
+def _decodes(file: BinaryIO, encoding: str, take: Callable[[str], None]) -> bool:
+    """Decodes a whole file block by block into `take`; False if it is not in the encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    file.seek(0)
+    try:
+        for block in iter(lambda: file.read(_BLOCK_BYTES), b""):
+            take(decoder.decode(block))
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_chinese(counts: collections.Counter[str]) -> bool:
+    letters = {letter: count for letter, count in counts.items() if letter > "\x7f" and letter.isalpha()}
+    num_letters = sum(letters.values())
+    num_hanzi = sum(count for letter, count in letters.items() if "\u4e00" <= letter <= "\u9fff")
+    num_frequent = sum(count for letter, count in letters.items() if letter in _FREQUENT)
+    return num_hanzi > _MIN_HANZI * num_letters and num_frequent > _MIN_FREQUENT * num_letters
+
+
+def _find_bad_byte(path: str) -> int:
+    with files.open_binary(path) as file:
+        try:
+            file.read().decode()
+        except UnicodeDecodeError as error:
+            return error.start
+    return 0
