@@ -29,7 +29,7 @@ def _run(*arguments):
 def test_a_mistake_is_one_sentence():
     done = _run("--corpus=manifest", "--corpus_dir=nowhere", "--output_dir=out")
     assert done.returncode == 1
-    assert "error: --corpus_dir: there is no directory nowhere" in done.stderr
+    assert "error: --corpus_dir: nowhere does not exist" in done.stderr
     assert "Traceback" not in done.stderr
 
 

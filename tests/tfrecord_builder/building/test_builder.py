@@ -246,7 +246,7 @@ def test_rows_of_a_table_are_the_parts_that_they_say(tmp_path):
     assert sorted(_rejected(tmp_path / "out")) == [
         ("u2", "train", "silent audio"),
         ("u3", "train", "silent audio"),
-        ("u4", "train", "segment that ends where it begins or before"),
+        ("u4", "train", "segment that ends at or before its start"),
     ]
 
 

@@ -47,5 +47,5 @@ def test_a_wrong_line_is_named(tmp_path, line, message):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(errors.UserError, match="none.tsv: there is no such file.*phrase<TAB>pin1 yin1"):
+    with pytest.raises(errors.UserError, match="none.tsv: file does not exist.*phrase<TAB>pin1 yin1"):
         user_dictionary.load(str(tmp_path / "none.tsv"))
