@@ -1,1 +1,1 @@
-"""The page about a build: what people look at before they train."""
+"""report.html, the page about a build that people read before they train."""

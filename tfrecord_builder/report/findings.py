@@ -1,4 +1,4 @@
-"""What to know of the data before training on them, in sentences."""
+"""What to know about the data before training on them, in sentences."""
 
 from __future__ import annotations
 
@@ -14,67 +14,44 @@ Totals = Mapping[str, shard_statistics.ShardStatistics]
 
 
 def find(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
-    """Yields sentences on what was rejected, what splits share, what labels are unknown, what clips."""
+    """Yields sentences about rejected utterances, overlap of splits, unknown labels and clipping."""
     kept = sum(split.num_utterances for split in info.splits.values())
     if info.num_rejected > _MANY_REJECTED * kept:
         yield (
-            f"{info.num_rejected:,} of {kept + info.num_rejected:,} utterances were left out; "
-            "see why at the end of this page."
+            f"{info.num_rejected:,} of {kept + info.num_rejected:,} utterances were rejected; "
+            "the reasons are at the end of this page."
         )
-    for name in _others(info):
-        yield from _sentences(name, info.splits[name])
-        yield from _speakers(name, totals)
-        yield from _unknown(name, info.splits[name])
+    for name in sorted(set(info.splits) - {"train"}):
+        split = info.splits[name]
+        yield from _overlap(name, "sentences", split.shared_sentences.get("train", 0), split.num_sentences)
+        if name in totals and "train" in totals:
+            speakers = set(totals[name].speakers) - {""}
+            yield from _overlap(name, "speakers", len(speakers & {*totals["train"].speakers}), len(speakers))
+        yield from _unknown(name, "tokens", split.unknown_tokens, split.num_tokens)
+        yield from _unknown(name, "characters", split.unknown_characters, split.num_characters)
     if "train" not in info.splits:
         yield "There is no train split."
     clipped = sum(total.clipped_utterances for total in totals.values())
     if clipped:
-        yield f"{clipped:,} of {kept:,} utterances clip: they are flat at full scale."
+        yield f"{clipped:,} of {kept:,} utterances clip: several samples in a row are at full scale."
 
 
-def _others(info: dataset_info.DatasetInfo) -> list[str]:
-    return sorted(name for name in info.splits if name != "train")
-
-
-def _sentences(name: str, split: dataset_info.SplitInfo) -> Iterator[str]:
-    shared = split.shared_sentences.get("train")
-    if not shared:
-        return
-    if shared == split.num_sentences:
+def _overlap(split: str, noun: str, shared: int, total: int) -> Iterator[str]:
+    if shared and shared == total:
         yield (
-            f"All sentences of {name} ({shared:,}) stand in train too: an error rate on {name} says nothing "
-            "about new sentences."
-        )
-    else:
-        share = 100 * shared / split.num_sentences
-        yield (
-            f"{shared:,} of the {split.num_sentences:,} sentences of {name} ({share:.1f} %) stand in train "
-            f"too: an error rate on {name} is better than one on new sentences alone."
-        )
-
-
-def _speakers(name: str, totals: Totals) -> Iterator[str]:
-    theirs = set(totals[name].speakers) - {""} if name in totals else set()
-    shared = theirs & set(totals["train"].speakers) if "train" in totals else set()
-    if shared and shared == theirs:
-        yield (
-            f"All speakers of {name} ({len(theirs):,}) speak in train too: an error rate on {name} says "
-            "nothing about new voices."
+            f"All {noun} of {split} ({shared:,}) are also in train: an error rate on {split} says nothing "
+            f"about new {noun}."
         )
     elif shared:
         yield (
-            f"{len(shared):,} of the {len(theirs):,} speakers of {name} speak in train too: an error rate on "
-            f"{name} is better than one on new voices alone."
+            f"{shared:,} of the {total:,} {noun} of {split} ({100 * shared / total:.1f} %) are also in "
+            f"train: the error rate on {split} is lower than on new {noun} alone."
         )
 
 
-def _unknown(name: str, split: dataset_info.SplitInfo) -> Iterator[str]:
-    for what, number, total in (
-        ("tokens", split.unknown_tokens, split.num_tokens),
-        ("characters", split.unknown_characters, split.num_characters),
-    ):
-        if number > _MANY_UNKNOWN * total:
-            yield (
-                f"{number:,} of the {total:,} {what} of {name} ({100 * number / total:.1f} %) are not in the "
-                "vocabulary, so no model can write them."
-            )
+def _unknown(split: str, noun: str, unknown: int, total: int) -> Iterator[str]:
+    if unknown > _MANY_UNKNOWN * total:
+        yield (
+            f"{unknown:,} of the {total:,} {noun} of {split} ({100 * unknown / total:.1f} %) are not in the "
+            "vocabulary; the model cannot recognise them."
+        )

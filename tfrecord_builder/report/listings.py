@@ -1,4 +1,4 @@
-"""What the page lists: labels by frequency, utterances to listen to, the rejected by reason."""
+"""The lists of the page: labels by frequency, utterances to listen to, rejected utterances by reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from tfrecord_builder import vocabulary
 
@@ -18,14 +18,8 @@ _PLAYABLE = ("http://", "https://", "file://")
 Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 
 
-@dataclasses.dataclass(frozen=True)
-class Coverage:
-    """How the labels of one split lie in the vocabulary.
-
-    Attributes:
-      different: how many of the vocabulary occur.
-      unknown: how many labels, repeats counted, are not in it.
-    """
+class Coverage(NamedTuple):
+    """Labels of a split: all, different ones in the vocabulary, and unknown ones."""
 
     split: str
     total: int
@@ -34,8 +28,15 @@ class Coverage:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelListing:
-    """Labels of one kind: coverage by split; (label, count) of train; (label, count) that are unknown."""
+class LabelList:
+    """Labels of one kind; frequent and rare are (label, count) of train, unknown of all splits.
+
+    Attributes:
+      size: of the vocabulary.
+      never: how many of the vocabulary do not occur in train.
+      once: how many occur once in train.
+      num_unknown: how many different labels are unknown.
+    """
 
     size: int
     coverage: Sequence[Coverage]
@@ -47,9 +48,8 @@ class LabelListing:
     num_unknown: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Recording:
-    """An utterance to listen to; url is empty where a browser cannot open it."""
+class AudioLink(NamedTuple):
+    """An utterance to listen to; url is empty if a browser cannot open it."""
 
     utterance_id: str
     value: str
@@ -58,72 +58,75 @@ class Recording:
 
 
 @dataclasses.dataclass
-class Reason:
+class RejectionReason:
     """Why utterances were rejected: how many, and the first of them."""
 
     reason: str
     count: int = 0
-    first: list = dataclasses.field(default_factory=list)
+    first: list[AudioLink] = dataclasses.field(default_factory=list)
 
 
-def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> LabelListing:
+def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> LabelList:
     """Lists labels.
 
     Args:
-      counts: split -> label -> how often it occurs.
+      counts: split -> label -> count.
       known: their vocabulary.
     """
     in_vocabulary = set(known.tokens) - {vocabulary.UNKNOWN}
-    train = {label: n for label, n in counts.get("train", {}).items() if label in in_vocabulary}
+    train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
     unknown: collections.Counter[str] = collections.Counter()
-    for tally in counts.values():
-        unknown.update({label: n for label, n in tally.items() if label not in in_vocabulary})
-    ranked = sorted(train.items(), key=lambda pair: (-pair[1], pair[0]))
-    return LabelListing(
+    coverage = []
+    for split, found in counts.items():
+        not_known = {label: count for label, count in found.items() if label not in in_vocabulary}
+        unknown.update(not_known)
+        different = len(found) - len(not_known)
+        coverage.append(Coverage(split, sum(found.values()), different, sum(not_known.values())))
+    ranked = _rank(train)
+    return LabelList(
         size=len(in_vocabulary),
-        coverage=[_cover(split, tally, in_vocabulary) for split, tally in counts.items()],
+        coverage=coverage,
         never=len(in_vocabulary) - len(train),
-        once=sum(n == 1 for n in train.values()),
+        once=sum(count == 1 for count in train.values()),
         frequent=ranked[:NUM_LISTED],
         rare=sorted(ranked[NUM_LISTED:], key=lambda pair: (pair[1], pair[0]))[:NUM_LISTED],
-        unknown=sorted(unknown.items(), key=lambda pair: (-pair[1], pair[0]))[:NUM_LISTED],
+        unknown=_rank(unknown)[:NUM_LISTED],
         num_unknown=len(unknown),
     )
 
 
-def list_recordings(entries: Sequence[Sequence], describe) -> list[Recording]:
-    """Lists the extremes of ShardStatistics; describe writes their value for people."""
+def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
+    """Lists the extremes of ShardStatistics; describe formats their value."""
     return [
-        Recording(name, describe(value), audio, _url(audio, start, seconds))
+        AudioLink(name, describe(value), audio, _url(audio, start, seconds))
         for value, name, audio, start, seconds in entries
     ]
 
 
-def list_rejected(rejected: Iterable[Rejection]) -> list[Reason]:
-    """Groups the rejected by reason, the most frequent first; each keeps its first NUM_REJECTED.
+def list_rejected(rejected: Iterable[Rejection]) -> list[RejectionReason]:
+    """Groups rejected utterances by reason, the most frequent first, with NUM_REJECTED examples.
 
     What follows ": " in a reason is a detail of the utterance, and is listed with it.
     """
-    reasons: dict[str, Reason] = {}
+    reasons: dict[str, RejectionReason] = {}
     for utterance_id, split, reason, audio in rejected:
         kind, _, detail = reason.partition(": ")
-        group = reasons.setdefault(kind, Reason(kind))
+        group = reasons.setdefault(kind, RejectionReason(kind))
         group.count += 1
         if len(group.first) < NUM_REJECTED:
             url = _url(audio, 0.0, None) if audio else ""
-            value = f"{split}, {detail}" if detail else split
-            group.first.append(Recording(utterance_id, value, audio or "", url))
+            group.first.append(
+                AudioLink(utterance_id, f"{split}, {detail}" if detail else split, audio or "", url)
+            )
     return sorted(reasons.values(), key=lambda group: (-group.count, group.reason))
 
 
-def _cover(split: str, tally: Mapping[str, int], in_vocabulary: set[str]) -> Coverage:
-    known = [n for label, n in tally.items() if label in in_vocabulary]
-    total = sum(tally.values())
-    return Coverage(split, total, len(known), total - sum(known))
-
-
 def _url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
-    """Gives what a browser plays: the utterance alone, where it is a part of the recording."""
+    """Returns what a browser plays: the segment alone, if the utterance is one."""
     if "://" in audio and not audio.startswith(_PLAYABLE):
         return ""
     url = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()

@@ -1,10 +1,10 @@
-"""report.html: one file without any other, that says the same of the same build, byte for byte."""
+"""report.html: one file, the same bytes for the same build."""
 
 from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import jinja2
 
@@ -13,8 +13,12 @@ from tfrecord_builder.building import shard_statistics
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.report import charts, findings, listings, sounds
 
-_TEMPLATE = "page.html"
 _SPLITS = ("train", "dev", "test")
+_HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
+    ("Utterances by duration", "durations", 1000 // shard_statistics.DURATION_BIN_MS, "s"),
+    ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
+    ("Utterances by peak level", "peak_levels", 1, "dBFS"),
+)
 
 
 def write(
@@ -27,36 +31,36 @@ def write(
     """Writes the page.
 
     Args:
-      path: where to.
+      path: file to write.
       info: of the build.
-      shards: its statistics, read once, one by one.
-      rejected: (utterance_id, split, reason, audio or None) of what was left out, read once.
+      shards: its statistics, read once.
+      rejected: (utterance_id, split, reason, audio or None), read once.
       saved: its vocabularies.
     """
-    html = render(info, add_up(shards), rejected, saved)
+    html = _render(info, _add_up(shards), rejected, saved)
     with files.writing(path) as temporary:
-        # A file name that is no UTF-8 has surrogates; it is shown with question marks and linked as it is.
+        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
         pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
 
 
-def add_up(shards: Iterable[shard_statistics.ShardStatistics]) -> dict[str, shard_statistics.ShardStatistics]:
-    """Adds up the shards of each split; gives train, dev, test, and others by name."""
+def _add_up(
+    shards: Iterable[shard_statistics.ShardStatistics],
+) -> dict[str, shard_statistics.ShardStatistics]:
+    """Returns the totals of train, dev, test, and of other splits by name."""
     totals: dict[str, shard_statistics.ShardStatistics] = {}
     for shard in shards:
-        if shard.split not in totals:
-            totals[shard.split] = shard_statistics.ShardStatistics(file="", split=shard.split)
-        totals[shard.split].add(shard)
+        empty = shard_statistics.ShardStatistics(file="", split=shard.split)
+        totals.setdefault(shard.split, empty).add(shard)
     order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
     return {name: totals[name] for name in order}
 
 
-def render(
+def _render(
     info: dataset_info.DatasetInfo,
     totals: dict[str, shard_statistics.ShardStatistics],
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> str:
-    """Gives the page as text; see write for the arguments, add_up for totals."""
     whole = shard_statistics.ShardStatistics(file="", split="")
     for total in totals.values():
         whole.add(total)
@@ -65,60 +69,43 @@ def render(
         totals=totals,
         whole=whole,
         findings=list(findings.find(info, totals)),
-        durations=_durations(totals),
-        levels=_levels(totals),
-        sounds=_sounds(totals, info.token_type),
+        histograms=list(_histograms(totals)),
+        sounds=list(_sounds(totals, info.token_type)),
         labels={
-            "Tokens": listings.list_labels(_each(totals, "token_counts"), saved.tokens),
-            "Characters": listings.list_labels(_each(totals, "character_counts"), saved.characters),
+            "Tokens": listings.list_labels(_counts(totals, "token_counts"), saved.tokens),
+            "Characters": listings.list_labels(_counts(totals, "character_counts"), saved.characters),
         },
-        recordings={
-            "longest": listings.list_recordings(whole.longest, lambda ms: f"{ms / 1000:.2f} s"),
-            "loudest": listings.list_recordings(whole.loudest, lambda level: f"{level / 10:.1f} dBFS"),
-            "quietest": listings.list_recordings(whole.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
+        audio={
+            "longest": listings.list_audio(whole.longest, lambda ms: f"{ms / 1000:.2f} s"),
+            "loudest": listings.list_audio(whole.loudest, lambda level: f"{level / 10:.1f} dBFS"),
+            "quietest": listings.list_audio(whole.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
         },
         rejected=listings.list_rejected(rejected),
-        width=charts.WIDTH,
-        height=charts.HEIGHT,
     )
 
 
-def _durations(totals: dict[str, shard_statistics.ShardStatistics]) -> list[charts.Chart]:
-    counts = _each(totals, "durations")
-    per_second = 1000 // shard_statistics.DURATION_BIN_MS
-    return (
-        [charts.histogram("Utterances by duration", counts, per_second, "s")] if any(counts.values()) else []
-    )
+def _histograms(totals: dict[str, shard_statistics.ShardStatistics]) -> Iterator[charts.Chart]:
+    for title, field, per_unit, unit in _HISTOGRAMS:
+        counts = _counts(totals, field)
+        if any(counts.values()):
+            yield charts.histogram(title, counts, per_unit, unit)
 
 
-def _levels(totals: dict[str, shard_statistics.ShardStatistics]) -> list[charts.Chart]:
-    found = {"Utterances by RMS level": "rms_levels", "Utterances by peak level": "peak_levels"}
-    counts = {title: _each(totals, name) for title, name in found.items()}
-    return [charts.histogram(title, each, 1, "dBFS") for title, each in counts.items() if any(each.values())]
-
-
-def _sounds(totals: dict[str, shard_statistics.ShardStatistics], token_type: str) -> list[charts.Chart]:
+def _sounds(totals: dict[str, shard_statistics.ShardStatistics], token_type: str) -> Iterator[charts.Chart]:
     by_split = {name: sounds.count(total.token_counts, token_type) for name, total in totals.items()}
-    drawn = []
-    for title, kind, order in (
-        ("Tones", "tones", (*syllables.TONES, sounds.OTHER)),
-        ("Initials", "initials", sounds.INITIALS),
-        ("Finals", "finals", _finals(by_split)),
+    occurring = {final for found in by_split.values() for final in found.get("finals", ())}
+    for kind, names in (
+        ("tones", (*syllables.TONES, sounds.OTHER)),
+        ("initials", sounds.INITIALS),
+        ("finals", [final for final in (*syllables.FINALS, sounds.ER_HUA) if final in occurring]),
     ):
         counts = {name: found.get(kind, {}) for name, found in by_split.items()}
         if any(counts.values()):
-            drawn.append(charts.categories(title, counts, order))
-    return drawn
+            yield charts.categories(kind.capitalize(), counts, names)
 
 
-def _finals(by_split: dict[str, dict[str, dict[str, int]]]) -> list[str]:
-    """Gives the finals that occur: some stand for an interjection alone."""
-    occurring = {final for found in by_split.values() for final in found.get("finals", ())}
-    return [final for final in (*syllables.FINALS, sounds.ER_HUA) if final in occurring]
-
-
-def _each(totals: dict[str, shard_statistics.ShardStatistics], name: str) -> dict[str, dict[str, int]]:
-    return {split: getattr(total, name) for split, total in totals.items()}
+def _counts(totals: dict[str, shard_statistics.ShardStatistics], field: str) -> dict[str, dict[str, int]]:
+    return {split: getattr(total, field) for split, total in totals.items()}
 
 
 @functools.cache
@@ -126,9 +113,9 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number="{:,}".format, share=_format_share)
-    return environment.from_string(pathlib.Path(__file__).with_name(_TEMPLATE).read_text("utf-8"))
+    environment.filters.update(number="{:,}".format, percentage=_format_percentage)
+    return environment.from_string(pathlib.Path(__file__).with_name("page.html").read_text("utf-8"))
 
 
-def _format_share(part: int, whole: int) -> str:
+def _format_percentage(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2f} %" if whole else "-"

@@ -1,7 +1,8 @@
-"""Tones, initials and finals, counted from the counts of tokens."""
+"""Counts of tones, initials and finals, from the counts of tokens."""
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 from typing import Optional
 
@@ -20,27 +21,27 @@ def count(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[st
     """Counts the parts of tokens.
 
     Args:
-      token_counts: token to how often it occurs.
-      token_type: what a token is; only pinyin has such parts.
+      token_counts: token -> count.
+      token_type: of dataset_info; only pinyin has such parts.
 
     Returns:
-      "tones", "initials" and "finals" to the counts of each; those that the token type lacks are left out,
-      and for a token type that is not pinyin the dict is empty. A final with er-hua counts as itself and as
-      ER_HUA; what is not pinyin (letters, digits) counts as tone OTHER.
+      The counts of "tones", "initials" and "finals", without those that the token type lacks; empty if it is
+      not pinyin. A final with er-hua counts as itself and as ER_HUA; what is not pinyin (letters, digits)
+      counts as tone OTHER.
     """
     if token_type not in _SPLIT:
         return {}
-    found: dict[str, dict[str, int]] = {"tones": {}, "initials": {}, "finals": {}}
+    found = {name: collections.Counter() for name in ("tones", "initials", "finals")}
     for token, number in token_counts.items():
         initial, final, tone = _SPLIT[token_type](token)
         if initial is final is None:
             tone = OTHER
         if final and final.endswith("r") and final != "er":
             final = final[:-1]
-            _add(found["finals"], ER_HUA, number)
-        _add(found["initials"], initial, number)
-        _add(found["finals"], final, number)
-        _add(found["tones"], tone, number)
+            found["finals"][ER_HUA] += number
+        for name, part in (("initials", initial), ("finals", final), ("tones", tone)):
+            if part is not None:
+                found[name][part] += number
     if token_type == "toneless":
         del found["tones"]
     return found
@@ -52,8 +53,7 @@ def _split_syllable(token: str) -> _Parts:
 
 
 def _split_toneless(token: str) -> _Parts:
-    initial, final, _ = _split_syllable(f"{token}5")
-    return initial, final, None
+    return (*_split_syllable(f"{token}5")[:2], None)
 
 
 def _split_part(token: str) -> _Parts:
@@ -64,10 +64,4 @@ def _split_part(token: str) -> _Parts:
     return (None, final, tone) if is_final else (None, None, None)
 
 
-def _add(tally: dict[str, int], key: Optional[str], number: int) -> None:
-    if key is not None:
-        tally[key] = tally.get(key, 0) + number
-
-
-# By the token type of dataset_info; every other token type has no such parts.
 _SPLIT = {"syllable": _split_syllable, "toneless": _split_toneless, "initial_final": _split_part}

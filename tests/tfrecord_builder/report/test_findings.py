@@ -33,47 +33,37 @@ def _find(info, **fields):
     return list(findings.find(info, totals))
 
 
-def test_nothing_to_say_of_good_data():
+def test_good_data_have_no_findings():
     shared = {"shared_sentences": {"train": 0}}
     info = _info(1, train={}, dev=shared, test=shared)
     assert _find(info, train={"speakers": ["a"]}, dev={"speakers": ["b"]}, test={"speakers": ["c"]}) == []
 
 
-def test_sentences_that_stand_in_train():
+def test_sentences_and_speakers_that_are_also_in_train():
     info = _info(
         train={}, dev={"shared_sentences": {"train": 50}}, test={"shared_sentences": {"train": 1, "dev": 9}}
     )
-    assert _find(info) == [
-        "All sentences of dev (50) stand in train too: an error rate on dev says nothing about new "
-        "sentences.",
-        "1 of the 50 sentences of test (2.0 %) stand in train too: an error rate on test is better than one "
-        "on new sentences alone.",
+    speakers = {"train": ["", "a", "b"], "dev": ["", "b", "c"], "test": ["b"]}
+    assert _find(info, **{name: {"speakers": each} for name, each in speakers.items()}) == [
+        "All sentences of dev (50) are also in train: an error rate on dev says nothing about new sentences.",
+        "1 of the 2 speakers of dev (50.0 %) are also in train: the error rate on dev is lower than on new "
+        "speakers alone.",
+        "1 of the 50 sentences of test (2.0 %) are also in train: the error rate on test is lower than on "
+        "new sentences alone.",
+        "All speakers of test (1) are also in train: an error rate on test says nothing about new speakers.",
     ]
 
 
-def test_speakers_that_speak_in_train():
-    info = _info(train={}, dev={})
-    found = _find(info, train={"speakers": ["", "a", "b"]}, dev={"speakers": ["", "b", "c"]})
-    assert found == [
-        "1 of the 2 speakers of dev speak in train too: an error rate on dev is better than one on new "
-        "voices alone."
-    ]
-    found = _find(info, train={"speakers": ["a", "b"]}, dev={"speakers": ["b"]})
-    assert found == [
-        "All speakers of dev (1) speak in train too: an error rate on dev says nothing about new voices."
-    ]
-
-
-def test_labels_that_no_model_can_write():
+def test_labels_that_the_model_cannot_recognise():
     info = _info(train={}, dev={"unknown_tokens": 11, "unknown_characters": 10})
     assert _find(info) == [
-        "11 of the 1,000 tokens of dev (1.1 %) are not in the vocabulary, so no model can write them."
+        "11 of the 1,000 tokens of dev (1.1 %) are not in the vocabulary; the model cannot recognise them."
     ]
 
 
 def test_many_rejected_clipping_and_no_train():
     assert _find(_info(2, test={}), test={"clipped_utterances": 3}) == [
-        "2 of 102 utterances were left out; see why at the end of this page.",
+        "2 of 102 utterances were rejected; the reasons are at the end of this page.",
         "There is no train split.",
-        "3 of 100 utterances clip: they are flat at full scale.",
+        "3 of 100 utterances clip: several samples in a row are at full scale.",
     ]

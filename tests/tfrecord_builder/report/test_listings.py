@@ -28,7 +28,7 @@ def test_the_rare_are_none_of_the_frequent():
     assert found.once == 2
 
 
-def test_recordings_have_a_link_to_their_part():
+def test_links_are_to_the_segment():
     entries = [
         [1500, "u1", "/c/a b#.wav", 0.0, None],
         [900, "u2", "/c/a.wav", 2.5, 0.9],
@@ -36,8 +36,8 @@ def test_recordings_have_a_link_to_their_part():
         [700, "u4", "gs://bucket/a.wav", 0.0, None],
         [600, "u5", "https://host/a.wav", 0.0, 0.5],
     ]
-    found = listings.list_recordings(entries, lambda value: f"{value} ms")
-    assert found[0] == listings.Recording("u1", "1500 ms", "/c/a b#.wav", "file:///c/a%20b%23.wav")
+    found = listings.list_audio(entries, lambda value: f"{value} ms")
+    assert found[0] == listings.AudioLink("u1", "1500 ms", "/c/a b#.wav", "file:///c/a%20b%23.wav")
     assert [each.url for each in found[1:]] == [
         "file:///c/a.wav#t=2.5,3.4",
         "file:///c/a.wav#t=2.5",
@@ -51,8 +51,8 @@ def test_the_rejected_by_reason():
     rows.append(("t", "dev", "no transcript", None))
     silent, without = listings.list_rejected(iter(rows))
     assert (silent.reason, silent.count, len(silent.first)) == ("silent audio", 25, 20)
-    assert silent.first[0] == listings.Recording("u0", "train", "/c/0.wav", "file:///c/0.wav")
-    assert (without.count, without.first) == (1, [listings.Recording("t", "dev", "", "")])
+    assert silent.first[0] == listings.AudioLink("u0", "train", "/c/0.wav", "file:///c/0.wav")
+    assert (without.count, without.first) == (1, [listings.AudioLink("t", "dev", "", "")])
     assert listings.list_rejected([]) == []
 
 
