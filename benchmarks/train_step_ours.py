@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
-from estimator_asr import estimator_api, experiment, model_directory, training_config
+from estimator_asr import estimator_api, experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training import model_fn, step_hooks, step_time
 from estimator_asr.training import plan as course
@@ -139,7 +139,7 @@ def _make_course(batch):
     size, longest = len(batch.num_frames), int(batch.num_frames.max())
     num_bins, num_tokens = batch.fbank.shape[2], batch.token_ids.shape[1]
     counts = {longest: size * _STEPS_PER_EPOCH}
-    source = splits.Split("acoustic", (), counts, 0.0, num_bins, "float16", num_tokens, "")
+    source = splits.Split(task_spec.ACOUSTIC, (), counts, 0.0, num_bins, "float16", num_tokens, "")
     bucketing = buckets.Bucketing((longest,), (size,), _STEPS_PER_EPOCH)
     return course.TrainingPlan(source, 0, 1000, input_progress.InputProgress(0, 0, "", bucketing, 1))
 

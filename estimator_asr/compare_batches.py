@@ -87,7 +87,7 @@ def compare(config: CompareBatchesConfig) -> list[Comparison]:
     infos = dataset_info.load_all(config.data_dir)
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(model.path, model.config, info, path)
-    source = splits.read_split(infos, config.data_dir, _SPLIT, model.config.model)
+    source = splits.read_split(infos, config.data_dir, _SPLIT, model.config.spec)
     data = Data(infos, config.data_dir, source, model.tokens)
     return [_compare_dump(batch_dump.read(path), data) for path in paths]
 
@@ -129,13 +129,13 @@ def _read_source(dump, config, data):
         data.dirs,
         _SPLIT,
         config.input,
-        model=config.model,
+        spec=config.spec,
         position=dump.position,
     )
     features, labels = batch_source.batch_of(
         records,
         config.input,
-        model=config.model,
+        spec=config.spec,
         num_bins=data.source.num_bins,
         fbank_dtype=data.source.fbank_dtype,
         position=dump.position,

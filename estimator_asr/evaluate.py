@@ -23,7 +23,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory
+from estimator_asr import model_directory, task_spec
 from estimator_asr.inputs import damage, input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
@@ -83,14 +83,14 @@ class Subject(NamedTuple):
     """What is evaluated.
 
     Attributes:
-      reads: "acoustic" or "language", the kind of input it takes.
+      spec: what it reads.
       input: how records become batches.
       measures: measure to what is compared.
       facts: name to text or number, for the report.
     """
 
     recogniser: recogniser.Recogniser
-    reads: str
+    spec: task_spec.TaskSpec
     input: config_lib.InputConfig
     measures: Mapping[str, tuple[str, str]]
     facts: Mapping[str, object]
@@ -102,7 +102,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     infos = dataset_info.load_all(config.data_dir)
     open_subject = _open_saved_model if config.model_dir is None else _open_model
     subject = open_subject(config, infos)
-    num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.reads).num_utterances
+    num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.spec).num_utterances
     with contextlib.closing(subject.recogniser.session):
         batches = _read_batches(config, infos, subject)
         scored = _score(subject, batches, num_utterances)
@@ -116,12 +116,10 @@ def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo
     trained = trained_model.open_trained_model(config.model_dir)
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(config.model_dir, trained.model.config, info, path)
-    measures = _measures(
-        trained.kind == "acoustic", trained.kind == "language", trained.model.config.token_type
-    )
+    measures = _measures(not trained.model.config.spec.writes_characters, trained.model.output_token_type)
     facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
     recognise = trained_model.build_recogniser(trained)
-    return Subject(recognise, trained.kind, trained.model.config.input, measures, facts)
+    return Subject(recognise, trained.model.config.spec, trained.model.config.input, measures, facts)
 
 
 def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
@@ -129,15 +127,15 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
     exported = export_info.load(version_dir)
     for info, path in zip(infos, config.data_dir):
         _check_exported(exported, version_dir, info, path)
-    measures = _measures(True, exported.language is not None, exported.token_type)
+    measures = _measures(True, exported.token_type if exported.language is None else "character")
     batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
     recognise = recogniser.load(version_dir, "features")
-    return Subject(recognise, "acoustic", batching, measures, {"model": version_dir})
+    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, {"model": version_dir})
 
 
-def _measures(has_acoustic: bool, has_language: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    writes_characters = has_language or token_type in ("character", "bpe")
-    return {**(_TOKENS if has_acoustic else {}), **(_CHARACTERS if writes_characters else {})}
+def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
+    """Returns what is compared: the tokens, and the transcript where its token type is that of the text."""
+    return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
 def _check_exported(
@@ -188,7 +186,7 @@ def _read_batches(
     """Yield the features of one epoch as numpy arrays."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         read = input_fn.build_input_fn(
-            infos, config.data_dir, config.split, subject.input, model=subject.reads, training=False
+            infos, config.data_dir, config.split, subject.input, spec=subject.spec, training=False
         )
         features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
         while True:

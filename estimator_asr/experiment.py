@@ -8,7 +8,7 @@ import os
 from typing import Any, Optional
 
 from estimator_asr import config as config_lib
-from estimator_asr import training_config
+from estimator_asr import task_spec, training_config
 from tfrecord_builder import config_json, dataset_info, errors
 from tfrecord_builder import frontend as frontend_lib
 
@@ -37,6 +37,11 @@ class ExperimentConfig:
     display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another token type
 
+    @property
+    def spec(self) -> task_spec.TaskSpec:
+        """What the model reads and writes."""
+        return task_spec.SPECS[self.model]
+
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
         """Joins settings with what the data says of itself.
@@ -46,10 +51,10 @@ class ExperimentConfig:
             **sections: by the names of config.SECTIONS; the defaults of one that is left out.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
-        model = sections["train"].model
+        spec = task_spec.SPECS[sections["train"].model]
         return cls(
-            model=model,
-            frontend=info.frontend if model == "acoustic" else None,
+            model=spec.name,
+            frontend=info.frontend if spec.reads_audio else None,
             token_type=info.token_type,
             tokens_sha256=info.tokens_sha256,
             characters_sha256=info.characters_sha256,

@@ -15,15 +15,6 @@ from estimator_asr import experiment
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, vocabulary
 from tfrecord_builder import readings as readings_lib
 
-_VOCABULARY_HASHES = {
-    "acoustic": {"tokens_sha256": dataset_info.TOKENS_FILE},
-    "language": {
-        "tokens_sha256": dataset_info.TOKENS_FILE,
-        "characters_sha256": dataset_info.CHARACTERS_FILE,
-        "readings_sha256": dataset_info.READINGS_FILE,
-    },
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class ModelDirectory:
@@ -34,6 +25,16 @@ class ModelDirectory:
     tokens: vocabulary.Vocabulary
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
+
+    @property
+    def output_vocabulary(self) -> vocabulary.Vocabulary:
+        """What the model writes: tokens or characters."""
+        return self.characters or self.tokens
+
+    @property
+    def output_token_type(self) -> str:
+        """Token type of what the model writes, one of vocabulary.TOKEN_TYPES."""
+        return "character" if self.config.spec.writes_characters else self.config.token_type
 
     @property
     def num_classes(self) -> int:
@@ -136,7 +137,7 @@ def check_data(
             f"{data_dir}: token_type is {info.token_type}, expected {config.token_type} as in {path}; "
             f"build the data with --token_type={config.token_type}, or train a new --model_dir"
         )
-    if config.model == "acoustic" and info.frontend != config.frontend:
+    if config.spec.reads_audio and info.frontend != config.frontend:
         raise errors.UserError(
             f"{data_dir}: frontend is {_to_text(info.frontend)}, expected {_to_text(config.frontend)} "
             f"as in {path}; build the data with that frontend, or train a new --model_dir"
@@ -171,7 +172,7 @@ def _open(path, config, source):
     """Reads the vocabularies that a model of `config` has; `source` is the file that told their hashes."""
     tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
     characters, readings = None, None
-    if config.model == "language":
+    if config.spec.writes_characters:
         characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
         readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
     model = ModelDirectory(path, config, tokens, characters, readings)
@@ -213,13 +214,13 @@ def _hash_pieces(model):
 def _vocabulary_hashes(config):
     """Key of config to file, for the files that a model of `config` has."""
     pieces = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
-    return {**_VOCABULARY_HASHES[config.model], **pieces}
+    return {**config.spec.vocabularies, **pieces}
 
 
 def _check_same_model(path, saved, wanted):
     """Refuses a run whose model is not the saved one."""
-    keys = ["model", wanted.model, *_VOCABULARY_HASHES[wanted.model], "bpe_sha256"]
-    keys += ["frontend", "token_type"] if wanted.model == "acoustic" else []
+    keys = ["model", wanted.model, *wanted.spec.vocabularies, "bpe_sha256"]
+    keys += ["frontend", "token_type"] if wanted.spec.reads_audio else []
     for key in keys:
         got, want = getattr(wanted, key), getattr(saved, key)
         if key == wanted.model:

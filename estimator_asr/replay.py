@@ -53,7 +53,7 @@ def run(nan_dir: str, report: dict) -> step_replay.Replay:
     features, labels = replay_inputs.batch_of(
         nan_files.read_records(nan_dir),
         model.config.input,
-        model=model.config.model,
+        spec=model.config.spec,
         num_bins=model.config.frontend and model.config.frontend.num_bins,
         fbank_dtype=report["fbank_dtype"],
         position=report["position"],

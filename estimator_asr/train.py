@@ -25,7 +25,7 @@ import tensorflow as tf
 from absl import flags, logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory
+from estimator_asr import experiment, model_directory, task_spec
 from estimator_asr.diagnostics import overfit
 from estimator_asr.training import directory_lock, loop, plan, termination
 from estimator_asr.training.distributed import cluster as cluster_lib
@@ -101,12 +101,13 @@ def build_config(
         errors.UserError: an acoustic model cannot be trained on text, nor a language model without
             characters.
     """
-    if sections["train"].model == "acoustic" and infos[0].frontend is None:
+    spec = task_spec.SPECS[sections["train"].model]
+    if spec.reads_audio and infos[0].frontend is None:
         raise errors.UserError(
             f"{data_dirs[0]}: holds text, expected audio features for --model=acoustic; "
             "give another --data_dir, or --model=language"
         )
-    if sections["train"].model == "language" and not any(_num_characters(info) for info in infos):
+    if spec.writes_characters and not any(_num_characters(info) for info in infos):
         raise errors.UserError(
             f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"

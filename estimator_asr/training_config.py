@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Optional
 
+from estimator_asr import task_spec
 from tfrecord_builder import config_flags, errors
 
 DEFAULT_EPOCHS = 30
@@ -16,7 +17,7 @@ class TrainConfig:
 
     removed_settings: ClassVar[tuple[str, ...]] = ("num_local_workers",)  # older config.json files have them
 
-    model: str = config_flags.setting("acoustic", "which model to train", choices=("acoustic", "language"))
+    model: str = config_flags.setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = config_flags.setting(
         None,
         "stop after this many updates of the weights (not with --train_epochs)",

@@ -20,8 +20,6 @@ from tfrecord_builder import dataset_info, errors
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
-# The variable and the axis that has one place per class.
-_CLASSES = {"acoustic": ("acoustic/ctc/bias", -1), "language": ("language/characters", 0)}
 # What the optimizer keeps of each variable, below its name.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
 _REPLICA = re.compile(r"/replica_\d+$")
@@ -127,7 +125,7 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
         errors.UserError: it has not; names both sizes and why. Or its files are damaged.
     """
     shapes = read_shapes(checkpoint)
-    name, axis = _CLASSES[model.config.model]
+    name, axis = model.config.spec.class_variable, model.config.spec.class_axis
     if name not in shapes:
         raise errors.UserError(
             f"{checkpoint}: has no variable {name}, expected a checkpoint of the {model.config.model} model; "

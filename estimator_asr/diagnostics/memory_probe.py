@@ -16,7 +16,6 @@ from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors, vocabulary
 
 _COLLECTION = "input"
-_FLAGS = {"acoustic": ("batch_frames", "frames"), "language": ("batch_tokens", "tokens")}
 
 
 def remember(features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]) -> None:
@@ -39,7 +38,7 @@ def token_shares(model: model_directory.ModelDirectory, unknown_share: float) ->
     as it has characters, for common syllables have many; the unknown one, which may be any character, comes
     as often as in the data.
     """
-    if model.config.model == "acoustic":
+    if model.readings is None:
         return None
     counts = model.readings.mask(model.tokens, model.characters).sum(axis=1).astype(np.float64)
     (unknown,) = model.tokens.encode([vocabulary.UNKNOWN])
@@ -116,7 +115,7 @@ class WorstBatchHook(estimator_api.SessionRunHook):
                 self._try(session, shape)
 
     def _try(self, session, shape):
-        flag, unit = _FLAGS[self._source.model]
+        flag, unit = self._source.spec.batch_budget, self._source.spec.unit
         rows, length = shape
         part = (-(-rows // self._num_replicas), length)
         values = make(part, self._source.num_bins, self._source.max_tokens, self._token_shares)

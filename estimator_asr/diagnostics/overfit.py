@@ -51,11 +51,11 @@ def run(
         errors.UserError: labels have the wrong form, or were not learned within the limit; says what is
             likely wrong and what to run next.
     """
-    split = splits.read_split(infos, data_dirs, "train", config.model)
+    split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
     count = config.watch.overfit_batches
     read = input_fn.build_input_fn(
-        infos, data_dirs, "train", simple.input, model=config.model, training=True, seed=config.train.seed
+        infos, data_dirs, "train", simple.input, spec=config.spec, training=True, seed=config.train.seed
     )
     batches = trial.read_batches(read, count)
     with tempfile.TemporaryDirectory() as directory:
@@ -79,7 +79,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
     batches_per_epoch = split.bucket(config.input).batches_per_epoch
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
     length = NUM_UTTERANCES * max(split.length_counts)
-    budget = "batch_frames" if config.model == "acoustic" else "batch_tokens"
+    budget = config.spec.batch_budget
     smaller = {budget: min(getattr(config.input, budget), length)}
     return dataclasses.replace(
         config,
@@ -105,7 +105,7 @@ def learn(
     model: model_directory.ModelDirectory, batches: trial.Batches, seconds: float, max_steps: int = MAX_STEPS
 ) -> overfit_verdict.Course:
     """Goes round the batches until all are known, time or steps are spent, or the loss is no number."""
-    figures, error_rate = [], overfit_verdict.ERROR_RATES[model.config.model]
+    figures, error_rate = [], model.config.spec.error_rate
     with trial.start(model, batches.spec, strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
         while not is_learned(figures, len(batches.values), error_rate) and len(figures) < max_steps:
@@ -118,7 +118,7 @@ def learn(
                 break
         spent = time.monotonic() - started
     known = is_learned(figures, len(batches.values), error_rate)
-    return overfit_verdict.Course(model.config.model, batches.values, figures, spent, known)
+    return overfit_verdict.Course(model.config.spec, batches.values, figures, spent, known)
 
 
 def is_learned(figures: Sequence[dict], num_batches: int, error_rate: str) -> bool:
@@ -132,4 +132,4 @@ def is_learned(figures: Sequence[dict], num_batches: int, error_rate: str) -> bo
 
 def _unavoidable(values):
     """The fraction of labels that are unknown, so always wrong, or left out of the loss, so perhaps wrong."""
-    return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-share", 1.0)
+    return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)

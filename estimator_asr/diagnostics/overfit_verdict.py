@@ -8,12 +8,9 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from estimator_asr import task_spec
 from estimator_asr.monitoring import advice, alarms, observations
-from estimator_asr.tasks import acoustic, language
 
-ERROR_RATES = {"acoustic": acoustic.ERROR_RATE, "language": language.ERROR_RATE}
-_INPUTS = {"acoustic": ("fbank", "num_frames"), "language": ("token_ids", "num_tokens")}
-_LABELS = {"acoustic": acoustic.LABELS, "language": language.LABELS}
 # A loss that still falls by this share in the second half of the steps is on its way.
 _ON_ITS_WAY = 0.1
 
@@ -22,14 +19,14 @@ class Course(NamedTuple):
     """How the learning went.
 
     Attributes:
-        model: "acoustic" or "language".
+        spec: of the model.
         batches: pairs (features, labels) of dicts of numpy arrays.
         figures: scalars of every step, by tag.
         seconds: spent.
         is_learned: whether all is known by heart.
     """
 
-    model: str
+    spec: task_spec.TaskSpec
     batches: Sequence[tuple]
     figures: Sequence[Mapping[str, float]]
     seconds: float
@@ -37,7 +34,7 @@ class Course(NamedTuple):
 
     @property
     def error_rate(self) -> float:
-        return self.figures[-1][ERROR_RATES[self.model]]
+        return self.figures[-1][self.spec.error_rate]
 
     @property
     def losses(self) -> list[float]:
@@ -57,7 +54,7 @@ def describe(course: Course, train_command: str, base_rate: float, data_dir: str
         base_rate: its --learning_rate.
         data_dir: comma separated.
     """
-    num_utterances = sum(len(labels[_LABELS[course.model][1]]) for _, labels in course.batches)
+    num_utterances = sum(len(labels[course.spec.labels[1]]) for _, labels in course.batches)
     spent = f"{course.seconds:.0f} s ({len(course.figures)} steps)"
     if course.is_learned:
         return (
@@ -89,8 +86,8 @@ def contradictions(course: Course) -> int:
     """Returns how many utterances have the input of an earlier one, but other labels."""
     said, count = {}, 0
     for features, labels in course.batches:
-        inputs = _rows(features, *_INPUTS[course.model])
-        for key, label in zip(inputs, _rows(labels, *_LABELS[course.model])):
+        inputs = _rows(features, *course.spec.features)
+        for key, label in zip(inputs, _rows(labels, *course.spec.labels)):
             count += said.setdefault(key, label) != label
     return count
 
@@ -102,16 +99,16 @@ def _rows(values, name, number):
 
 def _odd_data(course, data_dir) -> Optional[str]:
     number = contradictions(course)
-    if not all(np.isfinite(features[_INPUTS[course.model][0]]).all() for features, _ in course.batches):
+    if not all(np.isfinite(features[course.spec.features[0]]).all() for features, _ in course.batches):
         return f"features hold values that are no numbers; find them with {advice.verify(data_dir)}"
     if number:
         return (
             f"{number} of them have the same input as another one but other labels, which nothing can learn; "
             f"look at a record with {advice.show(data_dir)}"
         )
-    if course.mean("too-long-share") > 0:
+    if course.mean("too-long-fraction") > 0:
         return (
-            f"{100 * course.mean('too-long-share'):.0f} % of them have more labels than frames after "
+            f"{100 * course.mean('too-long-fraction'):.0f} % of them have more labels than frames after "
             f"subsampling; list the worst with {advice.doctor(data_dir)}"
         )
     return None
@@ -130,13 +127,13 @@ def _no_way(course, again, base_rate) -> str:
     losses = course.losses
     first, half, last = (np.mean(part) for part in _parts(losses))
     slower, faster = (f"{again} --learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
-    if course.mean("gradient-zero-share") >= alarms.ZERO_FRACTION:
+    if course.mean("gradient-zero-fraction") >= alarms.ZERO_FRACTION:
         return f"nearly all gradients are zero, so nothing is learned; try a tenth of the rate: {slower}"
     if last >= first:
         return f"the loss rises, so the learning rate is too high; try a tenth of it: {slower}"
     if last < (1 - _ON_ITS_WAY) * half:
         return f"the loss still falls, so the learning rate is too low or the time too short; try: {faster}"
-    if course.mean("blank-share") >= alarms.BLANK_FRACTION:
+    if course.mean("blank-fraction") >= alarms.BLANK_FRACTION:
         return (
             "all frames are blank, so the labels do not belong to the audio or the learning rate is far off; "
             f"try a tenth of it: {slower}"

@@ -11,11 +11,9 @@ import tensorflow as tf
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.diagnostics import tensor_search
-from estimator_asr.tasks import acoustic, language
+from estimator_asr.tasks import registry
 from estimator_asr.training.optimizer import optimization
 from tfrecord_builder import errors
-
-_TASKS = {"acoustic": acoustic, "language": language}
 
 
 class Replay(NamedTuple):
@@ -53,7 +51,7 @@ def replay(
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = {"features": features, "labels": labels}
         placeholders = {name: _placeholders(name, arrays) for name, arrays in inputs.items()}
-        forward = _TASKS[model.config.model].forward(model, *placeholders.values(), True)
+        forward = registry.of(model.config).forward(model, *placeholders.values(), True)
         loss = forward.losses.average()
         gradients = [g for g in tf.gradients(loss, tf.compat.v1.trainable_variables()) if g is not None]
         gradients = [optimization.merge_rows(gradient) for gradient in gradients]

@@ -82,7 +82,7 @@ def start(
         spec: of the batches.
         session_config: settings of the session.
     """
-    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.model), step_time.Clock())
+    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.spec), step_time.Clock())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)
         tf.compat.v1.train.create_global_step()

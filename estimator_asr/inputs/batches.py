@@ -11,10 +11,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import buckets, order, spec_augment, splits
+from estimator_asr.inputs import buckets, spec_augment, splits
 from tfrecord_builder import schema
 
-LABELS = {"acoustic": ("token_ids", "num_tokens"), "language": ("character_ids", "num_characters")}
 _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
 _LABEL_MULTIPLE = 16
 
@@ -57,7 +56,7 @@ def finish(
     batch = schema.parse_batch(shard.of(records), source.num_bins, source.fbank_dtype)
     dropped = {"duration_ms", *(_TEXT if training else ())}  # a GPU cannot hold strings
     batch = {key: value for key, value in batch.items() if key not in dropped}
-    if training and config.spec_augment and source.model == "acoustic":
+    if training and config.spec_augment and source.spec.reads_audio:
         draws = spec_augment.draw(config, tf.size(records), position)
         draws = spec_augment.Draws(*map(shard.of, draws))
         batch["fbank"] = spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, draws)
@@ -79,11 +78,10 @@ def pad_to_fixed_shapes(
     Frames (tokens of text) are padded to the end of the bucket, labels to the longest of the split rounded up
     to 16, and in training rows (of length 0) to the largest share of a full batch.
     """
-    bucket = tf.searchsorted(tf.constant(bucketing.bucket_ends), batch[order.LENGTH_KEYS[source.model]][:1])[
-        0
-    ]
+    length = batch[source.spec.length_key][:1]
+    bucket = tf.searchsorted(tf.constant(bucketing.bucket_ends), length)[0]
     end, size = tf.gather(bucketing.bucket_ends, bucket), tf.gather(bucketing.batch_sizes, bucket)
-    if source.model == "acoustic":
+    if source.spec.reads_audio:
         num_labels = -(-source.max_tokens // _LABEL_MULTIPLE) * _LABEL_MULTIPLE
         widths = {"fbank": end, "token_ids": num_labels, "character_ids": num_labels}
     else:

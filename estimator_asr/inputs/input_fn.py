@@ -15,6 +15,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
+from estimator_asr import task_spec
 from estimator_asr.inputs import batches, buckets, input_progress, order, splits
 from tfrecord_builder import dataset_info
 
@@ -27,7 +28,7 @@ def build_input_fn(
     split: str,
     config: config_lib.InputConfig,
     *,
-    model: str,
+    spec: task_spec.TaskSpec,
     training: bool,
     seed: int = 0,
     start: input_progress.Position = input_progress.START,
@@ -40,7 +41,7 @@ def build_input_fn(
         infos, data_dirs: the data, of one vocabulary and frontend.
         split: name of the split; directories without it are skipped.
         config: batch budget, shuffling and masking.
-        model: "acoustic" or "language".
+        spec: of the model that reads the batches.
         training: endless epochs, shuffled and masked; otherwise one epoch in the order of the shards, with
             the texts (utterance_id, speaker, transcript, pronunciation) among the features.
         seed: epoch e uses seed + e.
@@ -59,7 +60,7 @@ def build_input_fn(
     Raises:
         errors.UserError: the split does not exist, or a shard is missing or truncated.
     """
-    source = splits.read_split(infos, data_dirs, split, model)
+    source = splits.read_split(infos, data_dirs, split, spec)
     bucketing = source.bucket(config)
 
     def finish(position, number, records):
@@ -67,7 +68,7 @@ def build_input_fn(
         features = batches.finish(records, position, shard, source, config, training=training)
         if fixed_shapes:
             features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
-        return features, {key: features[key] for key in batches.LABELS[model]}
+        return features, {key: features[key] for key in spec.labels}
 
     @tf.autograph.experimental.do_not_convert  # there is nothing to convert, and looking takes a second
     def read(input_context):

@@ -14,7 +14,6 @@ import tensorflow as tf
 from estimator_asr.inputs import splits
 from tfrecord_builder import schema
 
-LENGTH_KEYS = {"acoustic": "num_frames", "language": "num_tokens"}
 # On one core the second thread waits for the disk; each thread holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _INTERLEAVED_SHARDS = 16
@@ -37,7 +36,7 @@ def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int])
     Returns:
         Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).
     """
-    key = LENGTH_KEYS[source.model]
+    key = source.spec.length_key
 
     def measure(records):
         return schema.parse_lengths(records, key), records

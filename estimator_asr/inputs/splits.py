@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from estimator_asr import config as config_lib
+from estimator_asr import task_spec
 from estimator_asr.inputs import buckets
 from tfrecord_builder import dataset_info, errors
 
@@ -19,7 +20,7 @@ class Split:
     """The shards of a split and the statistics that training needs.
 
     Attributes:
-        model: "acoustic" (lengths are frames) or "language" (lengths are tokens).
+        spec: of the model that reads it; lengths count its unit, frames or tokens.
         paths: shard files.
         length_counts: {length: number of utterances}.
         seconds: total duration of the audio; 0 for text.
@@ -30,7 +31,7 @@ class Split:
         unknown_fraction: of the tokens, those that are not in the vocabulary.
     """
 
-    model: str
+    spec: task_spec.TaskSpec
     paths: tuple[str, ...]
     length_counts: dict[int, int]
     seconds: float
@@ -51,12 +52,12 @@ class Split:
 
     def bucket(self, config: config_lib.InputConfig) -> buckets.Bucketing:
         """Returns how the split is cut into batches within the budget of the config."""
-        budget = config.batch_frames if self.model == "acoustic" else config.batch_tokens
+        budget = getattr(config, self.spec.batch_budget)
         return buckets.choose(self.length_counts, config.num_buckets, budget)
 
 
 def read_split(
-    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, model: str
+    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, spec: task_spec.TaskSpec
 ) -> Split:
     """Joins a split over those of the data directories that have it.
 
@@ -64,7 +65,7 @@ def read_split(
         infos: dataset_info.json of each directory.
         data_dirs: the directories.
         split: name of the split.
-        model: "acoustic" or "language".
+        spec: of the model that reads it.
 
     Raises:
         errors.UserError: no directory has the split, it has nothing that the model learns from, the
@@ -76,16 +77,16 @@ def read_split(
     found = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
     for each in found:
-        length_counts.update(each.frame_lengths if model == "acoustic" else each.token_lengths)
-    _check_content(pairs, split, model, length_counts)
+        length_counts.update(each.frame_lengths if spec.reads_audio else each.token_lengths)
+    _check_content(pairs, split, spec, length_counts)
     shards = [dataclasses.astuple(shard) for each in found for shard in each.shards]
     num_unknown = sum(each.unknown_tokens for each in found)
     return Split(
-        model,
+        spec,
         tuple(paths),
         dict(length_counts),
         seconds=sum(each.seconds for each in found),
-        num_bins=pairs[0][0].frontend.num_bins if model == "acoustic" else None,
+        num_bins=pairs[0][0].frontend.num_bins if spec.reads_audio else None,
         fbank_dtype=pairs[0][0].fbank_dtype,
         max_tokens=max(max(each.token_lengths, default=0) for each in found),
         sha256=hashlib.sha256(json.dumps(shards).encode()).hexdigest(),
@@ -93,12 +94,12 @@ def read_split(
     )
 
 
-def _check_content(pairs, split, model, length_counts):
+def _check_content(pairs, split, spec, length_counts):
     where = ",".join(path for _, path in pairs)
-    if not length_counts or (model == "acoustic" and any(info.frontend is None for info, _ in pairs)):
+    if not length_counts or (spec.reads_audio and any(info.frontend is None for info, _ in pairs)):
         raise errors.UserError(
-            f"{where}: split {split!r} has nothing for the {model} model, expected utterances with "
-            f"{'audio features' if model == 'acoustic' else 'tokens'}; give another --data_dir or --model"
+            f"{where}: split {split!r} has nothing for the {spec.name} model, expected utterances with "
+            f"{'audio features' if spec.reads_audio else 'tokens'}; give another --data_dir or --model"
         )
     dtypes = sorted({info.fbank_dtype for info, _ in pairs})
     if len(dtypes) > 1:

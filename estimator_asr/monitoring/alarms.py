@@ -75,7 +75,7 @@ class _Limit(NamedTuple):
 
 
 def _is_blank(observed):
-    return observed.newest("blank-share", 0.0) >= BLANK_FRACTION
+    return observed.newest("blank-fraction", 0.0) >= BLANK_FRACTION
 
 
 def _is_mostly_right(observed):
@@ -161,12 +161,12 @@ _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
     # The builder leaves such utterances out, so a tenth of them is no accident.
     "too-long-labels": Alarm(
-        _Limit("too-long-share", operator.ge, 0.1),
+        _Limit("too-long-fraction", operator.ge, 0.1),
         "{value:.0%} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
         "them; likely transcripts of other recordings, or truncated audio; list the worst: {doctor}",
     ),
     "unpaired-characters": Alarm(
-        _Limit("used-label-share", operator.le, 0.5),
+        _Limit("used-label-fraction", operator.le, 0.5),
         "only {value:.0%} of the characters can be learned, the others have no token of their own; likely "
         "texts and pinyin do not match; list the counts: {doctor}",
     ),
@@ -176,17 +176,17 @@ STEP_ALARMS = {
         "model, because features are constant or no label can be used; check the data: {verify}",
     ),
     "zero-gradients": Alarm(
-        _Limit("gradient-zero-share", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
+        _Limit("gradient-zero-fraction", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
         "{value:.0%} of the gradients are exactly zero; likely units that are inactive for every input, or "
         "constant features; see which weights, in TensorBoard: {histograms}",
     ),
     "all-blank": Alarm(
-        _Limit("blank-share", operator.ge, BLANK_FRACTION, _SETTLED),
+        _Limit("blank-fraction", operator.ge, BLANK_FRACTION, _SETTLED),
         "{value:.1%} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
         f"or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "repeated": Alarm(
-        _Limit("repeated-share", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
+        _Limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
         "{value:.0%} of the utterances have the same hypothesis as one with another reference; likely the "
         "model ignores its input, because features and labels do not belong together or the learning rate is "
         f"too high; {_MEMORISE}",

@@ -13,7 +13,7 @@ def build_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api
     """Returns a hook that writes them every so many steps, the first among them; other steps do not pay.
 
     Args:
-        gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices) and variable, as of objectives.Step; of a
+        gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices) and variable, as of objective.Step; of a
             table, the histogram is of the rows that have a gradient.
         steps: from one histogram to the next.
         model_dir: where the event file is.

@@ -18,18 +18,13 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, summary
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, training_config
-from estimator_asr.training import exporters, termination
+from estimator_asr import experiment, task_spec, training_config
+from estimator_asr.training import termination
 
 _SUFFIX = ".hparams"
 _EVALUATIONS = "eval"  # the folder into which an Estimator writes its figures
 _LOSS = "avg-loss"
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
-# What the table shows before more is ticked: it has room for five.
-_SHOWN_FIRST = {
-    "acoustic": ("batch_frames", "encoder", "encoder_layers", "encoder_units", "learning_rate"),
-    "language": ("batch_tokens", "language_layers", "language_units", "learning_rate", "train_epochs"),
-}
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 
 Value = Union[bool, float, str]
@@ -45,7 +40,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
         model_dir: where the event file is written.
         config: settings of the run.
     """
-    summaries = [_describe(config.model), summary.session_start_pb(flatten(config))]
+    summaries = [_describe(config.spec), summary.session_start_pb(flatten(config))]
     _write(model_dir, summaries)
     status = api_pb2.STATUS_FAILURE
     try:
@@ -80,17 +75,17 @@ def _to_value(value):
     return value if isinstance(value, (bool, str)) else float(value)
 
 
-def _describe(model):
+def _describe(spec):
     """The columns, those of both models: of several runs TensorBoard takes the columns of any one."""
-    sections = _fields(("acoustic", "language", "optimizer", "input"))
+    sections = _fields((*task_spec.SPECS, "optimizer", "input"))
     all_fields = [field for _, fields in sections for field in fields]
     # TensorBoard puts first what is said to differ, and else goes by the alphabet.
     infos = [
-        api_pb2.HParamInfo(name=each.name, type=_type(each), differs=each.name in _SHOWN_FIRST[model])
+        api_pb2.HParamInfo(name=each.name, type=_type(each), differs=each.name in spec.main_settings)
         for each in all_fields
     ]
-    own = exporters.ERROR_RATES[model]
-    tags = [own, _LOSS, *(tag for tag in exporters.ERROR_RATES.values() if tag != own)]
+    others = (other.error_rate for other in task_spec.SPECS.values() if other != spec)
+    tags = [spec.error_rate, _LOSS, *others]
     return summary.experiment_pb(infos, [_metric(tag) for tag in tags])
 
 

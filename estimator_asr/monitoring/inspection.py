@@ -11,11 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.models import candidates, decoding
 from estimator_asr.monitoring import sample_utterances
-from estimator_asr.tasks import model_builder
-
-_ATTENTION = "cross_attention/attention_weights"  # see models/layers.attend
+from estimator_asr.tasks import registry
 
 
 class View(NamedTuple):
@@ -37,9 +34,17 @@ class Inspector:
     """A model whose weights come from one checkpoint after the other."""
 
     def __init__(self, model: model_directory.ModelDirectory):
-        build = {"acoustic": _build_acoustic, "language": _build_language}[model.config.model]
+        task, spec = registry.of(model.config), model.config.spec
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self._inputs, self._outputs = build(model)
+            self._features = task.placeholders(model.config, batch_size=1)
+            ids, num_ids = spec.labels
+            self._labels = {
+                ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
+                num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
+            }
+            found = task.recognise(model, self._features, self._labels)
+            fetches = {"hypothesis": found.ids, "log_probs": found.log_probs, "attention": found.attention}
+            self._fetches = {name: tensor for name, tensor in fetches.items() if tensor is not None}
             self._saver = tf.compat.v1.train.Saver()
         settings = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
         self._session = tf.compat.v1.Session(graph=graph, config=settings)
@@ -53,44 +58,13 @@ class Inspector:
         """Runs the model on an utterance."""
         values = {
             "fbank": utterance.fbank,
-            "token_ids": utterance.token_ids,
             "num_frames": None if utterance.fbank is None else len(utterance.fbank),
+            "token_ids": utterance.token_ids,
             "num_tokens": len(utterance.token_ids),
+            "character_ids": utterance.character_ids,
+            "num_characters": len(utterance.character_ids),
         }
-        feed = {tensor: [values[name]] for name, tensor in self._inputs.items()}
-        seen = self._session.run(self._outputs, feed)
-        return View(
-            seen["hypothesis"][0].tolist(),
-            *(seen[key][0] for key in ("log_probs", "attention") if key in seen),
-        )
-
-
-def _build_acoustic(model):
-    inputs = {
-        "fbank": tf.compat.v1.placeholder(tf.float32, [1, None, model.config.frontend.num_bins]),
-        "num_frames": tf.compat.v1.placeholder(tf.int32, [1]),
-        **_token_inputs(),
-    }
-    outputs = model_builder.build_acoustic(model, inputs["fbank"], inputs["num_frames"], inputs)
-    seen = {
-        "hypothesis": decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames).ids,
-        "log_probs": tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32)),
-    }
-    attention = [op for op in seen["log_probs"].graph.get_operations() if op.name.endswith(_ATTENTION)]
-    if attention:
-        weights = attention[-1].outputs[0]  # [1, heads, tokens + 1, frames]
-        seen["attention"] = tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)
-    return inputs, seen
-
-
-def _build_language(model):
-    inputs = _token_inputs()
-    scored = model_builder.build_language(model, inputs["token_ids"], inputs["num_tokens"])
-    return inputs, {"hypothesis": candidates.best(scored).characters}
-
-
-def _token_inputs():
-    return {
-        "token_ids": tf.compat.v1.placeholder(tf.int32, [1, None]),
-        "num_tokens": tf.compat.v1.placeholder(tf.int32, [1]),
-    }
+        inputs = (*self._features.items(), *self._labels.items())
+        found = self._session.run(self._fetches, {tensor: [values[name]] for name, tensor in inputs})
+        found = {name: value[0] for name, value in found.items()}
+        return View(found.pop("hypothesis").tolist(), **found)

@@ -38,7 +38,7 @@ def build(
     """
     settings = model.config
     count = settings.display.show_utterances
-    chosen = sample_utterances.choose(infos, data_dirs, split, settings.model, count) if count else []
+    chosen = sample_utterances.choose(infos, data_dirs, split, settings.spec, count) if count else []
     return [Cards(model, split, chosen)] if chosen else []
 
 
@@ -110,11 +110,10 @@ class Cards(estimator_api.Exporter):
         )
 
     def _reference_ids(self, utterance):
-        return utterance.token_ids if self._model.characters is None else utterance.character_ids
+        return getattr(utterance, self._model.config.spec.labels[0])
 
     def _names(self, ids):
-        known = self._model.characters or self._model.tokens
-        return known.decode(int(each) for each in ids)
+        return self._model.output_vocabulary.decode(int(each) for each in ids)
 
     def _say_if_no_font_writes_them(self):
         names = [name for each in self._utterances for name in self._names(self._reference_ids(each))]

@@ -12,6 +12,7 @@ import soundfile
 import tensorflow as tf
 from absl import logging
 
+from estimator_asr import task_spec
 from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
@@ -32,14 +33,18 @@ class Utterance(NamedTuple):
 
 
 def choose(
-    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, model: str, count: int
+    infos: Sequence[dataset_info.DatasetInfo],
+    data_dirs: Sequence[str],
+    split: str,
+    spec: task_spec.TaskSpec,
+    count: int,
 ) -> list[Utterance]:
     """Takes those whose ids have the lowest hashes among the first shard of each directory.
 
     Args:
         infos, data_dirs: the data; directories without the split are left out.
         split: name of the split.
-        model: "acoustic" or "language"; only what it can be shown with is taken.
+        spec: of the model; only utterances that it can read are taken.
         count: how many at most.
 
     Raises:
@@ -48,8 +53,8 @@ def choose(
     candidates = []
     for info, data_dir in zip(infos, data_dirs):
         if split in info.splits:
-            found = _read(info, info.shard_paths(data_dir, split)[0], model)
-            candidates.extend(utterance for utterance in found if _is_whole(utterance, model))
+            found = _read(info, info.shard_paths(data_dir, split)[0], spec)
+            candidates.extend(utterance for utterance in found if _is_whole(utterance))
             candidates = sorted(candidates, key=lambda each: _hash(each.utterance_id))[:count]
     return candidates
 
@@ -70,10 +75,10 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     return file.getvalue()
 
 
-def _read(info, shard, model) -> Iterator[Utterance]:
+def _read(info, shard, spec) -> Iterator[Utterance]:
     """Yields the records of a shard."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
-        num_bins = info.frontend.num_bins if model == "acoustic" else None
+        num_bins = info.frontend.num_bins if spec.reads_audio else None
         examples = schema.parse_examples(tf.data.TFRecordDataset(shard), num_bins, info.fbank_dtype)
         example = tf.compat.v1.data.make_one_shot_iterator(examples).get_next()
         with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 0})) as session:
@@ -87,8 +92,8 @@ def _read(info, shard, model) -> Iterator[Utterance]:
                 yield Utterance(name, shard, *ids, values.get("fbank"))
 
 
-def _is_whole(utterance, model):
-    if model == "acoustic":
+def _is_whole(utterance):
+    if utterance.fbank is not None:
         return len(utterance.fbank) > 0
     return 0 < len(utterance.token_ids) == len(utterance.character_ids)
 

@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.models import candidates, decoding
-from estimator_asr.tasks import model_builder
+from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, vocabulary
 
 
@@ -51,7 +50,7 @@ def transcribe(
       fbank: float32 [batch, num_frames, num_bins].
       num_frames: int32 [batch]; 0 gives an empty transcript.
     """
-    tokens = recognise(acoustic, fbank, num_frames)
+    tokens = recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
     pinyin = join(tokens, "syllable")
     if language is None:
         transcript = join(tokens, acoustic.config.token_type)
@@ -61,27 +60,28 @@ def transcribe(
     return Transcripts(join(characters, "character"), pinyin, tokens.scores, characters.scores)
 
 
-def recognise(model: model_directory.ModelDirectory, fbank: tf.Tensor, num_frames: tf.Tensor) -> Sequences:
-    """Turn features (as for `transcribe`) into the tokens of greedy CTC decoding."""
-    outputs = model_builder.build_acoustic(model, _at_least_one_column(fbank), num_frames)
-    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
-    strings = _strings_of_ids(model, dataset_info.TOKENS_FILE, hypotheses.ids)
-    return Sequences(strings, hypotheses.num_tokens, hypotheses.scores)
+def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> Sequences:
+    """Returns the hypotheses of one model as tokens or characters.
+
+    Args:
+        model: of any task.
+        features: what its task reads, by key; nobody in the batch needs to have a frame or token.
+    """
+    key, _ = model.config.spec.features
+    features = {**features, key: _at_least_one_column(features[key])}
+    found = registry.of(model.config).recognise(model, features)
+    return Sequences(_strings_of_ids(model, found.ids), found.num_ids, found.scores)
 
 
 def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor) -> Sequences:
-    """Turn tokens into characters, one for one.
+    """Returns the characters of tokens, one for one.
 
     Args:
-      model: the language model.
-      tokens: string [batch, max_tokens].
-      num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+        model: the language model.
+        tokens: string [batch, max_tokens].
+        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
     """
-    tokens = _at_least_one_column(tokens)
-    outputs = model_builder.build_language(model, _ids_of_tokens(model, tokens), num_tokens)
-    best = candidates.best(outputs)
-    strings = _strings_of_ids(model, dataset_info.CHARACTERS_FILE, best.characters)
-    return Sequences(strings, num_tokens, tf.reduce_sum(best.log_probs, axis=1))
+    return recognise(model, {"token_ids": _ids_of_tokens(model, tokens), "num_tokens": num_tokens})
 
 
 def join(sequences: Sequences, token_type: str) -> tf.Tensor:
@@ -115,8 +115,10 @@ def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
 
 
-def _strings_of_ids(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
-    """Look ids up in a vocabulary file; -1 gives ""."""
+def _strings_of_ids(model: model_directory.ModelDirectory, ids: tf.Tensor) -> tf.Tensor:
+    """Looks ids up in the vocabulary file of the output; -1 becomes ""."""
+    is_characters = model.config.spec.writes_characters
+    file = dataset_info.CHARACTERS_FILE if is_characters else dataset_info.TOKENS_FILE
     initializer = tf.lookup.TextFileInitializer(
         os.path.join(model.path, file),
         tf.int64,

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints, locks
-from estimator_asr.serving import cascade, recogniser, signatures
+from estimator_asr.serving import cascade, recogniser
+from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 
 
@@ -23,7 +24,7 @@ class TrainedModel(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is: "acoustic" or "language"."""
+        """Name of its task."""
         return self.model.config.model
 
     @property
@@ -70,32 +71,21 @@ def require_kind(trained: TrainedModel, kind: str, flag_name: str) -> None:
 
 
 def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:
-    """Build the model as the export does and restore it.
+    """Builds one model as the export does and restores it.
 
     Returns:
-      Recogniser: acoustic from fbank and num_frames to pinyin and transcript, language from pronunciation
-      (string [batch], tokens with blanks between them) to transcript.
+        Recogniser from the features of the records (TaskSpec.features) to "transcript", and "pinyin" where
+        the model writes tokens.
     """
-    build = {"acoustic": _build_acoustic, "language": _build_language}[trained.kind]
+    model, config = trained.model, trained.model.config
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
-        inputs, outputs = build(trained.model)
+        features = registry.of(config).placeholders(config)
+        sequences = cascade.recognise(model, features)
+        outputs = {"transcript": cascade.join(sequences, model.output_token_type)}
+        if not config.spec.writes_characters:
+            outputs["pinyin"] = cascade.join(sequences, "syllable")
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
-        cascade.restore(session, trained.model, trained.checkpoint)
+        cascade.restore(session, model, trained.checkpoint)
         session.run(initialize_tables)
-    return recogniser.Recogniser(session, inputs, outputs)
-
-
-def _build_acoustic(model: model_directory.ModelDirectory) -> tuple[dict, dict]:
-    entrances = signatures.build_entrances(model.config.frontend)._asdict()
-    inputs = {name: entrances[name] for name in signatures.SIGNATURE_INPUTS["features"]}
-    return inputs, cascade.transcribe(model, None, **inputs)._asdict()
-
-
-def _build_language(model: model_directory.ModelDirectory) -> tuple[dict, dict]:
-    pronunciation = tf.compat.v1.placeholder(tf.string, [None], "pronunciation")
-    tokens = tf.strings.split(pronunciation)
-    num_tokens = tf.cast(tokens.row_lengths(), tf.int32)
-    characters = cascade.convert(model, tokens.to_tensor(), num_tokens)
-    outputs = {"transcript": cascade.join(characters, "character"), "language_score": characters.scores}
-    return {"pronunciation": pronunciation}, outputs
+    return recogniser.Recogniser(session, features, outputs)

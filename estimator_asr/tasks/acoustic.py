@@ -1,4 +1,4 @@
-"""The acoustic model as the model_fn sees it: its predictions, its losses, and the metrics that are shown.
+"""Acoustic task: log-mel features to tokens, by CTC and an attention decoder.
 
 With the weight w of CTC, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
 w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance:
@@ -8,104 +8,72 @@ gradients of every batch where several make an update, for the numbers are known
 
 from __future__ import annotations
 
+from typing import Optional
+
 import tensorflow as tf
 
-from estimator_asr import model_directory
+from estimator_asr import task_spec
 from estimator_asr.models import acoustic, decoding, losses
-from estimator_asr.tasks import metrics, model_builder, task
+from estimator_asr.tasks import metrics, objective, task
 
-ERROR_RATE = "token-error-rate"
-LABELS = ("token_ids", "num_tokens")  # the ids to learn, and how many they are
-
-
-def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
-    """Returns token_ids int32 [batch, max_tokens] (-1 at padding), num_tokens and score (float32) [batch]."""
-    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"])
-    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
-    return {"token_ids": hypotheses.ids, "num_tokens": hypotheses.num_tokens, "score": hypotheses.scores}
+_ATTENTION = "cross_attention/attention_weights"  # see models/layers.attend
 
 
-def forward(
-    model: model_directory.ModelDirectory,
-    features: dict,
-    labels: dict,
-    training: bool,
-    ctc_kernel: str = losses.CLASSIC,
-) -> task.Forward:
-    """Builds the model with its losses (CTC and decoder, weighted) and its decoded error rate."""
-    seed = features["seed"] if training else None
-    outputs = model_builder.build_acoustic(model, features["fbank"], features["num_frames"], labels, seed)
-    num_inputs = tf.reduce_sum(features["num_frames"])
-    result = _losses(model.config.acoustic, outputs, labels, training, ctc_kernel)
-    return task.Forward(result, _figures(outputs, labels), num_inputs)
+class Acoustic(task.Task):
+    """Speech to tokens."""
 
+    spec = task_spec.ACOUSTIC
+    uses_ctc = True
 
-def _figures(outputs, labels):
-    """Ratios by tag; what needs decoding is computed only where it is fetched."""
-    hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
-    written, said = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
-    is_too_long = tf.logical_not(losses.has_alignment(outputs.num_frames, *said))
-    figures = {
-        ERROR_RATE: metrics.edit_ratio(*written, *said),
-        "unknown-fraction": metrics.unknown_fraction(*said),
-        "blank-share": blank_share(outputs.ctc_logits, outputs.num_frames),
-        "length-ratio": metrics.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
-        "repeated-share": metrics.repeated_share(*written, *said),
-        "too-long-share": metrics.share_of(is_too_long, labels["num_tokens"] > 0),
-    }
-    if outputs.decoder_logits is not None:
-        figures["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
-    return figures
+    def build(self, model, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
+        return acoustic.build(
+            model.config.acoustic,
+            features["fbank"],
+            features["num_frames"],
+            num_classes=model.tokens.num_classes,
+            token_parts=task.find_token_parts(model),
+            token_ids=labels and labels["token_ids"],
+            num_tokens=labels and labels["num_tokens"],
+            seed=seed,
+        )
 
+    def losses(self, model, outputs, features, labels, training, ctc_kernel) -> objective.Losses:
+        ctc = ctc_part(outputs, labels, ctc_kernel)
+        if outputs.decoder_logits is None:
+            return objective.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
+        config = model.config.acoustic
+        decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
+        weight = config.ctc_weight
+        total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
+        return objective.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
 
-def blank_share(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
-    """Returns the share of frames whose best class is the blank; padding does not count."""
-    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
-    is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1])
-    blanks = tf.reduce_sum(tf.cast(is_blank & is_frame, tf.float32))
-    return metrics.Ratio(blanks, tf.cast(tf.reduce_sum(num_frames), tf.float32))
+    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+        """Returns ratios by tag; what needs decoding is computed only where it is fetched."""
+        hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+        found, references = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
+        ratios = {
+            self.spec.error_rate: metrics.edit_ratio(*found, *references),
+            "unknown-fraction": metrics.unknown_fraction(*references),
+            "blank-fraction": blank_fraction(outputs.ctc_logits, outputs.num_frames),
+            "length-ratio": metrics.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
+            "repeated-fraction": metrics.repeated_fraction(*found, *references),
+            "too-long-fraction": too_long_fraction(outputs.num_frames, *references),
+        }
+        if outputs.decoder_logits is not None:
+            ratios["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
+        return ratios
 
+    def decode(self, model, outputs, features) -> task.Recognition:
+        hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+        log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
+        return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
 
-def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
-    """Returns the share of wrong choices of the decoder where it is told all labels before; the end counts.
-
-    Args:
-        logits: float32 [batch, max_tokens + 1, num_classes].
-        labels: token_ids int32 [batch, max_tokens], num_tokens int32 [batch]; utterances without labels
-            do not count.
-    """
-    num_tokens = labels["num_tokens"]
-    targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
-    is_counted = (weights > 0) & (num_tokens > 0)[:, None]
-    is_wrong = tf.not_equal(tf.argmax(logits, -1, tf.int32), metrics.mark_unknown(targets))
-    return metrics.share_of(is_wrong, is_counted)
-
-
-def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the labels with the end symbol behind them, and weights 1 for both.
-
-    Args:
-        token_ids: int32 [batch, max_tokens].
-        num_tokens: int32 [batch].
-        end_id: class of the end symbol.
-
-    Returns:
-        int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
-    """
-    length = tf.shape(token_ids)[1] + 1
-    is_token = tf.sequence_mask(num_tokens, length)
-    targets = tf.where(is_token, tf.pad(token_ids, [[0, 0], [0, 1]]), end_id)
-    return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
-
-
-def _losses(config, outputs, labels, training, ctc_kernel):
-    ctc = ctc_part(outputs, labels, ctc_kernel)
-    if outputs.decoder_logits is None:
-        return task.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
-    decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
-    weight = config.ctc_weight
-    total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
-    return task.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
+    def placeholders(self, config, batch_size=None) -> task.Tensors:
+        shape = [batch_size, None, config.frontend.num_bins]
+        return {
+            "fbank": tf.compat.v1.placeholder(tf.float32, shape, "fbank"),
+            "num_frames": tf.compat.v1.placeholder(tf.int32, [batch_size], "num_frames"),
+        }
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:
@@ -121,7 +89,59 @@ def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothin
     """Returns the decoder's cross-entropy over its positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
-    # A row without frames fills up the part of a replica that has none: its end symbol does not count.
+    # A row without frames only fills the part of a replica: its end symbol does not count.
     weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
     loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
     return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
+
+
+def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the labels followed by the end symbol, and weights 1 for both.
+
+    Args:
+        token_ids: int32 [batch, max_tokens].
+        num_tokens: int32 [batch].
+        end_id: class of the end symbol.
+
+    Returns:
+        int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
+    """
+    length = tf.shape(token_ids)[1] + 1
+    is_token = tf.sequence_mask(num_tokens, length)
+    targets = tf.where(is_token, tf.pad(token_ids, [[0, 0], [0, 1]]), end_id)
+    return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
+
+
+def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
+    """Returns the fraction of frames whose best class is the blank; padding does not count."""
+    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
+    return metrics.fraction_of(is_blank, tf.sequence_mask(num_frames, tf.shape(logits)[1]))
+
+
+def too_long_fraction(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> metrics.Ratio:
+    """Returns the fraction of utterances that have more labels than frames for CTC to align them."""
+    is_too_long = tf.logical_not(losses.has_alignment(num_frames, token_ids, num_tokens))
+    return metrics.fraction_of(is_too_long, num_tokens > 0)
+
+
+def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
+    """Returns the decoder's error rate where it is given all previous labels; the end symbol counts.
+
+    Args:
+        logits: float32 [batch, max_tokens + 1, num_classes].
+        labels: token_ids int32 [batch, max_tokens], num_tokens int32 [batch]; utterances without labels
+            do not count.
+    """
+    num_tokens = labels["num_tokens"]
+    targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
+    is_counted = (weights > 0) & (num_tokens > 0)[:, None]
+    is_wrong = tf.not_equal(tf.argmax(logits, -1, tf.int32), metrics.mark_unknown(targets))
+    return metrics.fraction_of(is_wrong, is_counted)
+
+
+def _find_attention(outputs) -> Optional[tf.Tensor]:
+    if outputs.decoder_logits is None:
+        return None
+    operations = outputs.decoder_logits.graph.get_operations()
+    weights = [each for each in operations if each.name.endswith(_ATTENTION)][-1].outputs[0]
+    return tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)  # [batch, heads, tokens + 1, frames] before

@@ -1,50 +1,68 @@
-"""The language model as the model_fn sees it: its predictions, its loss, and the figures that are shown."""
+"""Language task: tokens to characters, one for one."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
-from estimator_asr.models import candidates, losses
-from estimator_asr.tasks import metrics, model_builder, task
-
-ERROR_RATE = "character-error-rate"
-LABELS = ("character_ids", "num_characters")  # the ids to learn, and how many they are
+from estimator_asr import task_spec
+from estimator_asr.models import candidates, language, losses
+from estimator_asr.tasks import metrics, objective, task
 
 
-def predict(model: model_directory.ModelDirectory, features: dict) -> dict[str, tf.Tensor]:
-    """Returns character_ids int32 [batch, max_tokens] (-1 at padding), num_characters and score [batch]."""
-    scored = model_builder.build_language(model, features["token_ids"], features["num_tokens"])
-    best = candidates.best(scored)
-    score = tf.reduce_sum(best.log_probs, axis=1)
-    return {"character_ids": best.characters, "num_characters": features["num_tokens"], "score": score}
+class Language(task.Task):
+    """Tokens to characters."""
 
+    spec = task_spec.LANGUAGE
 
-def forward(
-    model: model_directory.ModelDirectory, features: dict, labels: dict, training: bool
-) -> task.Forward:
-    """Builds the model with its cross-entropy and its character error rate."""
-    num_tokens = features["num_tokens"]
-    token_ids = losses.check_labels(features["token_ids"], num_tokens, model.tokens.size)
-    characters = losses.check_labels(labels["character_ids"], labels["num_characters"], model.characters.size)
-    labels = {**labels, "character_ids": characters}
-    seed = features["seed"] if training else None
-    scored = model_builder.build_language(model, token_ids, num_tokens, seed)
-    targets, is_paired = pair_characters(num_tokens, tf.shape(token_ids)[1], labels)
-    loss, weights = candidates.cross_entropy(scored, targets)
-    weights *= is_paired  # a character that the model cannot choose has weight 0 already
-    result = task.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
-    num_written = tf.where(is_paired[:, 0] > 0, num_tokens, 0)
-    written, said = candidates.best(scored).characters, (characters, labels["num_characters"])
-    num_said = tf.cast(tf.reduce_sum(labels["num_characters"]), tf.float32)
-    figures = {
-        ERROR_RATE: metrics.edit_ratio(written, num_tokens, *said),
-        "unknown-fraction": metrics.unknown_fraction(*said),
-        "repeated-share": metrics.repeated_share(written, num_written, characters, num_written),
-        # The others have no token of their own, or are none that may be written for it.
-        "used-label-share": metrics.Ratio(result.num_labels, num_said),
-    }
-    return task.Forward(result, figures, tf.reduce_sum(num_tokens))
+    def check_ids(self, model, features, labels):
+        token_ids = losses.check_labels(features["token_ids"], features["num_tokens"], model.tokens.size)
+        character_ids, num_characters = labels["character_ids"], labels["num_characters"]
+        character_ids = losses.check_labels(character_ids, num_characters, model.characters.size)
+        return {**features, "token_ids": token_ids}, {**labels, "character_ids": character_ids}
+
+    def build(self, model, features, labels=None, seed=None) -> candidates.Candidates:
+        return language.build(
+            model.config.language,
+            features["token_ids"],
+            features["num_tokens"],
+            token_vocabulary_size=model.tokens.size,
+            character_vocabulary_size=model.characters.size,
+            character_mask=model.readings.mask(model.tokens, model.characters),
+            token_parts=task.find_token_parts(model),
+            seed=seed,
+        )
+
+    def losses(self, model, outputs, features, labels, training, ctc_kernel) -> objective.Losses:
+        length = tf.shape(features["token_ids"])[1]
+        targets, is_paired = pair_characters(features["num_tokens"], length, labels)
+        loss, weights = candidates.cross_entropy(outputs, targets)
+        weights *= is_paired[:, None]  # a character that is no candidate has weight 0 already
+        return objective.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
+
+    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+        num_tokens, num_characters = features["num_tokens"], labels["num_characters"]
+        characters, references = candidates.best(outputs).characters, labels["character_ids"]
+        num_paired = tf.where(tf.equal(num_tokens, num_characters), num_tokens, 0)
+        num_labels = tf.cast(tf.reduce_sum(num_characters), tf.float32)
+        return {
+            self.spec.error_rate: metrics.edit_ratio(characters, num_tokens, references, num_characters),
+            "unknown-fraction": metrics.unknown_fraction(references, num_characters),
+            "repeated-fraction": metrics.repeated_fraction(characters, num_paired, references, num_paired),
+            # The others are paired with no token, or are no candidates of theirs.
+            "used-label-fraction": metrics.Ratio(losses.num_labels, num_labels),
+        }
+
+    def decode(self, model, outputs, features) -> task.Recognition:
+        best = candidates.best(outputs)
+        return task.Recognition(
+            best.characters, features["num_tokens"], tf.reduce_sum(best.log_probs, axis=1)
+        )
+
+    def placeholders(self, config, batch_size=None) -> task.Tensors:
+        return {
+            "token_ids": tf.compat.v1.placeholder(tf.int32, [batch_size, None], "token_ids"),
+            "num_tokens": tf.compat.v1.placeholder(tf.int32, [batch_size], "num_tokens"),
+        }
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
@@ -56,10 +74,10 @@ def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> t
         labels: character_ids int32 [batch, max_characters], num_characters int32 [batch].
 
     Returns:
-        int32 [batch, length] characters, and float32 [batch, 1], 0 for an utterance that has not one
-        character a token.
+        int32 [batch, length] characters, and float32 [batch], 0 for an utterance whose numbers of tokens and
+        characters differ.
     """
     characters = labels["character_ids"]
     missing = tf.maximum(length - tf.shape(characters)[1], 0)
     is_paired = tf.equal(num_tokens, labels["num_characters"])
-    return tf.pad(characters, [[0, 0], [0, missing]])[:, :length], tf.cast(is_paired, tf.float32)[:, None]
+    return tf.pad(characters, [[0, 0], [0, missing]])[:, :length], tf.cast(is_paired, tf.float32)

@@ -1,4 +1,4 @@
-"""Figures that are ratios of sums (edits over labels, blanks over frames), for summaries and evaluation."""
+"""Metrics as ratios of sums (edits over labels, blanks over frames), for summaries and evaluation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def mark_unknown(references: tf.Tensor) -> tf.Tensor:
 def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
     """Returns the fraction of unknown ids, which is the lowest edit_ratio that a model can reach."""
     is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
-    return share_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
+    return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 
 
 def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
@@ -63,27 +63,27 @@ def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
     return Ratio(*(tf.cast(tf.reduce_sum(count), tf.float32) for count in (num_ids, num_references)))
 
 
-def repeated_share(
+def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the share of utterances whose hypothesis is also that of another one, said differently.
+    """Returns the fraction of utterances whose hypothesis is also that of another one with another reference.
 
     Args: as of edit_ratio. Utterances without a reference do not count.
     """
     is_said = num_references > 0
     is_other = tf.logical_not(_equal_rows(references, num_references)) & is_said[:, None] & is_said[None, :]
     is_repeated = tf.reduce_any(_equal_rows(ids, num_ids) & is_other, axis=1)
-    return share_of(is_repeated, is_said)
+    return fraction_of(is_repeated, is_said)
 
 
-def share_of(is_counted: tf.Tensor, is_there: tf.Tensor) -> Ratio:
-    """Returns how many of those that are there are counted, bool of one shape each."""
+def fraction_of(is_counted: tf.Tensor, is_there: tf.Tensor) -> Ratio:
+    """Returns the fraction of `is_there` that is also `is_counted`, bool of one shape each."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_there, is_there))
     return Ratio(*counts)
 
 
-def zero_share(gradients: Iterable[tuple]) -> Ratio:
-    """Returns the share of exact zeros in the dense gradients.
+def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
+    """Returns the fraction of exact zeros in the dense gradients.
 
     Args:
         gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of

@@ -12,8 +12,9 @@ from estimator_asr.diagnostics import ctc_check, nan_files
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
 from estimator_asr.monitoring import advice, observations, watchdog
-from estimator_asr.training import exporters, step_hooks, step_time
+from estimator_asr.tasks import registry
 from estimator_asr.training import plan as course_lib
+from estimator_asr.training import step_hooks, step_time
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
@@ -57,7 +58,7 @@ def _read_again(config, course, infos, data_dirs):
             data_dirs,
             course_lib.TRAIN_SPLIT,
             config.input,
-            model=config.model,
+            spec=config.spec,
             position=position,
         )
 
@@ -70,7 +71,7 @@ def _build_watchdog(model, course, data_dirs, command):
         command=command,
         model_dir=model.path,
         data_dir=",".join(data_dirs),
-        error_rate=exporters.ERROR_RATES[model.config.model],
+        error_rate=model.config.spec.error_rate,
         warmup_steps=int(course.steps_per_epoch * config.warmup_epochs),
         max_steps=course.max_steps,
         base_rate=config.learning_rate,
@@ -83,6 +84,6 @@ def _build_watchdog(model, course, data_dirs, command):
 def _choose_ctc_kernel(model):
     config = model.config.train
     has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
-    if model.config.model != "acoustic" or not has_gpu:
+    if not (has_gpu and registry.of(model.config).uses_ctc):
         return losses.CLASSIC
     return ctc_check.choose_kernel(strategies.session_config(config))

@@ -43,7 +43,7 @@ def build(
         data_dirs,
         DEV_SPLIT,
         model.config.input,
-        model=model.config.model,
+        spec=model.config.spec,
         training=False,
         fixed_shapes=model.config.train.xla,
     )
@@ -56,5 +56,5 @@ def build(
 
 
 def _count_batches(model, infos, data_dirs):
-    source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.model)
+    source = splits.read_split(infos, data_dirs, DEV_SPLIT, model.config.spec)
     return source.bucket(model.config.input).batches_per_epoch

@@ -11,14 +11,12 @@ import shutil
 import tempfile
 from collections.abc import Callable
 
-import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import best_checkpoints, evaluation_log, locks
-from estimator_asr.tasks import acoustic, language
+from estimator_asr.tasks import registry
 
-ERROR_RATES = {"acoustic": acoustic.ERROR_RATE, "language": language.ERROR_RATE}
 _EVALUATION_FILE = "evaluation.json"
 
 
@@ -32,7 +30,7 @@ def build_exporters(
         model: is trained.
         receiver_fn: serving_input_receiver_fn.
     """
-    error_rate = ERROR_RATES[model.config.model]
+    error_rate = model.config.spec.error_rate
     return [
         evaluation_log.Recorder(error_rate),
         Report(),
@@ -137,13 +135,7 @@ def build_features_receiver_fn(config: experiment.ExperimentConfig) -> Callable:
     """Returns a serving_input_receiver_fn that takes what the model takes: features, or token ids."""
 
     def receiver_fn():
-        if config.model == "acoustic":
-            shape = [None, None, config.frontend.num_bins]
-            features = {"fbank": tf.compat.v1.placeholder(tf.float32, shape, "fbank")}
-            features["num_frames"] = tf.compat.v1.placeholder(tf.int32, [None], "num_frames")
-        else:
-            features = {"token_ids": tf.compat.v1.placeholder(tf.int32, [None, None], "token_ids")}
-            features["num_tokens"] = tf.compat.v1.placeholder(tf.int32, [None], "num_tokens")
+        features = registry.of(config).placeholders(config)
         return estimator_api.ServingInputReceiver(features, features)
 
     return receiver_fn

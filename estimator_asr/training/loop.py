@@ -48,7 +48,7 @@ def train(
     strategy = strategies.build_strategy(model.config.train, cluster)
     num_replicas = strategy.num_replicas_in_sync if strategy else 1
     course = course_lib.make(model, infos, data_dirs, resume.find_step(model, is_writer))
-    course_lib.log(course, model.config.model, model.config.optimizer, num_replicas)
+    course_lib.log(course, model.config.optimizer, num_replicas)
     reason = resume.find_end(model, course, course.first_step)
     if reason and resume.is_exported(model.path, course.first_step):
         logging.info("%s: %s, nothing to do", model.path, reason)
@@ -106,7 +106,7 @@ def _build_train_input_fn(model, infos, data_dirs, course, num_replicas):
         data_dirs,
         course_lib.TRAIN_SPLIT,
         model.config.input,
-        model=model.config.model,
+        spec=model.config.spec,
         training=True,
         seed=model.config.train.seed,
         start=course.start,

@@ -10,14 +10,11 @@ import tensorflow as tf
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
 from estimator_asr.diagnostics import memory_probe
-from estimator_asr.models import replicas
-from estimator_asr.tasks import acoustic, language
-from estimator_asr.tasks import metrics as ratios
-from estimator_asr.tasks import task as objectives
+from estimator_asr.models import losses, replicas
+from estimator_asr.tasks import metrics, objective, registry
 from estimator_asr.training import step_hooks, step_time
 from estimator_asr.training.optimizer import gradient_accumulation, optimization, schedules
 
-_TASKS = {"acoustic": acoustic, "language": language}
 _SERVING_KEY = "serving_default"
 
 
@@ -30,21 +27,21 @@ def build_model_fn(
         model: architecture, vocabularies and hyperparameters.
         plan: needed for TRAIN alone.
     """
-    task = _TASKS[model.config.model]
+    task = registry.of(model.config)
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
         timed = (step_time.time_input if training else step_time.TimedInput)(features, labels)
-        kernel = {"ctc_kernel": plan.ctc_kernel} if plan and task is acoustic else {}
-        forward = task.forward(model, timed.features, timed.labels, training, **kernel)
+        kernel = plan.ctc_kernel if plan else losses.CLASSIC
+        forward = task.forward(model, timed.features, timed.labels, training, kernel)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.stated(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            return _train_spec(model, plan, timed, forward, task)
+            return _train_spec(model, plan, timed, forward)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -58,16 +55,16 @@ def _predict_spec(predictions):
 
 
 def _eval_spec(forward):
-    metrics = {tag: ratio.metric() for tag, ratio in forward.figures().items()}
+    pairs = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
     return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=metrics
+        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=pairs
     )
 
 
-def _train_spec(model, plan, timed, forward, task):
+def _train_spec(model, plan, timed, forward):
     config, course = model.config.optimizer, plan.course
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    history = evaluation_log.History(model.path, task.ERROR_RATE)
+    history = evaluation_log.History(model.path, model.config.spec.error_rate)
     schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch, history)
     learning_rate = schedule(global_step + course.step_offset)
     optimizer = optimization.build_optimizer(config, learning_rate)
@@ -76,13 +73,13 @@ def _train_spec(model, plan, timed, forward, task):
         "total-loss": forward.losses.total,
         "learning-rate": learning_rate,
         "gradient-norm": update.gradient_norm,
-        "gradient-zero-share": ratios.zero_share(update.gradients).value(),
+        "gradient-zero-fraction": metrics.zero_fraction(update.gradients).value(),
         **update.scalars,
-        **{tag: ratio.value() for tag, ratio in forward.figures().items()},
+        **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
     _write_scalars(scalars)
     memory_probe.remember(timed.features, timed.labels)
-    step = objectives.Step(
+    step = objective.Step(
         number=update.number,
         features=timed.features,
         labels=timed.labels,
@@ -98,9 +95,9 @@ def _train_spec(model, plan, timed, forward, task):
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,
         # Under a strategy the Estimator adds up what the replicas show.
-        loss=objectives.shown_loss(update.loss) / replicas.num_replicas(),
+        loss=objective.shown_loss(update.loss) / replicas.num_replicas(),
         train_op=update.train_op,
-        training_hooks=[*update.hooks, *step_hooks.build(model, plan, step, task)],
+        training_hooks=[*update.hooks, *step_hooks.build(model, plan, step)],
     )
 
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory, training_config
+from estimator_asr import model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
 
 TRAIN_SPLIT = "train"
-UNITS = {"acoustic": "frames", "language": "tokens"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +72,7 @@ def make(
         errors.UserError: the training split does not exist, or a shard of it is missing.
     """
     config = model.config
-    source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.model)
+    source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
     wanted = input_progress.InputProgress(
         first_step=0,
         epoch=0,
@@ -91,9 +90,9 @@ def make(
     return TrainingPlan(source, first_step, _max_steps(config.train, progress), progress)
 
 
-def one_utterance(model: str) -> TrainingPlan:
+def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
     """Returns the plan of a single utterance, one step per epoch; for trials of a model without data."""
-    source = splits.Split(model, (), {1: 1}, 0.0, None, "float16", 1, "")
+    source = splits.Split(spec, (), {1: 1}, 0.0, None, "float16", 1, "")
     progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
     return TrainingPlan(source, 0, 1, progress)
 
@@ -110,10 +109,10 @@ def _max_steps(config, progress):
     return max(1, math.ceil(round(end, 6)))
 
 
-def log(plan: TrainingPlan, model: str, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
+def log(plan: TrainingPlan, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
     """Logs the size of the data, of its batches, and of the training."""
     source, bucketing = plan.source, plan.progress.bucketing
-    unit = UNITS[model]
+    unit = source.spec.unit
     hours = f"{source.seconds / 3600:.2f} hours, " if source.seconds else ""
     padding = buckets.padding_fraction(source.length_counts, bucketing.bucket_ends)
     logging.info(

@@ -39,7 +39,7 @@ def find_end(model: model_directory.ModelDirectory, course: plan.TrainingPlan, s
     """Returns why there is no step to make behind `step`, for people; None if there is one."""
     if step >= course.max_steps:
         return f"already at step {step} of {course.max_steps}"
-    history = evaluation_log.History(model.path, exporters.ERROR_RATES[model.config.model])
+    history = evaluation_log.History(model.path, model.config.spec.error_rate)
     reason = early_stopping.find_reason(history, model.config.stopping.early_stopping_evaluations, step)
     return f"stopped early at step {step}, {reason}" if reason else None
 

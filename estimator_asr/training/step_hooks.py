@@ -11,7 +11,7 @@ from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.diagnostics import batch_dump, memory_probe, nan_files, nan_recorder
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import data_wait, histograms, profiler, progress, watchdog
-from estimator_asr.tasks import task as objectives
+from estimator_asr.tasks import objective
 from estimator_asr.training import early_stopping, step_time
 from estimator_asr.training import plan as course_lib
 
@@ -39,7 +39,7 @@ class TrainingPlan(NamedTuple):
 
 
 def build(
-    model: model_directory.ModelDirectory, plan: TrainingPlan, step: objectives.Step, task
+    model: model_directory.ModelDirectory, plan: TrainingPlan, step: objective.Step
 ) -> list[estimator_api.SessionRunHook]:
     """Returns the hooks.
 
@@ -47,18 +47,18 @@ def build(
         model: settings, and where files are written.
         plan: of the training.
         step: what they look at.
-        task: acoustic_task or language_task.
     """
+    spec = model.config.spec
     recording = [_record_nan(model, plan.records, step)] if plan.records else []
     watching = [watchdog.WatchdogHook(plan.watchdog, step.number, step.scalars)] if plan.watchdog else []
     return [
-        _show_progress(model, plan, step, task.ERROR_RATE),
+        _show_progress(model, plan, step, spec.error_rate),
         _time_input(model, plan, step),
         *recording,
         *watching,
         *_look_at_batches(model, plan, step),
         *_show_more(model, step),
-        *_stop_early(model, plan, step, task.ERROR_RATE),
+        *_stop_early(model, plan, step, spec.error_rate),
     ]
 
 
@@ -70,7 +70,7 @@ def _show_progress(model, plan, step, error_rate_tag):
             "error_rate": step.scalars[error_rate_tag],
             "inputs": step.num_inputs,
         },
-        unit=course_lib.UNITS[model.config.model],
+        unit=model.config.spec.unit,
         max_steps=plan.course.max_steps,
         seconds=model.config.train.progress_seconds,
         num_replicas=replicas.num_replicas(),

@@ -10,7 +10,7 @@ from absl import logging
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.checkpointing import saver as regular_saver
-from estimator_asr.training import early_stopping, evaluation, exporters, resume, step_hooks
+from estimator_asr.training import early_stopping, evaluation, resume, step_hooks
 from estimator_asr.training import termination as hooks
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import coordinated_stop, evaluator
@@ -86,7 +86,7 @@ def together(run: Run, cluster: cluster_lib.Cluster) -> None:
 
 def _contentment(run):
     patience = run.model.config.stopping.early_stopping_evaluations
-    history = evaluation_log.History(run.model.path, exporters.ERROR_RATES[run.model.config.model])
+    history = evaluation_log.History(run.model.path, run.model.config.spec.error_rate)
     return lambda step: early_stopping.find_reason(history, patience, step) is not None
 
 

@@ -49,7 +49,7 @@ def dump(model, data_dir, num_batches=2, num_replicas=1):
             [data_dir],
             "train",
             config.input,
-            model=config.model,
+            spec=config.spec,
             training=True,
             seed=config.train.seed,
             num_replicas=num_replicas,
@@ -65,7 +65,7 @@ def dump(model, data_dir, num_batches=2, num_replicas=1):
             num_batches=num_batches,
             num_replicas=num_replicas,
             config=config.to_json(),
-            data=splits.read_split(infos, [data_dir], "train", config.model).sha256,
+            data=splits.read_split(infos, [data_dir], "train", config.spec).sha256,
         )
         work = tf.group(list(features.values()))
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_asr import replay
 from estimator_asr.diagnostics import nan_files
-from estimator_asr.tasks import acoustic
+from estimator_asr.tasks import registry
 from tfrecord_builder import errors, schema
 
 
@@ -42,7 +42,7 @@ def nan_dir(tmp_path_factory):
         part = small_batches.make_part(records, range(3))
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             features = {key: tf.constant(value) for key, value in part.items()}
-            acoustic.forward(model, features, features, True)
+            registry.of(model.config).forward(model, features, features, True)
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
 

@@ -90,7 +90,7 @@ def test_the_training_figures_are_in_the_event_files(directory, first):
         "gradient-norm",
         "token-error-rate",
     } <= tags["train"]
-    assert {"avg-loss", "token-error-rate", "blank-share"} <= tags["eval"]  # the same, so in one chart
+    assert {"avg-loss", "token-error-rate", "blank-fraction"} <= tags["eval"]  # the same, so in one chart
     assert graphs  # TensorBoard's; none lies beside the checkpoints
     assert not [*(directory / "am").glob("*.meta"), *(directory / "am").glob("*.pbtxt")]
 

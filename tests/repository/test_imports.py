@@ -24,7 +24,7 @@ OF_THE_DEMO = {"tfrecord_builder.manifest", "tfrecord_builder.labels"}
 # What a room of estimator_asr may import of estimator_asr. The modules beside the rooms are its ground floor.
 GROUND = {
     f"estimator_asr.{name}"
-    for name in ("config", "training_config", "experiment", "estimator_api", "model_directory")
+    for name in ("config", "task_spec", "training_config", "experiment", "estimator_api", "model_directory")
 }
 
 
@@ -34,7 +34,7 @@ def _rooms(names: str) -> set[str]:
 
 FOLDERS = {
     "models": _rooms("models config"),
-    "inputs": _rooms("inputs config"),
+    "inputs": _rooms("inputs config task_spec"),
     "scoring": _rooms("scoring"),
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing tasks models training") | GROUND,

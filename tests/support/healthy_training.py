@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from estimator_asr.monitoring import observations
 
-TAGS = ("token-error-rate", "blank-share", "length-ratio", "repeated-share", "teacher-forced-error-rate")
+TAGS = (
+    "token-error-rate",
+    "blank-fraction",
+    "length-ratio",
+    "repeated-fraction",
+    "teacher-forced-error-rate",
+)
 LEARNING_RATE = 0.003
 STEPS_BETWEEN = 20
 METRICS = (
@@ -102,6 +108,6 @@ def make_steps() -> list[observations.Step]:
     rows = []
     for i, values in enumerate(METRICS):
         begin, end = STEPS_BETWEEN * i, STEPS_BETWEEN * (i + 1)
-        metrics = {**dict(zip(TAGS, values)), "learning-rate": LEARNING_RATE, "gradient-zero-share": 0.01}
+        metrics = {**dict(zip(TAGS, values)), "learning-rate": LEARNING_RATE, "gradient-zero-fraction": 0.01}
         rows.append(observations.Step(end, metrics, tuple(losses[begin:end])))
     return rows

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, training_config
+from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.training import plan as course
 from estimator_asr.training import step_hooks, step_time
 from tfrecord_builder import dataset_info, frontend, vocabulary
@@ -67,7 +67,7 @@ def make_new_model(
 
 
 def plan() -> step_hooks.TrainingPlan:
-    return step_hooks.TrainingPlan(course.one_utterance("acoustic"), step_time.Clock())
+    return step_hooks.TrainingPlan(course.one_utterance(task_spec.ACOUSTIC), step_time.Clock())
 
 
 def build_input_fn(model: model_directory.ModelDirectory):

@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from estimator_asr import config
+from estimator_asr import config, task_spec
 from estimator_asr.inputs import input_fn
 
 SETTINGS = config.InputConfig(
@@ -23,7 +23,7 @@ def read(
     """Returns the first batches, all of them if num_batches is None."""
     info, path = data
     build = input_fn.build_input_fn(
-        [info], [path], split, settings, model=model, training=training, **options
+        [info], [path], split, settings, spec=task_spec.SPECS[model], training=training, **options
     )
     batches = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

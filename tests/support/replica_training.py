@@ -16,12 +16,10 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, training_config
-from estimator_asr.tasks import acoustic, language
-from estimator_asr.tasks import task as objectives
+from estimator_asr.tasks import objective, registry
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import gradient_accumulation, optimization
 
-TASKS = {"acoustic": acoustic, "language": language}
 # Rows of each batch that each of two replicas gets; None is a row without frames and tokens.
 PARTS = (([0, 1, 2], [3, 4, 5]), ([0], [1, 2, 3, 4, 5]), ([0, 1, 2, 3, 4, 5], [None]))
 
@@ -45,7 +43,7 @@ def make_input_fn(is_whole):
 
 
 def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
-    task = TASKS[model.config.model]
+    task = registry.of(model.config)
 
     def model_fn(features, labels, mode):
         losses = task.forward(model, features, labels, True).losses
@@ -61,7 +59,7 @@ def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
             update = gradient_accumulation.minimize(losses, optimizer, clip_norm, step, num_batches, scale)
         return estimator_api.EstimatorSpec(
             mode,
-            loss=objectives.shown_loss(loss),
+            loss=objective.shown_loss(loss),
             train_op=update.train_op,
             training_hooks=update.hooks,
         )

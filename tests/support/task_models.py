@@ -26,10 +26,10 @@ LANGUAGE = config.LanguageConfig(
 FIGURES = {
     "acoustic": {
         *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
-        *("blank-share", "length-ratio", "repeated-share", "too-long-share", "unknown-fraction"),
+        *("blank-fraction", "length-ratio", "repeated-fraction", "too-long-fraction", "unknown-fraction"),
     },
     "language": {
-        *("avg-loss", "character-error-rate", "repeated-share", "used-label-share", "unknown-fraction")
+        *("avg-loss", "character-error-rate", "repeated-fraction", "used-label-fraction", "unknown-fraction")
     },
 }
 

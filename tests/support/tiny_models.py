@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, training_config
-from estimator_asr.serving import cascade
+from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
 
 GLOBAL_STEP = 7
@@ -126,10 +126,7 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
 def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
     """Write a checkpoint of random weights, none of them left at zero or one."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        if model.config.model == "acoustic":
-            cascade.recognise(model, tf.zeros([1, 9, FRONTEND.num_bins]), tf.constant([9]))
-        else:
-            cascade.convert(model, tf.constant([["ni3"]]), tf.constant([1]))
+        registry.of(model.config).recognise(model, registry.of(model.config).placeholders(model.config))
         for variable in tf.compat.v1.global_variables():
             if variable.op.name.endswith("num_updates"):
                 session.run(variable.initializer)

@@ -17,7 +17,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, training_config
+from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import input_fn
 from tfrecord_builder import audio, dataset_info, errors, files, frontend, remote_files
 from tfrecord_builder.building import (
@@ -374,7 +374,7 @@ def test_the_trainer_reads_batches_from_a_store(corpora, store, tmp_path, writte
         info = dataset_info.DatasetInfo.load(directory)
         settings = config_lib.InputConfig(batch_frames=500)
         build = input_fn.build_input_fn(
-            [info], [directory], "train", settings, model="acoustic", training=False
+            [info], [directory], "train", settings, spec=task_spec.ACOUSTIC, training=False
         )
         batches.append(next(build().as_numpy_iterator()))
     tf.nest.map_structure(np.testing.assert_array_equal, *batches)

@@ -19,9 +19,9 @@ def open_keras(
             another kind or size.
     """
     weights = weight_files.read_keras(path)
-    encoder = model.config.acoustic.encoder
-    if model.config.model != "acoustic" or encoder != "cnn":
-        kind = f"acoustic with --encoder={encoder}" if model.config.model == "acoustic" else "language"
+    spec, encoder = model.config.spec, model.config.acoustic.encoder
+    if not spec.reads_audio or encoder != "cnn":
+        kind = f"{spec.name} with --encoder={encoder}" if spec.reads_audio else spec.name
         raise errors.UserError(
             f"{path}: is a Keras model and the model to train is {kind}, expected --model=acoustic with "
             "--encoder=cnn, whose layers it has; change them, or give a model directory"

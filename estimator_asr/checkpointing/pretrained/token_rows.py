@@ -50,7 +50,7 @@ class Match(NamedTuple):
 
 def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
     """Returns the variables of the model whose rows or columns belong to tokens, and to which."""
-    if model.config.model == "acoustic":
+    if model.characters is None:
         return class_names(model.tokens.tokens)
     mask = model.readings.mask(model.tokens, model.characters)
     pairs = tuple(

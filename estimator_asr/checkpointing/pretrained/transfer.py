@@ -50,7 +50,7 @@ def list_weights(names: Iterable[str], kind: str) -> list[str]:
 
     Args:
         names: of all variables of a checkpoint or a graph. A slot is named below its variable.
-        kind: "acoustic" or "language", the scope of the model's variables.
+        kind: the scope of the model's variables.
     """
     names = set(names)
     return sorted(

@@ -84,7 +84,7 @@ def _check_kind(model, source):
             f"{source.path}: holds the {got.model} model, expected the {want.model} model; "
             "give another --warm_start_from"
         )
-    if want.model == "language" or got.frontend == want.frontend:
+    if got.frontend == want.frontend:
         return []
     if got.frontend.num_bins != want.frontend.num_bins:
         raise errors.UserError(

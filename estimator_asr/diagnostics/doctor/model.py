@@ -28,7 +28,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     step = checkpoints.global_step(checkpoint)
     yield findings.ok(f"checkpoint of step {step:,} can be read")
     best = exporters.read_evaluation(exporters.export_path(model_dir, exporters.BestExporter.name))
-    tag = exporters.ERROR_RATES[kind]
+    tag = model.config.spec.error_rate
     if tag in best:
         yield findings.ok(f"best on dev at step {int(best['global_step']):,}: {tag} {best[tag]:.4f}")
     else:

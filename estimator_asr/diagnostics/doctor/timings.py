@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 import tqdm
 
-from estimator_asr import experiment, model_directory, training_config
+from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
 from estimator_asr.inputs import damage, input_fn
@@ -25,7 +25,6 @@ _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
 _NUM_FIRST = 1  # builds kernels and fills memory
 _STEP_SECONDS = 60.0  # a slow machine has said enough after so long
-_COUNTS = {"acoustic": ("num_frames", "frames"), "language": ("num_tokens", "tokens")}
 # Below this the step waits for its input now and then.
 _ENOUGH_INPUT = 3.0
 
@@ -61,7 +60,7 @@ def check(
     if not infos:
         return
     config = _config(infos, data_dirs, model_dir)
-    unit = _COUNTS[config.model][1]
+    unit = config.spec.unit
     with damage.explain(data_dirs, "train"):
         input_rate = time_input(config, infos, data_dirs)
         yield findings.ok(f"input alone: {input_rate:,.0f} {unit}/s")
@@ -96,7 +95,7 @@ def time_input(
     """Returns the frames or tokens a second, without padding, that the training input delivers by itself."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features, _ = tf.compat.v1.data.make_one_shot_iterator(_read(config, infos, data_dirs)()).get_next()
-        total = tf.reduce_sum(features[_COUNTS[config.model][0]])
+        total = tf.reduce_sum(features[config.spec.length_key])
         session.run(total)  # the shuffle buffer is full now
         begin, count = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
@@ -114,7 +113,7 @@ def time_steps(
         with trial.start(model, batches.spec, strategies.session_config(config.train)) as running:
             for batch in batches.values[:_NUM_FIRST]:
                 running.step(batch)
-            return _time(running, batches.values[_NUM_FIRST:], _COUNTS[config.model][0])
+            return _time(running, batches.values[_NUM_FIRST:], config.spec.length_key)
 
 
 def _time(running, batches, name):
@@ -137,11 +136,11 @@ def _config(infos, data_dirs, model_dir):
         for info, data_dir in zip(infos, data_dirs):
             model_directory.check_data(model_dir, config, info, data_dir)
         return config
-    kind = "acoustic" if infos[0].frontend is not None else "language"
-    return experiment.ExperimentConfig.for_data(infos[0], train=training_config.TrainConfig(model=kind))
+    spec = task_spec.for_data(has_audio=infos[0].frontend is not None)
+    return experiment.ExperimentConfig.for_data(infos[0], train=training_config.TrainConfig(model=spec.name))
 
 
 def _read(config, infos, data_dirs):
     return input_fn.build_input_fn(
-        infos, data_dirs, "train", config.input, model=config.model, training=True, seed=config.train.seed
+        infos, data_dirs, "train", config.input, spec=config.spec, training=True, seed=config.train.seed
     )

@@ -20,12 +20,12 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api
 from estimator_asr.models import normalisation, replicas
-from estimator_asr.tasks import task
+from estimator_asr.tasks import objective
 from estimator_asr.training.optimizer import loss_scale, optimization
 
 
 def minimize(
-    losses: task.Losses,
+    losses: objective.Losses,
     optimizer: tf.compat.v1.train.Optimizer,
     clip_norm: float,
     global_step: tf.Variable,

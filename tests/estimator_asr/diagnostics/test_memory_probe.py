@@ -9,11 +9,12 @@ import pytest
 import small_batches
 import tensorflow as tf
 
+from estimator_asr import task_spec
 from estimator_asr.diagnostics import memory_probe
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 
-SOURCE = splits.Split("acoustic", (), {}, 1.0, 5, "float16", 9, "")
+SOURCE = splits.Split(task_spec.ACOUSTIC, (), {}, 1.0, 5, "float16", 9, "")
 
 
 def test_the_longest_and_the_largest_batch_are_tried():

@@ -8,7 +8,7 @@ import pytest
 import small_records
 import task_models
 
-from estimator_asr import config, experiment, training_config
+from estimator_asr import config, experiment, task_spec, training_config
 from estimator_asr.diagnostics import overfit
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
@@ -68,7 +68,7 @@ def test_what_makes_remembering_hard_is_switched_off(tmp_path):
     settings, infos, dirs = make_data(
         tmp_path, "acoustic", optimizer=wild, acoustic=config.AcousticConfig(acoustic_dropout=0.3)
     )
-    simple = overfit.simplify(settings, splits.read_split(infos, dirs, "train", "acoustic"))
+    simple = overfit.simplify(settings, splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC))
     assert (simple.acoustic.acoustic_dropout, simple.acoustic.label_smoothing) == (0, 0)
     language = simple.language
     assert (language.language_dropout, language.ngram_dropout, language.token_noise) == (0, 0, 0)
@@ -85,7 +85,7 @@ def test_batches_become_about_ten_utterances(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 60)])
     settings, _, _ = make_data(tmp_path / "other", "language")
-    simple = overfit.simplify(settings, splits.read_split([info], [path], "train", "language"))
+    simple = overfit.simplify(settings, splits.read_split([info], [path], "train", task_spec.LANGUAGE))
     assert (simple.input.batch_tokens, simple.input.num_buckets) == (30, 1)  # ten of the longest
 
 
@@ -107,7 +107,7 @@ def test_labels_that_are_not_learned_from_may_be_wrong():
         "avg-loss": 0.01,
         "character-error-rate": float(np.float32(3) / np.float32(7)),
         "unknown-fraction": float(np.float32(1) / np.float32(7)),
-        "used-label-share": float(np.float32(5) / np.float32(7)),
+        "used-label-fraction": float(np.float32(5) / np.float32(7)),
     }
     assert overfit.is_learned([values], 1, "character-error-rate")
     assert not overfit.is_learned([{**values, "character-error-rate": 4 / 7}], 1, "character-error-rate")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from estimator_asr import task_spec
 from estimator_asr.diagnostics import overfit_verdict
 
 COMMAND = "python -m estimator_asr.train --data_dir=DATA,MORE --model_dir=AM --overfit_batches 1"
@@ -18,7 +19,7 @@ def make_batch(labels=((1, 2), (3, 4), (5, 6))):
 def make_course(losses, *, batch=None, is_learned=False, **figures):
     shown = {"token-error-rate": 1.0, **{tag.replace("_", "-"): value for tag, value in figures.items()}}
     rows = [{"avg-loss": loss, **shown} for loss in losses]
-    return overfit_verdict.Course("acoustic", [batch or make_batch()], rows, 31.4, is_learned)
+    return overfit_verdict.Course(task_spec.ACOUSTIC, [batch or make_batch()], rows, 31.4, is_learned)
 
 
 def describe(*args, **kwargs):
@@ -56,13 +57,13 @@ def test_failure_says_how_far_it_came():
         ([5.0] * 50 + [9.0] * 50, {}, "the loss rises, so the learning rate is too high", f"{AGAIN}0.0003"),
         (
             FALLING,
-            {"blank_share": 1.0},
+            {"blank_fraction": 1.0},
             "the loss still falls, so the learning rate is too low",
             f"{AGAIN}0.009",
         ),
-        (STUCK, {"blank_share": 0.99}, "all frames are blank, so the labels do not", f"{AGAIN}0.0003"),
-        (STUCK, {"blank_share": 0.98}, "the loss stands still, so the learning rate", f"{AGAIN}0.0003"),
-        (STUCK, {"gradient_zero_share": 0.9}, "nearly all gradients are zero", f"{AGAIN}0.0003"),
+        (STUCK, {"blank_fraction": 0.99}, "all frames are blank, so the labels do not", f"{AGAIN}0.0003"),
+        (STUCK, {"blank_fraction": 0.98}, "the loss stands still, so the learning rate", f"{AGAIN}0.0003"),
+        (STUCK, {"gradient_zero_fraction": 0.9}, "nearly all gradients are zero", f"{AGAIN}0.0003"),
         (
             STUCK,
             {"token_error_rate": 0.0, "decoder_loss": 0.5, "ctc_loss": 0.01},
@@ -82,7 +83,7 @@ def test_causes_in_the_batch_come_first():
     said = describe(FALLING, batch=(features, labels))
     assert "1 of them have the same input as another one but other labels" in said
     assert said.endswith("python -m tfrecord_builder.show --data_dir=DATA")
-    said = describe(FALLING, too_long_share=0.25)
+    said = describe(FALLING, too_long_fraction=0.25)
     assert "25 % of them have more labels than frames after subsampling" in said
     assert said.endswith("python -m estimator_asr.doctor --data_dir=DATA,MORE")
     features, labels = make_batch()

@@ -11,12 +11,10 @@ import tensorflow as tf
 
 from estimator_asr.diagnostics import step_replay
 from estimator_asr.models import acoustic
-from estimator_asr.tasks import acoustic as acoustic_task
-from estimator_asr.tasks import language
+from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 
 RECORDS = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
-KINDS = {"acoustic": acoustic_task, "language": language}
 
 
 def make_batch():
@@ -33,7 +31,7 @@ def make_checkpoint(model, changes=()):
         features, labels = (
             {key: tf.constant(value) for key, value in arrays.items()} for arrays in (features, labels)
         )
-        KINDS[model.config.model].forward(model, features, labels, True)
+        registry.of(model.config).forward(model, features, labels, True)
         tf.compat.v1.train.create_global_step()
         session.run(tf.compat.v1.global_variables_initializer())
         for variable in tf.compat.v1.global_variables():
@@ -49,7 +47,7 @@ def replay(tmp_path, kind, changes=(), alter=lambda features: None):
     return step_replay.replay(model, make_checkpoint(model, changes), features, labels)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(registry.TASKS))
 def test_a_sound_batch_has_a_loss_and_nothing_is_found(tmp_path, kind):
     result = replay(tmp_path, kind)
     assert result.loss > 0 and result.gradient_norm > 0 and result.finding is None

@@ -15,7 +15,9 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     kind = "language"  # test_overfit makes steps of both
     model, info, path = task_models.make_model(tmp_path, kind)
     before = sorted(os.listdir(model.path))
-    read = input_fn.build_input_fn([info], [path], "train", model.config.input, model=kind, training=True)
+    read = input_fn.build_input_fn(
+        [info], [path], "train", model.config.input, spec=model.config.spec, training=True
+    )
     batches = trial.read_batches(read, 2)
     assert len(batches.values) == 2 and set(batches.values[0][0]) == set(batches.spec[0])
     with trial.start(model, batches.spec, tf.compat.v1.ConfigProto()) as running:

@@ -6,6 +6,7 @@ import small_records
 import tensorflow as tf
 from read_batches import MASKED, read
 
+from estimator_asr import task_spec
 from estimator_asr.inputs import batch_source, batches
 
 
@@ -17,13 +18,21 @@ def data(tmp_path_factory):
 
 def read_again(data, position, model):
     info, path = data
-    return batch_source.read_batch([info], [path], "train", MASKED, model=model, position=position)
+    return batch_source.read_batch(
+        [info], [path], "train", MASKED, spec=task_spec.SPECS[model], position=position
+    )
 
 
 def make_again(records, data, position, model, shard=batches.WHOLE):
     bins = data[0].frontend.num_bins if model == "acoustic" else None
     return batch_source.batch_of(
-        records, MASKED, model=model, num_bins=bins, fbank_dtype="float16", position=position, shard=shard
+        records,
+        MASKED,
+        spec=task_spec.SPECS[model],
+        num_bins=bins,
+        fbank_dtype="float16",
+        position=position,
+        shard=shard,
     )
 
 

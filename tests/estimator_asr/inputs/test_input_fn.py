@@ -6,6 +6,7 @@ import read_batches
 import small_records
 import tensorflow as tf
 
+from estimator_asr import task_spec
 from estimator_asr.inputs import input_fn, input_progress, splits
 
 NUM_UTTERANCES = 12
@@ -18,7 +19,9 @@ def data(tmp_path_factory):
 
 
 def bucketing(data, model="acoustic"):
-    return splits.read_split([data[0]], [data[1]], "train", model).bucket(read_batches.SETTINGS)
+    return splits.read_split([data[0]], [data[1]], "train", task_spec.SPECS[model]).bucket(
+        read_batches.SETTINGS
+    )
 
 
 def steps_per_epoch(data, model="acoustic"):
@@ -155,7 +158,7 @@ def test_a_replica_without_a_row_gets_one_of_length_zero(data):
 def test_a_machine_reads_the_parts_of_its_own_replicas(data):
     info, path = data
     build = input_fn.build_input_fn(
-        [info], [path], "train", read_batches.SETTINGS, model="acoustic", training=True, num_replicas=4
+        [info], [path], "train", read_batches.SETTINGS, spec=task_spec.ACOUSTIC, training=True, num_replicas=4
     )
     context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -6,6 +6,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
+from estimator_asr import task_spec
 from estimator_asr.inputs import order, splits
 
 
@@ -24,7 +25,7 @@ def read(source, window, seed, graph_seed=None):
 def make_source(tmp_path, model="language", count=40, num_shards=4):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", count)], num_shards=num_shards)
-    return splits.read_split([info], [path], "train", model)
+    return splits.read_split([info], [path], "train", task_spec.SPECS[model])
 
 
 def test_without_a_seed_the_shards_come_one_after_the_other(tmp_path):

@@ -6,7 +6,7 @@ import os
 import pytest
 import small_records
 
-from estimator_asr import config
+from estimator_asr import config, task_spec
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 
@@ -17,10 +17,10 @@ def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
         small_records.make_data(dirs[0]),
         small_records.make_data(dirs[1], splits=[("train", 3)]),
     ]
-    train = splits.read_split(infos, dirs, "train", "acoustic")
+    train = splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
     assert train.num_utterances == 15 and len(train.paths) == 4 and train.num_bins == 12
     assert train.total_length == sum(n * c for i in infos for n, c in i.splits["train"].frame_lengths.items())
-    dev = splits.read_split(infos, dirs, "dev", "language")
+    dev = splits.read_split(infos, dirs, "dev", task_spec.LANGUAGE)
     assert dev.length_counts == {1: 1, 2: 1, 3: 1} and dev.num_bins is None
 
 
@@ -28,7 +28,7 @@ def test_a_split_that_is_not_there_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path)
     with pytest.raises(errors.UserError, match="'test' is not there, expected one of dev, train"):
-        splits.read_split([info], [path], "test", "acoustic")
+        splits.read_split([info], [path], "test", task_spec.ACOUSTIC)
 
 
 def test_a_truncated_shard_is_refused_by_name(tmp_path):
@@ -39,7 +39,7 @@ def test_a_truncated_shard_is_refused_by_name(tmp_path):
     with pytest.raises(
         errors.UserError, match="train-00001-of-00002.tfrecord: shard has 100 bytes, expected"
     ):
-        splits.read_split([info], [path], "train", "acoustic")
+        splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
 
 def test_text_is_refused_for_the_acoustic_model(tmp_path):
@@ -48,7 +48,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
     with pytest.raises(
         errors.UserError, match="nothing for the acoustic model, expected utterances with audio"
     ):
-        splits.read_split([info], [path], "train", "acoustic")
+        splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
 
 def test_an_empty_split_is_refused(tmp_path):
@@ -57,7 +57,7 @@ def test_an_empty_split_is_refused(tmp_path):
     with pytest.raises(
         errors.UserError, match="nothing for the language model, expected utterances with tokens"
     ):
-        splits.read_split([info], [path], "train", "language")
+        splits.read_split([info], [path], "train", task_spec.LANGUAGE)
 
 
 def test_features_of_two_types_are_refused(tmp_path):
@@ -65,23 +65,25 @@ def test_features_of_two_types_are_refused(tmp_path):
     infos = [small_records.make_data(path) for path in dirs]
     infos[1] = dataclasses.replace(infos[1], fbank_dtype="float32")
     with pytest.raises(errors.UserError, match="stored as float16 and float32, expected one type"):
-        splits.read_split(infos, dirs, "train", "acoustic")
+        splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
 
 
 def test_the_budget_is_that_of_the_model(tmp_path):
-    split = splits.Split("acoustic", (), {100: 40}, 1.0, 80, "float16", 3, "")
+    split = splits.Split(task_spec.ACOUSTIC, (), {100: 40}, 1.0, 80, "float16", 3, "")
     settings = config.InputConfig(batch_frames=1000)
     assert split.bucket(settings) == buckets.Bucketing((100,), (10,), 4)
 
-    language = dataclasses.replace(split, model="language")
+    language = dataclasses.replace(split, spec=task_spec.LANGUAGE)
     assert language.bucket(config.InputConfig(batch_tokens=2000)).batch_sizes == (20,)
 
 
 def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
     dirs = [str(tmp_path / name) for name in "ab"]
     infos = [small_records.make_data(path) for path in dirs]
-    both = splits.read_split(infos, dirs, "train", "acoustic")
-    hashes = {splits.read_split(infos[:1], dirs[:1], name, "acoustic").sha256 for name in ("train", "dev")}
+    both = splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
+    hashes = {
+        splits.read_split(infos[:1], dirs[:1], name, task_spec.ACOUSTIC).sha256 for name in ("train", "dev")
+    }
     assert len(hashes | {both.sha256}) == 3
-    assert splits.read_split(infos[1:], dirs[1:], "train", "acoustic").sha256 in hashes
+    assert splits.read_split(infos[1:], dirs[1:], "train", task_spec.ACOUSTIC).sha256 in hashes
     assert both.max_tokens == 3

@@ -13,23 +13,23 @@ from estimator_asr.monitoring import alarms, observations
 
 TRAINING = alarm_cases.TRAINING
 repeat = alarm_cases.repeat
-BLANK = {"blank-share": 1.0, "length-ratio": 0.0, "repeated-share": 1.0}
+BLANK = {"blank-fraction": 1.0, "length-ratio": 0.0, "repeated-fraction": 1.0}
 HEALTHY = {
-    "blank-share": 0.75,
+    "blank-fraction": 0.75,
     "length-ratio": 0.95,
-    "repeated-share": 0.02,
-    "gradient-zero-share": 0.01,
-    "too-long-share": 0.0,
+    "repeated-fraction": 0.02,
+    "gradient-zero-fraction": 0.01,
+    "too-long-fraction": 0.0,
 }
 # Kind, a metric at its threshold, one on the healthy side, and the step before which it is ignored.
 THRESHOLDS = [
-    ("all-blank", {"blank-share": 0.99}, {"blank-share": 0.989}, TRAINING.settled_step),
-    ("repeated", {"repeated-share": 0.5}, {"repeated-share": 0.49}, TRAINING.settled_step),
+    ("all-blank", {"blank-fraction": 0.99}, {"blank-fraction": 0.989}, TRAINING.settled_step),
+    ("repeated", {"repeated-fraction": 0.5}, {"repeated-fraction": 0.49}, TRAINING.settled_step),
     ("short-hypotheses", {"length-ratio": 0.49}, {"length-ratio": 0.5}, TRAINING.late_step),
     ("long-hypotheses", {"length-ratio": 1.51}, {"length-ratio": 1.5}, TRAINING.late_step),
-    ("zero-gradients", {"gradient-zero-share": 0.9}, {"gradient-zero-share": 0.89}, -1),
-    ("too-long-labels", {"too-long-share": 0.1}, {"too-long-share": 0.09}, -1),
-    ("unpaired-characters", {"used-label-share": 0.5}, {"used-label-share": 0.51}, -1),
+    ("zero-gradients", {"gradient-zero-fraction": 0.9}, {"gradient-zero-fraction": 0.89}, -1),
+    ("too-long-labels", {"too-long-fraction": 0.1}, {"too-long-fraction": 0.09}, -1),
+    ("unpaired-characters", {"used-label-fraction": 0.5}, {"used-label-fraction": 0.51}, -1),
 ]
 
 
@@ -72,13 +72,13 @@ def test_a_model_that_outputs_only_blanks_raises_one_alarm():
 
 
 def test_hypotheses_that_are_equal_and_right_raise_no_alarm():
-    metrics = {**HEALTHY, "repeated-share": 0.6}
+    metrics = {**HEALTHY, "repeated-fraction": 0.6}
     assert list(raised(repeat(metrics, error_rate=0.5))) == ["repeated"]
     assert raised(repeat(metrics, error_rate=0.49)) == {}
 
 
 def test_gradients_are_zero_where_all_is_learned():
-    assert raised(repeat({**HEALTHY, "gradient-zero-share": 1.0}, loss=0.0, error_rate=0.0)) == {}
+    assert raised(repeat({**HEALTHY, "gradient-zero-fraction": 1.0}, loss=0.0, error_rate=0.0)) == {}
 
 
 def test_a_loss_that_is_exactly_the_same():
@@ -140,7 +140,7 @@ def test_at_the_threshold_of_the_fall(fall, kinds):
 
 
 @pytest.mark.parametrize(
-    "metrics", [{"token-error-rate": 0.1}, {"learning-rate": 0.00019}, {"blank-share": 0.99}]
+    "metrics", [{"token-error-rate": 0.1}, {"learning-rate": 0.00019}, {"blank-fraction": 0.99}]
 )
 def test_a_flat_loss_at_the_end_or_on_the_plateau_is_none(metrics):
     assert first_alarm(curve(lambda step: 0.4, **metrics)) is None

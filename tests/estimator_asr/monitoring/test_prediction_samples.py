@@ -14,7 +14,7 @@ import tiny_models
 
 from estimator_asr import training_config
 from estimator_asr.monitoring import inspection, prediction_samples, sample_utterances
-from estimator_asr.tasks import model_builder
+from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, manifest
 from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
@@ -33,7 +33,8 @@ def save_weights(model, seed):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(seed)
         labels = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
-        model_builder.build_acoustic(model, tf.zeros([1, 9, 20]), tf.constant([9]), labels)
+        features = {"fbank": tf.zeros([1, 9, 20]), "num_frames": tf.constant([9])}
+        registry.of(model.config).build(model, features, labels)
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), seed)
 

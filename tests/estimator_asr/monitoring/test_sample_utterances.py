@@ -8,6 +8,7 @@ import pytest
 import small_records
 import soundfile
 
+from estimator_asr import task_spec
 from estimator_asr.monitoring import sample_utterances
 from tfrecord_builder import manifest
 from tfrecord_builder.building import items
@@ -28,19 +29,19 @@ def make_data(tmp_path, name="data", **options):
 
 def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path):
     one, two = make_data(tmp_path, "one"), make_data(tmp_path, "two")
-    chosen = sample_utterances.choose([one[0]], [one[1]], "dev", "acoustic", 4)
+    chosen = sample_utterances.choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 4)
     # The first hex digits of their SHA-256 rise: 00f5, 0ba5, ...
     assert [each.utterance_id for each in chosen] == sorted(
         (each.utterance_id for each in chosen), key=sample_utterances._hash
     )
-    both = sample_utterances.choose([one[0], two[0]], [one[1], two[1]], "dev", "acoustic", 4)
+    both = sample_utterances.choose([one[0], two[0]], [one[1], two[1]], "dev", task_spec.ACOUSTIC, 4)
     assert [each.utterance_id for each in both][::2] == [each.utterance_id for each in chosen][:2]
-    assert len(sample_utterances.choose([one[0]], [one[1]], "dev", "acoustic", 99)) == 20
+    assert len(sample_utterances.choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
 
 
 def test_a_record_is_as_it_was_written(tmp_path):
     info, path = make_data(tmp_path)
-    (first, *_) = sample_utterances.choose([info], [path], "dev", "acoustic", 1)
+    (first, *_) = sample_utterances.choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
     records = small_records.make_records("dev", 20, small_records.TOKENS, small_records.FRONTEND, True)
     record = next(each for each in records if each.utterance_id == first.utterance_id)
     assert first.token_ids.tolist() == record.token_ids
@@ -50,13 +51,13 @@ def test_a_record_is_as_it_was_written(tmp_path):
 
 def test_text_is_shown_for_the_language_model(tmp_path):
     info, path = make_data(tmp_path, with_audio=False)
-    (first,) = sample_utterances.choose([info], [path], "dev", "language", 1)
+    (first,) = sample_utterances.choose([info], [path], "dev", task_spec.LANGUAGE, 1)
     assert first.fbank is None and len(first.character_ids) == len(first.token_ids) > 0
 
 
 def test_data_without_the_split_has_nothing_to_show(tmp_path):
     info, path = make_data(tmp_path)
-    assert sample_utterances.choose([info], [path], "test", "acoustic", 4) == []
+    assert sample_utterances.choose([info], [path], "test", task_spec.ACOUSTIC, 4) == []
 
 
 def write_recording(tmp_path, audio):

@@ -106,7 +106,7 @@ def _text_with(page, words):
 
 
 def test_scalars_of_training_and_dev_are_in_one_chart(page, tensorboard):
-    open_tab(page, tensorboard, "scalars", "token-error-rate", "learning-rate", "blank-share", "am/eval")
+    open_tab(page, tensorboard, "scalars", "token-error-rate", "learning-rate", "blank-fraction", "am/eval")
 
 
 def test_pictures_of_dev_utterances_are_drawn(page, tensorboard):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_asr.monitoring import observations, watchdog
 
-BLANK = {"blank-share": 1.0}
+BLANK = {"blank-fraction": 1.0}
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 import small_batches
@@ -16,10 +18,10 @@ def run(tensors):
         return session.run(tensors)
 
 
-def test_blank_share_counts_frames_without_padding():
+def test_blank_fraction_counts_frames_without_padding():
     with tf.Graph().as_default():
         best = [[2, 0, 2, 2], [1, 2, 2, 2]]  # class 2 is the blank
-        ratio = acoustic_task.blank_share(tf.one_hot(best, 3), tf.constant([3, 1]))
+        ratio = acoustic_task.blank_fraction(tf.one_hot(best, 3), tf.constant([3, 1]))
         assert run(ratio) == (2, 4)
 
 
@@ -53,8 +55,10 @@ def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
         decoder = tf.zeros([rows, len(ids[0]) + 1, 4]) if has_decoder else None
         outputs = acoustic.AcousticOutputs(tf.zeros([rows, 1, 4]), tf.constant(num_frames), decoder)
         labels = {"token_ids": tf.constant(ids), "num_tokens": tf.constant(num_tokens)}
-        settings = config.AcousticConfig(ctc_weight=ctc_weight)
-        sums = acoustic_task._losses(settings, outputs, labels, True, "classic")
+        model = types.SimpleNamespace(
+            config=types.SimpleNamespace(acoustic=config.AcousticConfig(ctc_weight=ctc_weight))
+        )
+        sums = acoustic_task.Acoustic().losses(model, outputs, {}, labels, True, "classic")
         shown = {tag: ratio.value() for tag, ratio in sums.ratios().items()}
         return run([sums.parts, (sums.total, sums.num_labels), shown])
 
@@ -91,7 +95,7 @@ def test_nan_behind_the_frames_does_to_loss_and_gradient_what_zeros_do(tmp_path,
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         fbank = tf.compat.v1.placeholder(tf.float32, part["fbank"].shape)
         inputs = {name: tf.constant(each) for name, each in part.items()}
-        forward = acoustic_task.forward(model, {**inputs, "fbank": fbank}, inputs, training=True)
+        forward = acoustic_task.Acoustic().forward(model, {**inputs, "fbank": fbank}, inputs, training=True)
         gradients = tf.gradients(forward.losses.average(), tf.compat.v1.trainable_variables())
         session.run(tf.compat.v1.global_variables_initializer())
         results = []
@@ -112,7 +116,7 @@ def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
         for rows in ([0], [0, None]):
             part = {name: tf.constant(each) for name, each in small_batches.make_part(records, rows).items()}
             with tf.compat.v1.variable_scope("model", reuse=bool(sums)):
-                sums.append(acoustic_task.forward(model, part, part, training=False).losses)
+                sums.append(acoustic_task.Acoustic().forward(model, part, part, training=False).losses)
         session.run(tf.compat.v1.global_variables_initializer())
         alone, filled = session.run([[*each.parts["decoder-loss"], each.num_labels] for each in sums])
     np.testing.assert_allclose(alone, filled, rtol=1e-5)

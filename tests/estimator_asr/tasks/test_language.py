@@ -23,7 +23,7 @@ def test_characters_are_cut_or_padded_to_the_tokens():
 
 def test_an_utterance_without_one_character_a_token_does_not_count():
     _, is_paired = pair([2, 2], 2, [[7, 8], [9, 0]], [2, 1])
-    np.testing.assert_array_equal(is_paired, [[1], [0]])
+    np.testing.assert_array_equal(is_paired, [1, 0])
 
 
 def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(tmp_path):
@@ -41,9 +41,9 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
             "character_ids": tf.constant([impossible, [1, 0]]),  # 你 alone for two tokens
             "num_characters": tf.constant([2, 1]),
         }
-        forward = language.forward(model, features, labels, training=False)
+        forward = language.Language().forward(model, features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         # Two wrong characters are written for two, and two for one.
         assert session.run(forward.ratios["character-error-rate"]) == (4, 3)
         assert session.run([forward.losses.total, forward.losses.num_labels]) == [0, 0]
-        assert session.run(forward.ratios["used-label-share"]) == (0, 3)
+        assert session.run(forward.ratios["used-label-fraction"]) == (0, 3)

@@ -76,7 +76,7 @@ def test_repeated_are_hypotheses_of_another_utterance_that_says_something_else()
     references = [[5, 6], [1, 9], [5, 6], [7, 9], [8, 0]]
     with tf.Graph().as_default():
         values = tf.constant(hypotheses), tf.constant([2, 1, 2, 1, 2])
-        share = metrics.repeated_share(*values, tf.constant(references), tf.constant([2, 1, 2, 1, 1]))
+        share = metrics.repeated_fraction(*values, tf.constant(references), tf.constant([2, 1, 2, 1, 1]))
         # The first, third and fifth are alike, of which the first and third are also said alike.
         assert run(share) == (3, 5)
 
@@ -85,13 +85,13 @@ def test_empty_hypotheses_are_alike_and_padded_utterances_do_not_count():
     with tf.Graph().as_default():
         nothing = tf.zeros([3, 0], tf.int32), tf.zeros([3], tf.int32)
         assert run(
-            metrics.repeated_share(*nothing, tf.constant([[1], [2], [0]]), tf.constant([1, 1, 0]))
+            metrics.repeated_fraction(*nothing, tf.constant([[1], [2], [0]]), tf.constant([1, 1, 0]))
         ) == (
             2,
             2,
         )
         assert run(
-            metrics.repeated_share(*nothing, tf.constant([[1], [1], [0]]), tf.constant([1, 1, 0]))
+            metrics.repeated_fraction(*nothing, tf.constant([[1], [1], [0]]), tf.constant([1, 1, 0]))
         ) == (
             0,
             2,
@@ -102,5 +102,5 @@ def test_zeros_are_counted_in_dense_gradients():
     with tf.Graph().as_default():
         dense = tf.constant([[0.0, 1e-30], [0.0, -2.0]])
         rows = tf.IndexedSlices(tf.zeros([1, 9]), tf.constant([0]), tf.constant([9, 9]))
-        assert run(metrics.zero_share([(dense, None), (rows, None), (tf.constant([0.0]), None)])) == (3, 5)
-        assert run(metrics.zero_share([(rows, None)])) == (0, 0)
+        assert run(metrics.zero_fraction([(dense, None), (rows, None), (tf.constant([0.0]), None)])) == (3, 5)
+        assert run(metrics.zero_fraction([(rows, None)])) == (0, 0)

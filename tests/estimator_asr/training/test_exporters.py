@@ -7,6 +7,7 @@ import types
 
 import pytest
 
+from estimator_asr import task_spec
 from estimator_asr.checkpointing import locks
 from estimator_asr.training import exporters
 
@@ -102,6 +103,6 @@ def test_the_best_one_before_stays_while_it_is_read(tmp_path, writer):
 
 
 def test_what_is_recorded_comes_before_what_counts_on_it():
-    model = types.SimpleNamespace(config=types.SimpleNamespace(model="acoustic"))
+    model = types.SimpleNamespace(config=types.SimpleNamespace(spec=task_spec.ACOUSTIC))
     names = [exporter.name for exporter in exporters.build_exporters(model, None)]
     assert names == ["evaluations", "report", "best_checkpoints", "best", "final", "memory"]

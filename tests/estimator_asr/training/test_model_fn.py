@@ -15,13 +15,15 @@ SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
 PROGRESS = input_progress.InputProgress(0, 0, "", buckets.Bucketing((10,), (8,), 2), 1)
 PLAN = step_hooks.TrainingPlan(plan.TrainingPlan(SOURCE, 0, 10, PROGRESS), step_time.Clock())
 
-OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-share"}
+OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-fraction"}
 
 
 def build(tmp_path, kind, mode, **changes):
     """Calls the model_fn on a batch of the dev split; returns the spec and what feeds it."""
     model, info, path = task_models.make_model(tmp_path, kind, **changes)
-    read = input_fn.build_input_fn([info], [path], "dev", model.config.input, model=kind, training=False)
+    read = input_fn.build_input_fn(
+        [info], [path], "dev", model.config.input, spec=model.config.spec, training=False
+    )
     tf.compat.v1.set_random_seed(1)
     features, labels = tf.compat.v1.data.make_one_shot_iterator(read().repeat()).get_next()
     features["seed"] = tf.constant([1, 2], tf.int64)

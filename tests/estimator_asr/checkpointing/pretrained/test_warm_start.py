@@ -13,7 +13,7 @@ import tiny_models
 
 from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files
 from estimator_asr.models import acoustic
-from estimator_asr.tasks import model_builder
+from estimator_asr.tasks import registry
 from tfrecord_builder import errors, vocabulary
 
 TESTS = paths.SUPPORT
@@ -45,10 +45,7 @@ def light(monkeypatch):
 
     def build(model, plan, train_input_fn):
         features, _ = tf.compat.v1.data.make_initializable_iterator(train_input_fn()).get_next()
-        if model.config.model == "acoustic":
-            model_builder.build_acoustic(model, features["fbank"], features["num_frames"], features)
-        else:
-            model_builder.build_language(model, features["token_ids"], features["num_tokens"])
+        registry.of(model.config).build(model, features, features)
 
     monkeypatch.setattr(warm_start, "_build_training", build)
 
@@ -217,7 +214,8 @@ def keras(tmp_path_factory):
 
 def run_ours(model, fbank):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        outputs = model_builder.build_acoustic(model, tf.constant(fbank), tf.constant([fbank.shape[1]]))
+        features = {"fbank": tf.constant(fbank), "num_frames": tf.constant([fbank.shape[1]])}
+        outputs = registry.of(model.config).build(model, features)
         tf.compat.v1.train.Saver().restore(session, weight_files.newest_checkpoint(model.path))
         return session.run(outputs.ctc_logits)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.serving import cascade
-from estimator_asr.tasks import acoustic, language, model_builder
+from estimator_asr.tasks import registry
 
 SMALL = dict(encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2)
 SEED = [1, 2]
@@ -48,10 +48,10 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, tok
 
     def train():
         features = constants(FEATURES)
-        acoustic.forward(model, {**features, "seed": SEED}, features, training=True)
+        registry.of(model.config).forward(model, {**features, "seed": SEED}, features, training=True)
 
     trained = variables_of(train)
-    served = variables_of(lambda: cascade.recognise(model, tf.zeros([2, 40, 12]), tf.constant([40, 33])))
+    served = variables_of(lambda: cascade.recognise(model, constants(FEATURES)))
     assert served.items() <= trained.items()
     assert {name.split("/")[1] for name in trained.keys() - served.keys()} == {"decoder"}
     assert any("part_vectors" in name for name in served) == (token_type == "syllable")
@@ -62,7 +62,9 @@ def test_dropout_and_the_weights_of_losses_decide_no_variable(tmp_path):
         section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)
         model = make_model(tmp_path / name, acoustic=section)
         inputs = {**FEATURES, "seed": SEED}
-        return variables_of(lambda: acoustic.forward(model, constants(inputs), constants(FEATURES), True))
+        return variables_of(
+            lambda: registry.of(model.config).forward(model, constants(inputs), constants(FEATURES), True)
+        )
 
     other = variables("other", acoustic_dropout=0.0, ctc_weight=1.0, label_smoothing=0.0)
     assert other == variables("usual") and len(other) > 20
@@ -76,11 +78,11 @@ def test_a_language_model_that_was_trained_can_be_served(tmp_path, ngram_rows):
         train=training_config.TrainConfig(model="language"),
     )
     trained = variables_of(
-        lambda: language.forward(
+        lambda: registry.of(model.config).forward(
             model, constants({**FEATURES, "seed": SEED}), constants(LABELS), training=True
         )
     )
-    served = variables_of(lambda: cascade.convert(model, tf.constant([["ni3", "hao3"]]), tf.constant([2])))
+    served = variables_of(lambda: cascade.recognise(model, constants(FEATURES)))
     assert served == trained
     assert any("ngram" in name for name in served) == (ngram_rows > 0)
 
@@ -92,8 +94,7 @@ def test_without_labels_there_is_no_decoder(tmp_path):
         with tf.Graph().as_default():
             features = constants(FEATURES)
             labels = features if has_labels else None
-            fbank, num_frames = features["fbank"], features["num_frames"]
-            outputs.append(model_builder.build_acoustic(model, fbank, num_frames, labels))
+            outputs.append(registry.of(model.config).build(model, features, labels))
     plain, taught = outputs
     assert plain.decoder_logits is None
     assert taught.decoder_logits.shape.as_list() == [2, 3, model.tokens.num_classes]
