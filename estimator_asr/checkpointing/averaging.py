@@ -1,4 +1,4 @@
-"""The mean of several checkpoints of one training, as a checkpoint of its own."""
+"""Averages checkpoints of one training."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from tfrecord_builder import errors
 
 
 def average(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns the variables of the model, each the mean over the checkpoints.
+    """Returns the variables of the model, each averaged over the checkpoints.
 
-    Floats (moving averages of batch norm too) are added up in float64 and keep their dtype; all else, as the
-    global step, is from the last checkpoint. What belongs to the optimizer is left out.
+    Floats (moving averages of batch norm too) are summed in float64 and keep their dtype; all else, such as
+    the global step, is taken from the last checkpoint. Variables of the optimizer are left out.
 
     Args:
         prefixes: checkpoints, oldest first.
 
     Raises:
-        errors.UserError: one cannot be read, or has other variables than the last one.
+        errors.UserError: one is damaged, or differs from the last one in the model's variables.
     """
     shapes = [checkpoints.read_shapes(prefix) for prefix in prefixes]
-    readers = [tf.train.load_checkpoint(prefix) for prefix in prefixes]
     names = checkpoints.find_model_variables(shapes[-1])
     for prefix, others in zip(prefixes, shapes):
         if any(others.get(name) != shapes[-1][name] for name in names):
@@ -33,6 +32,7 @@ def average(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
                 f"{prefix}: has other variables than {prefixes[-1]}, expected the same model; "
                 "remove it from best_checkpoints.json"
             )
+    readers = [tf.train.load_checkpoint(prefix) for prefix in prefixes]
     return {name: _mean([reader.get_tensor(name) for reader in readers]) for name in names}
 
 
@@ -48,7 +48,7 @@ def save(values: dict[str, np.ndarray], prefix: str) -> None:
 
     Args:
         values: variables by name.
-        prefix: path without ending, as checkpoints.prefix_of gives it.
+        prefix: as of checkpoints.prefix_of.
     """
     names = sorted(values)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

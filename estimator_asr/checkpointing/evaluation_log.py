@@ -1,9 +1,9 @@
-"""What every evaluation on dev found, on disk: what stops training or lowers the rate is counted from it.
+"""Evaluation log: the metrics of every evaluation on dev, which early stopping and the plateau schedule use.
 
-MODEL_DIR/evaluations.json is a list of {"step", "known_at", "figures"}, oldest first. `step` is that of the
-checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself where
-training waits for the evaluation, a later one where another process evaluates. So what is known at a step is
-the same for every process and after every restart.
+MODEL_DIR/evaluations.json is a list of {"step", "known_at", "metrics"}, oldest first. `step` is that of the
+checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself if training
+waits for the evaluation, a later one if another process evaluates. So every process, and every restart, knows
+the same evaluations at a step.
 """
 
 from __future__ import annotations
@@ -11,48 +11,38 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
 from tfrecord_builder import errors, files
 
 FILE = "evaluations.json"
+Row = TypeVar("Row", bound=NamedTuple)
 
 
 class Evaluation(NamedTuple):
-    """One evaluation; a figure that is no number is NaN."""
+    """Metrics of one evaluation, by tag."""
 
     step: int
     known_at: int
-    figures: dict[str, float]
+    metrics: dict[str, float]
 
 
 def read(model_dir: str) -> list[Evaluation]:
-    """Returns all evaluations, oldest first; none if the file is not there.
+    """Returns all evaluations, oldest first; [] if the file is missing.
 
     Raises:
-        errors.UserError: it is not what this module writes.
+        errors.UserError: the file is damaged.
     """
-    path = os.path.join(model_dir, FILE)
-    try:
-        with open(path, encoding="utf-8") as file:
-            rows = json.load(file)
-        return [Evaluation(row["step"], row["known_at"], _from_json(row["figures"])) for row in rows]
-    except FileNotFoundError:
-        return []
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise errors.UserError(
-            f"{path}: evaluations cannot be read ({error!r}), expected what training wrote; "
-            "restore the file, or remove it to count from none."
-        ) from error
+    return read_rows(os.path.join(model_dir, FILE), Evaluation, "remove it to forget all evaluations")
 
 
 def record(model_dir: str, evaluation: Evaluation) -> None:
-    """Adds an evaluation in the place of one of the same step."""
+    """Adds an evaluation; replaces one of the same step."""
     others = [other for other in read(model_dir) if other.step != evaluation.step]
-    _write(model_dir, [*others, evaluation])
+    write_rows(os.path.join(model_dir, FILE), sorted([*others, evaluation]))
 
 
 def forget_after(model_dir: str, step: int) -> None:
@@ -60,11 +50,49 @@ def forget_after(model_dir: str, step: int) -> None:
     found = read(model_dir)
     kept = [evaluation for evaluation in found if evaluation.step <= step]
     if len(kept) < len(found):
-        _write(model_dir, kept)
+        write_rows(os.path.join(model_dir, FILE), kept)
+
+
+def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
+    """Reads a JSON file that write_rows wrote; [] if it is missing.
+
+    Args:
+        path: of the file.
+        row_type: NamedTuple with a field `metrics`.
+        advice: what to do about a damaged file, besides restoring it.
+
+    Raises:
+        errors.UserError: the file is damaged.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [_parse(row, row_type) for row in json.load(file)]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise errors.UserError(
+            f"{path}: cannot be read ({error!r}), expected what training wrote; restore it, or {advice}"
+        ) from error
+
+
+def _parse(row, row_type):
+    metrics = row.get("metrics", row.get("figures"))  # files of earlier versions have figures
+    fields = {name: row[name] for name in row_type._fields if name != "metrics"}
+    return row_type(**fields, metrics={tag: float(value) for tag, value in metrics.items()})
+
+
+def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
+    """Writes rows as a JSON list, atomically; NaN and Inf become strings, which JSON has no numbers for."""
+    values = []
+    for row in rows:
+        metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
+        values.append({**row._asdict(), "metrics": metrics})
+    with files.writing(path) as beside, open(beside, "w", encoding="utf-8") as file:
+        json.dump(values, file, indent=1)
 
 
 class Recorder(estimator_api.Exporter):
-    """Records every evaluation; first of the exporters, so that the others may count on it."""
+    """Records every evaluation; comes first, because the other exporters use the log."""
 
     name = "evaluations"
 
@@ -74,13 +102,22 @@ class Recorder(estimator_api.Exporter):
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         if self._error_rate in eval_result:
             step = int(eval_result["global_step"])
-            figures = {name: float(value) for name, value in eval_result.items() if name != "global_step"}
-            evaluation = Evaluation(step, _known_at(estimator.config, estimator.model_dir, step), figures)
-            record(estimator.model_dir, evaluation)
+            metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
+            known_at = _known_at(estimator.config, estimator.model_dir, step)
+            record(estimator.model_dir, Evaluation(step, known_at, metrics))
+
+
+def _known_at(config, model_dir, step):
+    """The workers of an evaluator are at most one interval beyond their newest checkpoint; one more for the
+    time until every process sees the file."""
+    if config.task_type != "evaluator":
+        return step
+    newest = max(map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir)), default=step)
+    return max(newest, step) + 2 * config.save_checkpoints_steps
 
 
 class History:
-    """The error rates that are known at a step; the file is read again when it has changed."""
+    """Error rates known at a step; reads the file again when it has changed."""
 
     def __init__(self, model_dir: str, error_rate: str):
         self._model_dir = model_dir
@@ -93,19 +130,10 @@ class History:
         if version != self._version:
             self._version, self._evaluations = version, read(self._model_dir)
         return [
-            (evaluation.step, evaluation.figures.get(self._error_rate, math.nan))
+            (evaluation.step, evaluation.metrics.get(self._error_rate, math.nan))
             for evaluation in self._evaluations
             if evaluation.known_at <= step
         ]
-
-
-def _known_at(config, model_dir, step):
-    """Another process than the evaluating one is at most one interval beyond its newest checkpoint; one more
-    for the time until every process sees the file."""
-    if config.task_type != "evaluator":
-        return step
-    newest = max(map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir)), default=step)
-    return max(newest, step) + 2 * config.save_checkpoints_steps
 
 
 def _version(path):
@@ -114,21 +142,3 @@ def _version(path):
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _write(model_dir: str, evaluations: Iterable[Evaluation]):
-    rows = [
-        {**evaluation._asdict(), "figures": _to_json(evaluation.figures)}
-        for evaluation in sorted(evaluations, key=lambda evaluation: evaluation.step)
-    ]
-    with files.writing(os.path.join(model_dir, FILE)) as path, open(path, "w", encoding="utf-8") as file:
-        json.dump(rows, file, indent=1)
-
-
-def _to_json(figures):
-    """JSON has no NaN and no infinity."""
-    return {name: value if math.isfinite(value) else str(value) for name, value in figures.items()}
-
-
-def _from_json(figures):
-    return {name: float(value) for name, value in figures.items()}

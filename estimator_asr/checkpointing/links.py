@@ -1,4 +1,4 @@
-"""Hard links to the files of a checkpoint: names of their own, which outlive those that the Saver deletes."""
+"""Hard links to checkpoint files: they remain when the Saver deletes the originals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ class DeletedError(FileNotFoundError):
 
 
 def link(checkpoint: str, directory: str) -> str:
-    """Links the files of a checkpoint in another directory; copies them where the file system has no links.
+    """Links the files of a checkpoint into a directory; copies them if the file system has no links.
 
-    The .index comes last, and whoever deletes a checkpoint deletes it first: a checkpoint that has one is
-    complete.
+    The .index comes last, and is the first that is deleted: a checkpoint that has one is complete.
 
     Args:
-        checkpoint: its prefix.
-        directory: exists; files of that name in it are replaced.
+        checkpoint: prefix.
+        directory: an existing one; files of the same names are replaced.
 
     Returns:
         The prefix in `directory`.
@@ -43,29 +42,9 @@ def link(checkpoint: str, directory: str) -> str:
     return os.path.join(directory, os.path.basename(checkpoint))
 
 
-@contextlib.contextmanager
-def hold(checkpoint: str) -> Iterator[str]:
-    """Keeps the weights of a checkpoint while they are evaluated, although another process deletes its files.
-
-    Only one process per model directory may hold checkpoints; what it held when it was killed is removed.
-
-    Yields:
-        The prefix to read: in MODEL_DIR/evaluating.
-
-    Raises:
-        DeletedError: the checkpoint is missing, or was deleted meanwhile.
-    """
-    directory = os.path.join(os.path.dirname(checkpoint), HELD_DIRECTORY)
-    os.makedirs(directory, exist_ok=True)  # of a killed one, or NFS kept it for a file that is still open
-    try:
-        yield link(checkpoint, directory)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
 def _link_file(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
-        return  # a rename over itself would leave the other name
+        return  # rename does nothing if both names are links to one file, and the temporary name would stay
     with files.writing(target) as path:
         try:
             os.link(source, path)
@@ -73,3 +52,23 @@ def _link_file(source, target):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
             shutil.copyfile(source, path)
+
+
+@contextlib.contextmanager
+def hold(checkpoint: str) -> Iterator[str]:
+    """Keeps the files of a checkpoint during its evaluation, even if another process deletes them.
+
+    Only one process per model directory may hold checkpoints.
+
+    Yields:
+        The prefix to read, in MODEL_DIR/evaluating.
+
+    Raises:
+        DeletedError: the checkpoint is missing, or was deleted meanwhile.
+    """
+    directory = os.path.join(os.path.dirname(checkpoint), HELD_DIRECTORY)
+    os.makedirs(directory, exist_ok=True)  # remains of a killed process, or of an open file on NFS
+    try:
+        yield link(checkpoint, directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Who reads a checkpoint locks it, and who would delete it asks first.
+"""Read locks on checkpoints: one that is being read is not deleted.
 
-The lock is flock(2) on the .index file, shared by all readers; the system gives it back when the process
-ends, however it ends. It holds on one machine and on file systems that pass locks on, as NFS 4 does; where
-locks are refused, a reader goes on without.
+The lock is flock(2) on the .index file, shared by all readers and released by the system when the process
+ends. It works on one machine and on file systems that support locks, such as NFS 4; where locks are refused,
+readers continue without.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 
 class ReadLock:
-    """Keeps a checkpoint from being deleted while this object lives, or until release()."""
+    """Keeps a checkpoint from being deleted as long as the object lives, or until release()."""
 
     def __init__(self, checkpoint: str):
         """Takes the lock.
@@ -22,12 +22,17 @@ class ReadLock:
         Raises:
             FileNotFoundError: the checkpoint was deleted.
         """
-        self._file = os.open(_index(checkpoint), os.O_RDONLY)
+        path = f"{checkpoint}.index"
+        self._file = os.open(path, os.O_RDONLY)
         with contextlib.suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_SH)
-        if not _is_same(self._file, _index(checkpoint)):  # deleted between the two lines above
+        try:
+            is_same = os.path.samestat(os.fstat(self._file), os.stat(path))
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:  # deleted between opening and locking
             self.release()
-            raise FileNotFoundError(_index(checkpoint))
+            raise FileNotFoundError(path)
 
     def release(self) -> None:
         if self._file is not None:
@@ -40,13 +45,10 @@ class ReadLock:
 
 
 def lock(find: Callable[[], str]) -> tuple[str, ReadLock]:
-    """Returns what `find` finds, locked; it is asked again if its answer was deleted meanwhile.
-
-    Args:
-        find: returns the prefix of a checkpoint.
+    """Locks the checkpoint that `find` returns; calls it again if that was deleted meanwhile.
 
     Raises:
-        FileNotFoundError: what it names is not there.
+        FileNotFoundError: `find` names a checkpoint that does not exist.
     """
     while True:
         checkpoint = find()
@@ -58,37 +60,19 @@ def lock(find: Callable[[], str]) -> tuple[str, ReadLock]:
 
 
 def remove_unless_read(checkpoint: str, remove: Callable[[], object]) -> bool:
-    """Calls `remove` unless somebody reads the checkpoint; returns whether it did."""
+    """Calls `remove` unless a process reads the checkpoint; returns whether it did."""
     try:
-        file = os.open(_index(checkpoint), os.O_RDONLY)
-    except FileNotFoundError:  # never was whole
+        file = os.open(f"{checkpoint}.index", os.O_RDONLY)
+    except FileNotFoundError:  # it was never complete
         remove()
         return True
     try:
-        is_free = _lock_alone(file)
-        if is_free:
-            remove()
-        return is_free
+        with contextlib.suppress(OSError):  # no locks on this file system
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        remove()
+        return True
     finally:
         os.close(file)
-
-
-def _lock_alone(file):
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # this file system has no locks
-        return True
-    return True
-
-
-def _is_same(file, path):
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _index(checkpoint):
-    return f"{checkpoint}.index"

@@ -1,4 +1,4 @@
-"""Checkpoints at the same steps, however often training was interrupted."""
+"""Checkpoint saver hook whose steps do not depend on interruptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from estimator_asr import estimator_api
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):
-    """Saves at the multiples of `save_steps`, besides the first and the last step of a session.
+    """Saves at multiples of `save_steps`, and at the first and last step of a session.
 
-    TensorFlow's own counts from the step at which the session began: after an interruption at step 137 it
-    saves, and evaluates, at 237 instead of 200, and what is counted over evaluations would come out otherwise
-    than without the interruption.
+    TensorFlow's hook counts from the first step of the session: after an interruption at step 137 it saves,
+    and evaluates, at 237 instead of 200, so early stopping would depend on the interruption.
     """
 
     def __init__(self, model_dir: str, save_steps: int):

@@ -50,7 +50,7 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
         return locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
     except FileNotFoundError as error:
         raise checkpoints.DamagedError(
-            error.filename.removesuffix(".index"), "its .index is not there"
+            error.filename.removesuffix(".index"), "its .index is missing"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Optional
 from absl import logging
 
 from estimator_asr import model_directory
-from estimator_asr.checkpointing import checkpoints, evaluation_log, fallback
+from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
 from estimator_asr.training import early_stopping, exporters, plan
 
 
@@ -22,7 +22,7 @@ def find_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
         errors.UserError: no checkpoint opens, or the newest is of another model or lacks what the optimizer
             needs.
     """
-    checkpoint = fallback.newest_readable(model.path) if is_writer else fallback.find(model.path)[0]
+    checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
     step = 0
     if checkpoint:
         checkpoints.check(checkpoint, model)

@@ -74,7 +74,9 @@ def together(run: Run, cluster: cluster_lib.Cluster) -> None:
         logging.warning("TF_CONFIG: lists no evaluator, so dev is evaluated once, when training has ended")
     # Not whether it stopped early: an evaluation that one sees and another does not yet would part them.
     if evaluation.latest_step(run.model.path) < run.max_steps:
-        agree = coordinated_stop.AgreementHook(run.termination, len(cluster.workers), _contentment(run))
+        agree = coordinated_stop.CoordinatedStopHook(
+            run.termination, len(cluster.workers), _stopping_criterion(run)
+        )
         train_spec = estimator_api.TrainSpec(run.input_fn, run.max_steps, [agree])
         unused = estimator_api.EvalSpec(run.input_fn)
         estimator_api.train_and_evaluate(run.build_estimator(True), train_spec, unused)
@@ -84,7 +86,7 @@ def together(run: Run, cluster: cluster_lib.Cluster) -> None:
         run.evaluation.finish(run.build_estimator(False))
 
 
-def _contentment(run):
+def _stopping_criterion(run):
     patience = run.model.config.stopping.early_stopping_evaluations
     history = evaluation_log.History(run.model.path, run.model.config.spec.error_rate)
     return lambda step: early_stopping.find_reason(history, patience, step) is not None

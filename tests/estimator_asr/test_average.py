@@ -48,7 +48,7 @@ def test_the_mean_of_all_is_the_model_that_they_were_made_from(tiny_export, mode
     assert got["pinyin"] == expected.run(batch)["pinyin"]
     names = checkpoints.read_shapes(averaged.checkpoint)
     assert "acoustic/ctc/bias" in names and "acoustic/ctc/bias/Adam" not in names
-    with pytest.raises(errors.UserError, match="without the state of the optimizer"):
+    with pytest.raises(errors.UserError, match="without the optimizer state"):
         checkpoints.require_optimizer(averaged.checkpoint, "adam", "float32")
 
 

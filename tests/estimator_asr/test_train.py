@@ -18,7 +18,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr.checkpointing import checkpoints, fallback
+from estimator_asr.checkpointing import checkpoints, recovery
 from tfrecord_builder import frontend, vocabulary
 
 TINY = [
@@ -224,7 +224,7 @@ def test_a_model_dir_that_is_a_file_is_one_sentence(directory, tmp_path):
 def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
     (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
     line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
-    assert line.startswith(f"error: {tmp_path}: holds the best checkpoints of another directory")
+    assert line.startswith(f"error: --model_dir: {tmp_path} holds the best checkpoints of another model dir")
 
 
 def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(directory, first):
@@ -331,5 +331,5 @@ def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp
     last = full.stderr.splitlines()[-1]
     assert last.startswith(f"error: {place / 'lm'}/")
     assert last.endswith(": No space left on device; make room; what was finished is kept")
-    found, faults = fallback.find(str(tmp_path / "place.kept" / "lm"))
+    found, faults = recovery.find(str(tmp_path / "place.kept" / "lm"))
     assert checkpoints.step_of(found) >= 1 and faults == {}

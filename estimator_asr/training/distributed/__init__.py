@@ -1,1 +1,1 @@
-"""Devices, processes and machines of a training."""
+"""Distributed training: cluster, strategies, precision, coordinated stop, evaluator."""

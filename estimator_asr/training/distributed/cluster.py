@@ -1,10 +1,10 @@
-"""TF_CONFIG: which of the processes that train together this one is. Checked before anything starts.
+"""TF_CONFIG: the cluster of a distributed training, and the task of this process in it.
 
     {"cluster": {"worker": ["a:2222", "b:2222"], "evaluator": ["c:2222"]},
      "task": {"type": "worker", "index": 0}}
 
-The chief, or the first worker where there is none, writes the model directory. The evaluator takes no part in
-training: it evaluates each checkpoint. Every task has the same cluster and its own task.
+The chief, or the first worker if there is none, writes the model directory. The evaluator evaluates each
+checkpoint and does not train. All processes have the same cluster and different tasks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Who trains together, and which of them this process is.
+    """The processes of a distributed training, and which of them this one is.
 
     Attributes:
-        workers: host:port of each, the chief first.
-        evaluator: host:port, never connected to; None: the evaluator is not listed.
-        rank: place of this process in workers; None: it is the evaluator.
+        workers: host:port of each worker, the chief first.
+        evaluator: host:port, never connected to; None if no evaluator is listed.
+        rank: index of this process in workers; None for the evaluator.
     """
 
     workers: tuple[str, ...]
@@ -48,11 +48,11 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """What log lines and files call this process: chief, worker-1 and so on, evaluator."""
+        """Name in log lines and files: chief, worker-1, worker-2, ..., evaluator."""
         return "evaluator" if self.is_evaluator else f"worker-{self.rank}" if self.rank else "chief"
 
     def to_json(self) -> str:
-        """Returns the TF_CONFIG that tf.estimator takes: always with a chief, which the evaluator needs."""
+        """Returns TF_CONFIG for tf.estimator: always with a chief, which its evaluator needs."""
         jobs = {"chief": self.workers[:1], "worker": self.workers[1:], "evaluator": [self.evaluator]}
         listed = {job: list(tasks) for job, tasks in jobs.items() if any(tasks)}
         if self.is_evaluator:
@@ -83,15 +83,11 @@ def write(cluster: Optional[Cluster], environment: MutableMapping[str, str] = os
 
 
 def parse(text: str) -> Optional[Cluster]:
-    """Returns the cluster that the text of TF_CONFIG describes; None: it describes none.
-
-    Raises:
-        errors.UserError: see read.
-    """
+    """Returns the cluster of a TF_CONFIG text; None if it has none. Raises errors.UserError as read does."""
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise _error(f"is not JSON ({error})", _EXAMPLE) from None
+        raise _error(f"is not valid JSON ({error})", _EXAMPLE) from None
     if not isinstance(value, dict):
         raise _error(f"is {text}", _EXAMPLE)
     if not value.get("cluster"):
@@ -101,10 +97,10 @@ def parse(text: str) -> Optional[Cluster]:
 
 
 def check_port(cluster: Cluster) -> None:
-    """Checks that a server can listen at this process's own address.
+    """Checks that the port of this worker is free; the evaluator listens nowhere.
 
     Raises:
-        errors.UserError: the port is taken.
+        errors.UserError: another process uses the port.
     """
     if cluster.is_evaluator:
         return
@@ -116,19 +112,19 @@ def check_port(cluster: Cluster) -> None:
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 raise errors.UserError(
-                    f"{VARIABLE}: {address} of this task cannot be listened at ({error.strerror}), expected "
-                    "a free port; end the process that holds it or give another one"
+                    f"{VARIABLE}: cannot listen on {address} of this task ({error.strerror}), expected a "
+                    "free port; end the process that uses it or choose another port"
                 ) from None
             raise
 
 
 def _read_jobs(value):
     if not isinstance(value, Mapping):
-        raise _error(f"has the cluster {value!r}", _EXAMPLE)
+        raise _error(f"cluster is {value!r}", _EXAMPLE)
     if "ps" in value:
         raise errors.UserError(
-            f"{VARIABLE}: cluster has ps, expected {', '.join(_TYPES)}; parameter servers never end by "
-            "themselves and keep no worker in step, so make every machine a worker"
+            f"{VARIABLE}: cluster has ps, expected {', '.join(_TYPES)}; make every machine a worker, "
+            "because parameter servers never exit and do not synchronise the workers"
         )
     unknown = sorted(set(value) - set(_TYPES))
     if unknown:
@@ -136,38 +132,38 @@ def _read_jobs(value):
     jobs = {job: _read_addresses(job, value.get(job, [])) for job in _TYPES}
     for job in ("chief", "evaluator"):
         if len(jobs[job]) > 1:
-            raise _error(f"has {len(jobs[job])} tasks of type {job}", "one at most")
+            raise _error(f"has {len(jobs[job])} tasks of type {job}", "at most one")
     if not jobs["chief"] + jobs["worker"]:
-        raise _error("has no worker in its cluster", "one at least")
+        raise _error("has no worker in its cluster", "at least one")
     return jobs
 
 
 def _read_addresses(job, addresses):
     if not isinstance(addresses, list):
-        raise _error(f"has {addresses!r} as {job}", "a list of HOST:PORT")
+        raise _error(f"{job} is {addresses!r}", "a list of HOST:PORT")
     for address in addresses:
         host, _, port = str(address).rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise _error(f"has the {job} {address!r}", "HOST:PORT with a port of 1 to 65535")
+            raise _error(f"{job} address is {address!r}", "HOST:PORT with a port from 1 to 65535")
     return addresses
 
 
 def _find_task(jobs, task):
     if not isinstance(task, Mapping) or not isinstance(task.get("index", 0), int):
-        raise _error(f"has the task {task!r}", 'one like {"type": "worker", "index": 0}')
+        raise _error(f"task is {task!r}", 'for example {"type": "worker", "index": 0}')
     workers = tuple(jobs["chief"] + jobs["worker"])
     if len(set(workers)) < len(workers):
-        raise _error(f"has the workers {', '.join(workers)}", "another address for each")
+        raise _error(f"workers are {', '.join(workers)}", "different addresses")
     task_type, index = task.get("type"), task.get("index", 0)
     if task_type not in _TYPES:
-        raise _error(f"has a task of type {task_type!r}", f"one of {', '.join(_TYPES)}")
-    # An evaluator need not be listed: Kubeflow leaves it out.
+        raise _error(f"task type is {task_type!r}", f"one of {', '.join(_TYPES)}")
+    # The evaluator may be missing in the cluster: Kubeflow does not list it.
     count = max(len(jobs[task_type]), int(task_type == "evaluator"))
     if not 0 <= index < count:
-        raise _error(f"has the task {task_type} {index}", f"an index below {count}, as the cluster lists")
+        raise _error(f"task is {task_type} {index}", f"an index below {count} in this cluster")
     rank = None if task_type == "evaluator" else index + (len(jobs["chief"]) if task_type == "worker" else 0)
     return Cluster(workers, (jobs["evaluator"] or [None])[0], rank)
 
 
 def _error(what, expected):
-    return errors.UserError(f"{VARIABLE}: {what}, expected {expected}; set it anew for each process")
+    return errors.UserError(f"{VARIABLE}: {what}, expected {expected}; fix it for each process")

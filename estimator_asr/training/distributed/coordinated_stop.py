@@ -1,7 +1,6 @@
-"""What the workers of a cluster decide together.
+"""Coordinated stop: all workers of a cluster end training after the same step.
 
-A worker that leaves alone lets the others wait for ever, so the wish to stop is summed over all of them in
-each step, and all end after the same one.
+A worker that stops alone leaves the others waiting forever, so each step sums the stop requests of all.
 """
 
 from __future__ import annotations
@@ -15,54 +14,54 @@ from estimator_asr.training import termination as hooks
 from tfrecord_builder import errors
 
 
-class AgreementHook(estimator_api.SessionRunHook):
-    """Ends training on all workers after the same step: when SIGTERM came to one of them, or one is content.
+class CoordinatedStopHook(estimator_api.SessionRunHook):
+    """Stops all workers when one of them received SIGTERM or met its stopping criterion.
 
-    Every worker needs it, at the same place among its hooks. In the first step it also makes sure that all
-    started from the same checkpoint.
+    Every worker needs it, at the same position among its hooks. In the first step it also checks that all
+    workers started from the same checkpoint.
     """
 
     def __init__(
         self,
         termination: hooks.Termination,
         num_workers: int,
-        is_content: Callable[[int], bool] = lambda step: False,
+        should_stop: Callable[[int], bool] = lambda step: False,
     ):
-        """Takes the wishes of this worker.
+        """Initializes the hook.
 
         Args:
-            termination: says whether SIGTERM came; is requested on all workers if it is on one.
-            num_workers: of the cluster.
-            is_content: whether training may end early, given how many steps are made; asked in every step.
+            termination: SIGTERM of this worker; set on all workers if one received it.
+            num_workers: number of workers in the cluster.
+            should_stop: stopping criterion, called in every step with the number of completed steps.
         """
         self._termination = termination
         self._num_workers = num_workers
-        self._is_content = is_content
+        self._should_stop = should_stop
         self._is_first = True
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()
-        self._mine = tf.compat.v1.placeholder_with_default(tf.zeros([3], tf.int64), [3], "wishes")
+        self._own = tf.compat.v1.placeholder_with_default(tf.zeros([3], tf.int64), [3], "stop_requests")
         reduce = tf.distribute.get_strategy().extended.reduce_to
-        self._sums = reduce(tf.distribute.ReduceOp.SUM, self._mine, self._mine)
+        self._sums = reduce(tf.distribute.ReduceOp.SUM, self._own, self._own)
 
     def after_create_session(self, session, coord):
         self._first_step = self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        mine = [int(self._termination.is_requested), int(self._is_content(self._step)), self._first_step]
-        return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._mine: mine})
+        own = [int(self._termination.is_requested), int(self._should_stop(self._step)), self._first_step]
+        return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._own: own})
 
     def after_run(self, run_context, run_values):
         sums, self._step = run_values.results
-        terminated, content, first_steps = (int(value) for value in sums)
+        num_terminated, num_stopping, first_steps = (int(value) for value in sums)
         if self._is_first and first_steps != self._num_workers * self._first_step:
             raise errors.UserError(
-                f"TF_CONFIG: this worker begins at step {self._first_step} and others at another, expected "
-                "the same checkpoint for all; give all of them one --model_dir on a shared volume"
+                f"TF_CONFIG: this worker starts at step {self._first_step} and others at another, expected "
+                "the same checkpoint for all; use one --model_dir on a shared volume"
             )
         self._is_first = False
-        if terminated:
+        if num_terminated:
             self._termination.is_requested = True
-        if terminated or content:
+        if num_terminated or num_stopping:
             run_context.request_stop()

@@ -45,17 +45,23 @@ def test_nan_and_infinity_are_kept_in_json_that_every_program_reads(tmp_path):
 
     json.loads((tmp_path / "evaluations.json").read_text(encoding="utf-8"), parse_constant=refuse)
     (read,) = evaluation_log.read(str(tmp_path))
-    assert math.isnan(read.figures["rate"]) and read.figures["loss"] == math.inf
+    assert math.isnan(read.metrics["rate"]) and read.metrics["loss"] == math.inf
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "3", "[3]", '[{"step": 1}]', '[{"step": 1, "known_at": 1, "figures": 2}]']
+    "content", ["", "{", "3", "[3]", '[{"step": 1}]', '[{"step": 1, "known_at": 1, "metrics": 2}]']
 )
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "evaluations.json").write_text(content, encoding="utf-8")
-    said = "evaluations.json: evaluations cannot be read .*, expected what training wrote; restore the file"
+    said = "evaluations.json: cannot be read .*, expected what training wrote; restore it, or remove it"
     with pytest.raises(errors.UserError, match=said):
         evaluation_log.read(str(tmp_path))
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path):
+    row = {"step": 1, "known_at": 2, "figures": {"rate": 0.5}}
+    (tmp_path / "evaluations.json").write_text(json.dumps([row]), encoding="utf-8")
+    assert evaluation_log.read(str(tmp_path)) == [evaluation_log.Evaluation(1, 2, {"rate": 0.5})]
 
 
 def test_a_training_that_falls_back_forgets_what_came_after(tmp_path):

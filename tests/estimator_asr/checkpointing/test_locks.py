@@ -1,5 +1,3 @@
-"""The lock between processes is tested in test_best_checkpoints.py, by a second process."""
-
 from __future__ import annotations
 
 import errno

@@ -42,7 +42,7 @@ def test_best_weights_are_preferred(acoustic_dir, tmp_path):
 
 def test_no_checkpoint(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "checkpoint"))
-    with pytest.raises(errors.UserError, match=r"am: there is no checkpoint; train first"):
+    with pytest.raises(errors.UserError, match=r"am: has no checkpoint; train first"):
         trained_model.open_trained_model(acoustic_dir)
 
 
@@ -90,6 +90,6 @@ def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
 
 def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
-    said = r"model.ckpt-7: checkpoint cannot be read \(its .index is not there\)"
+    said = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
     with pytest.raises(errors.UserError, match=said):
         trained_model.open_trained_model(acoustic_dir)

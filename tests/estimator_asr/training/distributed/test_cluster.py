@@ -26,14 +26,14 @@ def make(jobs, task_type="worker", index=0, **more):
         (TWO, "evaluator", 0, "evaluator", ("a:1", "b:2")),  # Kubeflow does not list it
     ],
 )
-def test_a_process_knows_its_place(jobs, task_type, index, name, workers):
+def test_the_task_of_a_process_is_found(jobs, task_type, index, name, workers):
     found = cluster.parse(make(jobs, task_type, index))
     assert (found.name, found.workers) == (name, workers)
     assert found.is_chief == (name == "chief") and found.is_evaluator == (name == "evaluator")
     assert found.evaluator == ("e:9" if "evaluator" in jobs else None)
 
 
-def test_tf_estimator_gets_a_chief_that_its_evaluator_needs():
+def test_tf_estimator_gets_the_chief_that_its_evaluator_needs():
     environment = {"TF_CONFIG": make({**TWO, "evaluator": ["e:9"]}, "worker", 1)}
     found = cluster.read(environment)
     cluster.write(found, environment)
@@ -50,7 +50,7 @@ def test_the_evaluator_and_the_chief_keep_their_task():
 
 
 @pytest.mark.parametrize("text", ["", " ", "{}", '{"cluster": {}}', make({"worker": ["a:1"]})])
-def test_one_process_alone_has_no_cluster_and_no_tf_config(text):
+def test_a_single_process_has_no_cluster_and_no_tf_config(text):
     environment = {"TF_CONFIG": text}
     assert cluster.read(environment) is None and environment == {"TF_CONFIG": text}
     cluster.write(None, environment)
@@ -65,43 +65,41 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("{", 'TF_CONFIG: is not JSON .*, expected {"cluster": '),
+        ("{", 'TF_CONFIG: is not valid JSON .*, expected {"cluster": '),
         ("[1]", r"TF_CONFIG: is \[1\], expected"),
-        ('{"cluster": ["a:1"]}', r"has the cluster \['a:1'\]"),
+        ('{"cluster": ["a:1"]}', r"cluster is \['a:1'\]"),
         (
             make({**TWO, "ps": ["p:1"]}),
-            "cluster has ps, expected chief, worker, evaluator; parameter servers",
+            "cluster has ps, expected chief, worker, evaluator; make every machine a worker",
         ),
         (make({"master": ["a:1"]}), "has master in its cluster, expected chief, worker, evaluator"),
-        (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected one at most"),
-        (make({**TWO, "evaluator": ["a:3", "b:4"]}), "has 2 tasks of type evaluator, expected one"),
-        (make({"evaluator": ["e:9"]}, "evaluator"), "has no worker in its cluster, expected one at least"),
-        (make({"worker": "a:1"}), "has 'a:1' as worker, expected a list of HOST:PORT"),
-        (make({"worker": ["a", "b:2"]}), "has the worker 'a', expected HOST:PORT"),
-        (make({"worker": ["a:1", "b:70000"]}), "has the worker 'b:70000', expected HOST:PORT"),
-        (make({"worker": ["a:1", "a:1"]}), "has the workers a:1, a:1, expected another address for each"),
-        (make(TWO, "worker", 2), "has the task worker 2, expected an index below 2"),
-        (make(TWO, "worker", -1), "has the task worker -1, expected an index below 2"),
-        (make(TWO, "chief"), "has the task chief 0, expected an index below 0"),
-        (make(TWO, "evaluator", 1), "has the task evaluator 1, expected an index below 1"),
-        (make(TWO, "ps"), "has a task of type 'ps', expected one of chief, worker, evaluator"),
-        (make(TWO, "worker", "0"), "has the task {'type': 'worker', 'index': '0'}, expected one like"),
-        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "has the task None, expected one like"),
+        (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected at most one"),
+        (make({**TWO, "evaluator": ["a:3", "b:4"]}), "has 2 tasks of type evaluator, expected at most one"),
+        (make({"evaluator": ["e:9"]}, "evaluator"), "has no worker in its cluster, expected at least one"),
+        (make({"worker": "a:1"}), "worker is 'a:1', expected a list of HOST:PORT"),
+        (make({"worker": ["a", "b:2"]}), "worker address is 'a', expected HOST:PORT"),
+        (make({"worker": ["a:1", "b:70000"]}), "worker address is 'b:70000', expected HOST:PORT"),
+        (make({"worker": ["a:1", "a:1"]}), "workers are a:1, a:1, expected different addresses"),
+        (make(TWO, "worker", 2), "task is worker 2, expected an index below 2"),
+        (make(TWO, "worker", -1), "task is worker -1, expected an index below 2"),
+        (make(TWO, "chief"), "task is chief 0, expected an index below 0"),
+        (make(TWO, "evaluator", 1), "task is evaluator 1, expected an index below 1"),
+        (make(TWO, "ps"), "task type is 'ps', expected one of chief, worker, evaluator"),
+        (make(TWO, "worker", "0"), "task is {'type': 'worker', 'index': '0'}, expected for example"),
+        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "task is None, expected for example"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(text, said):
+def test_an_invalid_tf_config_is_refused(text, said):
     with pytest.raises(errors.UserError, match=said):
         cluster.read({"TF_CONFIG": text})
 
 
-def test_a_port_that_is_taken_is_refused():
+def test_a_port_in_use_is_refused():
     with socket.socket() as listener:
         listener.bind(("", 0))
         listener.listen()
         address = f"localhost:{listener.getsockname()[1]}"
-        with pytest.raises(
-            errors.UserError, match=f"TF_CONFIG: {address} of this task cannot be listened at"
-        ):
+        with pytest.raises(errors.UserError, match=f"TF_CONFIG: cannot listen on {address} of this task"):
             cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
         cluster.check_port(cluster.Cluster(("a:1", address), None, None))  # the evaluator listens nowhere
     cluster.check_port(cluster.Cluster(("a:1", address), None, 1))

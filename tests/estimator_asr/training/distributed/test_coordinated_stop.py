@@ -9,12 +9,12 @@ from tfrecord_builder import errors
 
 
 class Run:
-    """One step of a worker whose peers wish what is given."""
+    """One step of a worker whose peers request what is given."""
 
-    def __init__(self, is_content=lambda step: False, num_workers=2, first_step=100):
+    def __init__(self, should_stop=lambda step: False, num_workers=2, first_step=100):
         self.termination = termination.Termination()
-        self.hook = coordinated_stop.AgreementHook(self.termination, num_workers, is_content)
-        self.hook._mine, self.hook._sums = "mine", "sums"
+        self.hook = coordinated_stop.CoordinatedStopHook(self.termination, num_workers, should_stop)
+        self.hook._own, self.hook._sums = "own", "sums"
         self.hook._global_step = "step"
         self.first_step = first_step
         self.hook.after_create_session(self, None)
@@ -27,26 +27,26 @@ class Run:
         self.is_stopped = True
 
     def step(self, *peers):
-        (mine,) = self.hook.before_run(None).feed_dict.values()
-        sums = [sum(column) for column in zip(mine, *peers)]
+        (own,) = self.hook.before_run(None).feed_dict.values()
+        sums = [sum(column) for column in zip(own, *peers)]
         self.hook.after_run(self, tf.compat.v1.train.SessionRunValues([sums, self.first_step], None, None))
-        return mine
+        return own
 
 
-def test_training_goes_on_while_nobody_wishes_to_stop():
+def test_training_continues_while_no_worker_requests_a_stop():
     run = Run()
     assert run.step([0, 0, 100]) == [0, 0, 100]
     assert not run.is_stopped and not run.termination.is_requested
 
 
-def test_sigterm_of_a_peer_is_everybodys():
+def test_sigterm_of_one_worker_stops_all():
     run = Run()
     run.step([0, 0, 100])
     run.step([1, 0, 100])
     assert run.is_stopped and run.termination.is_requested
 
 
-def test_ones_own_wish_waits_for_the_step_in_which_all_hear_it():
+def test_a_request_takes_effect_in_the_step_that_all_workers_share():
     run = Run()
     run.step([0, 0, 100])
     run.termination.is_requested = True
@@ -55,18 +55,18 @@ def test_ones_own_wish_waits_for_the_step_in_which_all_hear_it():
     assert run.is_stopped
 
 
-def test_one_that_is_content_ends_training_without_sigterm():
-    run = Run(is_content=lambda step: True)
+def test_the_stopping_criterion_of_one_worker_stops_all_without_sigterm():
+    run = Run(should_stop=lambda step: True)
     assert run.step([0, 0, 100]) == [0, 1, 100]
     assert run.is_stopped and not run.termination.is_requested
 
 
-def test_workers_that_begin_at_different_steps_are_refused():
-    with pytest.raises(errors.UserError, match="begins at step 100 and others at another, expected the same"):
+def test_workers_that_start_at_different_steps_are_refused():
+    with pytest.raises(errors.UserError, match="starts at step 100 and others at another, expected the same"):
         Run().step([0, 0, 50])
 
 
-def test_later_steps_are_not_compared_with_the_first():
+def test_only_the_first_step_is_compared():
     run = Run()
     run.step([0, 0, 100])
-    run.step([0, 0, 7])  # cannot be, but says that it was looked at once
+    run.step([0, 0, 7])  # impossible, but ignored

@@ -47,7 +47,7 @@ def test_replicas_and_gpus_are_named(machine):
     assert lines == ["training on 1 CPU as 2 replicas, 2 cores", "training on 2 GPUs (NVIDIA T4)"]
 
 
-def test_a_worker_and_an_evaluator_say_who_they_are(machine):
+def test_workers_and_the_evaluator_are_named(machine):
     lines = machine()
     for rank in (1, None):
         devices.log_devices(1, cluster.Cluster(("a:1", "b:2"), "e:9", rank))
@@ -58,19 +58,19 @@ def test_a_worker_and_an_evaluator_say_who_they_are(machine):
 
 
 IDLE = (
-    "GPU hardware is present but TensorFlow sees none, so the CPU will train; "
+    "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; "
     "run python -m estimator_asr.doctor"
 )
 
 
 @pytest.mark.parametrize("found", [{"device_file": True}, {"pci": [("0x10de", "0x030200")]}])
-def test_a_gpu_that_stands_idle_is_said(machine, found):
+def test_a_gpu_that_tensorflow_cannot_use_is_warned_about(machine, found):
     lines = machine(**found)
     devices.log_devices(1, None)
     assert lines == [IDLE, "training on 1 CPU, 2 cores"]
 
 
-def test_another_card_is_no_gpu(machine):
+def test_another_pci_device_is_not_a_gpu(machine):
     lines = machine(pci=[("0x8086", "0x030000"), ("0x10de", "0x040300")])  # Intel graphics, NVIDIA sound
     devices.log_devices(1, None)
     assert lines == ["training on 1 CPU, 2 cores"]

@@ -43,7 +43,7 @@ class Exporter:
 
 @pytest.fixture
 def world(monkeypatch):
-    """Time that passes in sleep alone, in which things can happen."""
+    """Time that passes only in sleep, and events that happen there."""
     events, now = [], [0.0]
 
     def sleep(seconds):
@@ -80,7 +80,7 @@ def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(tmp_path, wo
     assert exporter.exports == [(10, False), (20, False), (30, True)]
 
 
-def test_between_two_evaluations_is_some_time_but_not_before_the_last(tmp_path, world):
+def test_evaluations_are_throttled_except_for_the_last(tmp_path, world):
     events, now = world
     save(tmp_path, 10)
     events += [lambda: save(tmp_path, 20), *[lambda: None] * 8, lambda: save(tmp_path, 25)]
@@ -104,7 +104,7 @@ class Reader(Exporter):
         self.exports.append((step, is_the_final_export))
 
 
-def test_a_checkpoint_that_is_deleted_while_it_is_evaluated_is_exported_all_the_same(tmp_path, world):
+def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_exported(tmp_path, world):
     def lose(checkpoint):
         if checkpoint.endswith("-10"):
             delete(tmp_path, 10)
@@ -117,28 +117,27 @@ def test_a_checkpoint_that_is_deleted_while_it_is_evaluated_is_exported_all_the_
     assert not [path for path in tmp_path.iterdir() if path.is_dir() and any(path.iterdir())]  # no copy stays
 
 
-def test_a_checkpoint_that_is_deleted_before_it_is_evaluated_is_passed_over_in_one_line(
+def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_warning(
     tmp_path, world, monkeypatch
 ):
-    lines, read = [], evaluator._read_step
+    lines, hold = [], evaluator.links.hold
     monkeypatch.setattr(evaluator.logging, "warning", lambda text, *rest: lines.append(text % rest))
 
-    def read_and_lose(checkpoint):
-        step = read(checkpoint)
-        if step == 10:
+    def delete_and_hold(checkpoint):
+        if checkpoint.endswith("-10"):
             delete(tmp_path, 10)
             save(tmp_path, 30)
-        return step
+        return hold(checkpoint)
 
-    monkeypatch.setattr(evaluator, "_read_step", read_and_lose)
+    monkeypatch.setattr(evaluator.links, "hold", delete_and_hold)
     estimator, exporter = Estimator(tmp_path), Reader()
-    gone = save(tmp_path, 10)
+    deleted = save(tmp_path, 10)
     run(estimator, exporter)
     assert estimator.seen == [30] and exporter.exports == [(30, True)]
-    assert lines == [f"{gone}: was deleted before it could be evaluated"]
+    assert lines == [f"{deleted}: was deleted before it could be evaluated"]
 
 
-def test_what_a_killed_evaluator_held_goes_away(tmp_path, world):
+def test_files_held_by_a_killed_evaluator_are_removed(tmp_path, world):
     (tmp_path / "evaluating").mkdir()
     (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
     save(tmp_path, 30)
@@ -146,7 +145,7 @@ def test_what_a_killed_evaluator_held_goes_away(tmp_path, world):
     assert not (tmp_path / "evaluating").exists()
 
 
-def test_what_nfs_keeps_of_a_file_that_is_still_open_stops_nothing(tmp_path, world, monkeypatch):
+def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(tmp_path, world, monkeypatch):
     """It renames the file, and then refuses to remove the directory."""
     events, _ = world
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
@@ -157,7 +156,7 @@ def test_what_nfs_keeps_of_a_file_that_is_still_open_stops_nothing(tmp_path, wor
     assert exporter.exports == [(10, False), (30, True)]
 
 
-def test_what_goes_wrong_in_an_evaluation_is_not_hidden(tmp_path, world):
+def test_errors_of_an_evaluation_are_raised(tmp_path, world):
     def fail(checkpoint):
         raise tf.errors.DataLossError(None, None, "record")
 

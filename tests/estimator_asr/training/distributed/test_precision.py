@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Sets what the machine has."""
+    """Sets the hardware of the machine."""
 
     def set_machine(cpu_flags="avx2", gpus=()):
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {cpu_flags} sse\n")
@@ -25,7 +25,7 @@ def machine(monkeypatch, tmp_path):
     return set_machine
 
 
-def test_what_the_machine_has_is_allowed(machine):
+def test_supported_precisions_pass(machine):
     machine()
     precision.check("float32")
     machine(cpu_flags="avx512_bf16")
@@ -45,13 +45,13 @@ def test_what_the_machine_has_is_allowed(machine):
         ("avx512_bf16", [(8, 0)], "bfloat16", "on a machine that trains on its GPU, .* --precision=float16"),
     ],
 )
-def test_what_it_has_not_is_refused_with_the_reason(machine, cpu_flags, gpus, wanted, said):
+def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, gpus, wanted, said):
     machine(cpu_flags, gpus)
     with pytest.raises(errors.UserError, match=said):
         precision.check(wanted)
 
 
-def test_a_system_that_tells_nothing_of_its_cpu_has_no_bfloat16(machine, monkeypatch, tmp_path):
+def test_without_cpu_information_bfloat16_is_refused(machine, monkeypatch, tmp_path):
     machine()
     monkeypatch.setattr(precision, "_CPU_INFO", str(tmp_path / "nowhere"))
     with pytest.raises(errors.UserError, match="on a CPU without avx512_bf16"):
@@ -82,7 +82,7 @@ def multiply(kind):
     return result, np.maximum(left @ right, 0), tf.bfloat16.as_datatype_enum in types
 
 
-def test_bfloat16_changes_the_ops_and_hardly_the_result():
+def test_bfloat16_changes_the_ops_and_barely_the_result():
     try:
         precision.check("bfloat16")
     except errors.UserError as error:

@@ -12,7 +12,7 @@ def show_gpus(monkeypatch, count):
 
 
 @pytest.mark.parametrize("num_gpus", [0, 1])
-def test_one_device_needs_no_strategy(monkeypatch, num_gpus):
+def test_a_single_device_has_no_strategy(monkeypatch, num_gpus):
     show_gpus(monkeypatch, num_gpus)
     assert strategies.build_strategy(training_config.TrainConfig()) is None
 
@@ -41,7 +41,7 @@ def test_xla_is_off_unless_asked_for():
 CLUSTER = cluster.Cluster(("a:1", "b:2"), None, 0)
 
 
-def test_a_cluster_trains_together_and_its_evaluator_alone(monkeypatch):
+def test_the_workers_of_a_cluster_have_a_strategy_and_its_evaluator_has_none(monkeypatch):
     monkeypatch.setattr(
         strategies.tf.compat.v1.distribute.experimental, "MultiWorkerMirroredStrategy", lambda: "workers"
     )

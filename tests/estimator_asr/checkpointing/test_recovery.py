@@ -5,14 +5,14 @@ import os
 import pytest
 import small_checkpoints
 
-from estimator_asr.checkpointing import checkpoints, fallback
+from estimator_asr.checkpointing import checkpoints, recovery
 from tfrecord_builder import errors
 
 
 @pytest.fixture
 def lines(monkeypatch):
     said = []
-    monkeypatch.setattr(fallback.logging, "warning", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(recovery.logging, "warning", lambda text, *values: said.append(text % values))
     return said
 
 
@@ -26,13 +26,13 @@ def three(tmp_path):
 
 def test_a_whole_directory_is_left_as_it_is(three, lines):
     before = {path.name: path.read_bytes() for path in three.iterdir()}
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert {path.name: path.read_bytes() for path in three.iterdir()} == before and not lines
 
 
 def test_a_state_set_back_by_hand_is_followed(three, lines):
     checkpoints.write_state(str(three), "model.ckpt-2", ["model.ckpt-1", "model.ckpt-2"])
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-2") and not lines
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
 
 
 @pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
@@ -40,57 +40,57 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(three, lines, damage):
     newest = str(three / "model.ckpt-10")
     small_checkpoints.DAMAGES[damage](newest)
     left = len(checkpoints.list_files(newest))
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-2")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-2")
     assert small_checkpoints.continue_from(three) == 2
     (line,) = lines
     assert line.startswith(f"{three}: model.ckpt-10 cannot be read (")
-    assert "; training continues from model.ckpt-2, the newest that opens; damaged files are kept in" in line
+    assert "; training continues from model.ckpt-2, the newest readable one; damaged files were moved" in line
     assert len(list((three / "damaged" / "model.ckpt-10").iterdir())) == left
     assert not checkpoints.list_files(newest)
     del lines[:]
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-2") and not lines
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
 
 
 def test_two_damaged_ones_and_a_second_time(three, lines):
     for step in (2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-1")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-1")
     assert lines[0].index("model.ckpt-10 cannot") < lines[0].index("model.ckpt-2 cannot")
     small_checkpoints.save(three, 2)
     small_checkpoints.cut(three / "model.ckpt-2.index")
-    fallback.newest_readable(str(three))
+    recovery.recover(str(three))
     assert sorted(os.listdir(three / "damaged")) == ["model.ckpt-10", "model.ckpt-2", "model.ckpt-2-2"]
 
 
-def test_a_missing_state_is_written_anew(three, lines):
+def test_a_missing_state_is_written_again(three, lines):
     (three / "checkpoint").unlink()
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
     assert lines == [
-        f"{three}: checkpoint is gone; training continues from model.ckpt-10, the newest that opens"
+        f"{three}: checkpoint is missing; training continues from model.ckpt-10, the newest readable one"
     ]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
-def test_a_damaged_state_is_written_anew(three, lines, content):
+def test_a_damaged_state_is_written_again(three, lines, content):
     (three / "checkpoint").write_bytes(content)
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
-    said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest that opens"
+    said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest readable one"
     assert lines == [f"{three}: {said}"]
     assert not (three / "damaged").exists()
 
 
-def test_a_state_that_points_at_something_gone(three, lines):
+def test_a_state_that_names_a_missing_checkpoint(three, lines):
     checkpoints.write_state(str(three), "model.ckpt-11", ["model.ckpt-10", "model.ckpt-11"])
-    assert fallback.newest_readable(str(three)) == str(three / "model.ckpt-10")
-    assert lines[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is not there); training")
+    assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
+    assert lines[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is missing); training")
     assert small_checkpoints.continue_from(three) == 10
 
 
-def test_the_saver_goes_on_deleting_the_oldest_after_a_fallback(three, lines):
+def test_the_saver_continues_to_delete_the_oldest_after_a_recovery(three, lines):
     small_checkpoints.cut(three / "model.ckpt-10.data-00000-of-00001")
-    fallback.newest_readable(str(three))
+    recovery.recover(str(three))
     text = (three / "checkpoint").read_text(encoding="utf-8")
     assert text.splitlines() == [
         'model_checkpoint_path: "model.ckpt-2"',
@@ -103,19 +103,19 @@ def test_no_readable_checkpoint_among_some_is_refused_and_nothing_moved(three):
     for step in (1, 2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     before = sorted(os.listdir(three))
-    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*, expected one; copy the files"
+    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*, expected one; copy one"
     with pytest.raises(errors.UserError, match=said):
-        fallback.newest_readable(str(three))
+        recovery.recover(str(three))
     assert sorted(os.listdir(three)) == before
 
 
-def test_a_new_directory_has_none_and_a_state_without_files_begins_anew(tmp_path, lines):
-    assert fallback.newest_readable(str(tmp_path)) is None and not lines
-    assert fallback.newest_readable(str(tmp_path / "nowhere")) is None
+def test_a_new_directory_has_none_and_a_state_without_files_starts_from_step_0(tmp_path, lines):
+    assert recovery.recover(str(tmp_path)) is None and not lines
+    assert recovery.recover(str(tmp_path / "nowhere")) is None
     checkpoints.write_state(str(tmp_path), "model.ckpt-3", ["model.ckpt-3"])
-    assert fallback.newest_readable(str(tmp_path)) is None
+    assert recovery.recover(str(tmp_path)) is None
     assert lines == [
-        f"{tmp_path}: model.ckpt-3 cannot be read (its .index is not there); training begins anew"
+        f"{tmp_path}: model.ckpt-3 cannot be read (its .index is missing); training starts from step 0"
     ]
     assert os.listdir(tmp_path) == []
 
@@ -131,7 +131,7 @@ def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
         "notes.tmp",
     ):
         (three / name).touch()
-    fallback.newest_readable(str(three))
+    recovery.recover(str(three))
     assert {name for name in os.listdir(three) if not name.startswith("model.ckpt")} == {
         *("checkpoint", "events.out.tfevents.1", "notes.tmp")
     }
@@ -141,6 +141,6 @@ def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
 def test_looking_changes_nothing(three):
     small_checkpoints.cut(three / "model.ckpt-10.index")
     before = {path.name: path.read_bytes() for path in three.iterdir()}
-    found, faults = fallback.find(str(three))
+    found, faults = recovery.find(str(three))
     assert found == str(three / "model.ckpt-2") and list(faults) == [str(three / "model.ckpt-10")]
     assert {path.name: path.read_bytes() for path in three.iterdir()} == before

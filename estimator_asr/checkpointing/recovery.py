@@ -1,0 +1,105 @@
+"""Recovery after a crash: finds the newest readable checkpoint and makes training continue from it.
+
+TensorFlow continues from the checkpoint that the state file names, and fails if that is damaged. Here the
+state is repaired first; damaged files are moved to MODEL_DIR/damaged.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import shutil
+from typing import Optional
+
+from absl import logging
+
+from estimator_asr.checkpointing import checkpoints
+from tfrecord_builder import errors
+
+DAMAGED_DIRECTORY = "damaged"
+# Temporary files of the Saver and of the writer of the state.
+_LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
+
+
+def recover(model_dir: str) -> Optional[str]:
+    """Repairs the state and returns the prefix of the checkpoint to continue from; None if there is none yet.
+
+    Removes leftovers of a killed save, and logs one sentence if the state named another checkpoint. Only the
+    process that writes checkpoints may call this; others call `find`.
+
+    Raises:
+        errors.UserError: there are checkpoints and none can be read.
+    """
+    for pattern in _LEFTOVERS:
+        for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    found, faults = find(model_dir)
+    if faults:
+        _repair(model_dir, found, faults)
+    return found
+
+
+def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
+    """Finds the checkpoint to continue from without changing anything.
+
+    It is the one that the state names, or the newest that can be read to the end.
+
+    Returns:
+        Its prefix, None if there is no checkpoint; and the faults of files that come before it, by path.
+
+    Raises:
+        errors.UserError: there are checkpoints and none can be read.
+    """
+    stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
+    faults, state = {}, _state_path(model_dir)
+    if stated is None and (present or os.path.exists(state)):
+        faults[state] = "cannot be read" if os.path.exists(state) else "is missing"
+    candidates = [] if stated is None else [stated]
+    for candidate in candidates + [prefix for prefix in reversed(present) if prefix not in candidates]:
+        try:
+            checkpoints.read_shapes(candidate)
+            return candidate, faults
+        except checkpoints.DamagedError as error:
+            faults[candidate] = f"cannot be read ({error.reason})"
+    if present:
+        raise errors.UserError(
+            f"{model_dir}: none of {len(present)} checkpoints can be read "
+            f"({os.path.basename(present[-1])} {faults[present[-1]]}), expected one; "
+            f"copy one from {os.path.join(model_dir, 'best')} there, or choose another --model_dir"
+        )
+    return None, faults
+
+
+def _repair(model_dir, found, faults):
+    """Writes the state first: if this is killed too, the next start finds a readable checkpoint at once."""
+    if found is None:
+        os.remove(_state_path(model_dir))
+    else:
+        readable = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
+        checkpoints.write_state(model_dir, found, readable)
+    moved = [_move_damaged(model_dir, prefix) for prefix in faults if checkpoints.list_files(prefix)]
+    logging.warning(
+        "%s: %s; training %s%s",
+        model_dir,
+        ", ".join(f"{os.path.basename(path)} {reason}" for path, reason in faults.items()),
+        f"continues from {os.path.basename(found)}, the newest readable one"
+        if found
+        else "starts from step 0",
+        f"; damaged files were moved to {', '.join(moved)}" if moved else "",
+    )
+
+
+def _move_damaged(model_dir, prefix):
+    """Moves the files of a checkpoint into a new directory and returns its path."""
+    target = os.path.join(model_dir, DAMAGED_DIRECTORY, os.path.basename(prefix))
+    names = itertools.chain([target], (f"{target}-{count}" for count in itertools.count(2)))
+    target = next(name for name in names if not os.path.exists(name))
+    os.makedirs(target)
+    for path in checkpoints.list_files(prefix):
+        os.rename(path, os.path.join(target, os.path.basename(path)))
+    return target
+
+
+def _state_path(model_dir):
+    return os.path.join(model_dir, checkpoints.STATE_FILE)
