@@ -1,61 +1,71 @@
-"""Devices that TensorFlow sees, and why it does not see a GPU that is there."""
+"""Devices that TensorFlow sees, and why it does not see a GPU of the machine."""
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
-import re
-import shutil
 import subprocess
+import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import findings, libraries
+from estimator_asr.diagnostics.doctor import findings
 
 _NVIDIA = "0x10de"  # PCI vendor
 _DISPLAY = "0x03"  # PCI class of display controllers
 # CUDA 12.x runs on this driver by minor-version compatibility (NVIDIA, CUDA Compatibility).
 _OLDEST_DRIVER = 525
+_DRIVER = "libcuda.so.1"
+_CUDNN = "libcudnn.so.8"
+# The libraries that TensorFlow 2.15 opens, in its order (dso_loader.cc), and the wheels that contain them.
+LIBRARIES = {
+    _DRIVER: "",
+    "libcudart.so.12": "nvidia-cuda-runtime-cu12",
+    "libcublas.so.12": "nvidia-cublas-cu12",
+    "libcublasLt.so.12": "nvidia-cublas-cu12",
+    "libcufft.so.11": "nvidia-cufft-cu12",
+    "libcusolver.so.11": "nvidia-cusolver-cu12",
+    "libcusparse.so.12": "nvidia-cusparse-cu12",
+    _CUDNN: "nvidia-cudnn-cu12",
+}
+_QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
 _SHOW = "TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; t.config.list_physical_devices()'"
 
 
 class Machine(NamedTuple):
-    """What is known before anything is judged.
+    """Facts about GPUs and CUDA.
 
     Attributes:
         devices: pairs of type and name that TensorFlow lists.
-        hardware: NVIDIA GPUs that the system lists.
+        gpu: name of the first NVIDIA GPU of the machine, "" if there is none.
+        driver: version of NVIDIA's driver, "" if unknown.
         visible: CUDA_VISIBLE_DEVICES; None if it is not set.
         build: tf.sysconfig.get_build_info().
-        has_driver: whether the driver's library opens.
-        driver: its version, "" if unknown.
-        missing: first CUDA library that cannot be opened.
-        cudnn: version of the cuDNN that is found.
+        missing: first of LIBRARIES that cannot be opened, "" if all can.
+        cudnn: version of the installed cuDNN, "" if there is none.
     """
 
     devices: Sequence[tuple[str, str]]
-    hardware: Sequence[str]
+    gpu: str
+    driver: str
     visible: Optional[str]
     build: Mapping[str, object]
-    has_driver: bool
-    driver: str
-    missing: Optional[libraries.Library]
+    missing: str
     cudnn: str
 
 
 def gather() -> Machine:
-    """Looks at this machine."""
+    """Returns the facts about this machine."""
     return Machine(
-        devices=[(device.device_type, _name(device)) for device in tf.config.list_physical_devices()],
-        hardware=find_hardware(),
+        [(device.device_type, _name(device)) for device in tf.config.list_physical_devices()],
+        *find_gpu(),
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
         build=dict(tf.sysconfig.get_build_info()),
-        has_driver=libraries.open_library(libraries.DRIVER) is not None,
-        driver=read_driver(),
-        missing=libraries.first_missing(),
-        cudnn=libraries.cudnn_version(),
+        missing=next((file for file in LIBRARIES if open_library(file) is None), ""),
+        cudnn=cudnn_version(open_library(_CUDNN)),
     )
 
 
@@ -63,7 +73,7 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
     """Yields what the devices mean for training."""
     build = machine.build
     if build.get("is_cuda_build"):
-        found = f"cuDNN {machine.cudnn} is found" if machine.cudnn else "no cuDNN is found"
+        found = f"cuDNN {machine.cudnn} is installed" if machine.cudnn else "no cuDNN is installed"
         versions = f"CUDA {build.get('cuda_version')} and cuDNN {build.get('cudnn_version')}"
         yield findings.ok(f"TensorFlow is built for {versions}; {found}")
     for kind, name in machine.devices:
@@ -73,32 +83,46 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
         return
     if "XLA_GPU" in kinds:
         yield findings.problem(
-            "there is XLA_GPU but no GPU: XLA has found the card, but TensorFlow could not open the "
-            f"libraries of its own kernels, so all runs on the CPU; {_cure(machine)}"
+            "there is an XLA_GPU but no GPU: XLA has found the card, but TensorFlow could not open the "
+            f"libraries of its own kernels, so everything runs on the CPU; {_cure(machine)}"
         )
-    elif machine.hardware:
+    elif machine.gpu:
         yield findings.problem(
-            f"{machine.hardware[0]} is there, but TensorFlow does not see it and runs on the CPU; "
-            f"{_cure(machine)}"
+            f"TensorFlow does not see the {machine.gpu} and runs on the CPU; {_cure(machine)}"
         )
     else:
         yield findings.ok("no NVIDIA GPU in this machine, training runs on the CPU")
 
 
-def find_hardware(root: str = "/") -> list[str]:
-    """Returns the NVIDIA GPUs that the system lists, by /proc, the PCI bus or nvidia-smi."""
-    described = glob.glob(os.path.join(root, "proc/driver/nvidia/gpus/*/information"))
-    models = [re.search(r"Model:\s*(.+)", _read(path)) for path in sorted(described)]
-    names = [f"GPU {match.group(1)}" for match in models if match]
-    return names or _on_pci_bus(root) or _by_nvidia_smi()
+def find_gpu(root: str = "/") -> tuple[str, str]:
+    """Returns the first NVIDIA GPU and the driver's version, by nvidia-smi or the PCI bus; "" if unknown."""
+    try:
+        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return _find_on_pci_bus(root), ""
+    if listed.returncode != 0 or not listed.stdout.strip():
+        return _find_on_pci_bus(root), ""
+    name, driver = listed.stdout.splitlines()[0].rsplit(", ", 1)
+    return name, driver
 
 
-def read_driver(root: str = "/") -> str:
-    """Returns the version of NVIDIA's kernel driver, "" if there is none."""
-    match = re.search(
-        r"Kernel Module.*?\s(\d+\.[\d.]+)\s", _read(os.path.join(root, "proc/driver/nvidia/version"))
-    )
-    return match.group(1) if match else ""
+def open_library(file: str) -> Optional[ctypes.CDLL]:
+    """Returns the library, found as TensorFlow finds it: by the loader, or in NVIDIA's wheels; else None."""
+    pattern = os.path.join(sysconfig.get_path("purelib"), "nvidia", "*", "lib", file)
+    for path in (file, *glob.glob(pattern)):
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def cudnn_version(library: Optional[ctypes.CDLL]) -> str:
+    """Returns the version of a cuDNN, as 8.9.7; "" if there is none."""
+    if library is None:
+        return ""
+    number = int(library.cudnnGetVersion())  # 8907 is 8.9.7, CUDNN_VERSION in cudnn_version.h
+    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
 def _cure(machine):
@@ -106,19 +130,19 @@ def _cure(machine):
         return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides it: unset CUDA_VISIBLE_DEVICES"
     if not machine.build.get("is_cuda_build"):
         return "this TensorFlow is built without CUDA: pip install tensorflow==2.15.1"
-    if not machine.has_driver:
+    if machine.missing == _DRIVER:
         return (
-            f"the driver's {libraries.DRIVER} is missing: install NVIDIA's driver (apt-get install "
+            f"the driver's {_DRIVER} is missing: install NVIDIA's driver (apt-get install "
             "nvidia-driver-535), or start the container with --gpus all"
         )
     if machine.missing:
         return (
-            f"{machine.missing.file} cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' brings it "
-            f"(in {machine.missing.wheel})"
+            f"{machine.missing} cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' installs it "
+            f"(in {LIBRARIES[machine.missing]})"
         )
     if machine.driver and int(machine.driver.split(".")[0]) < _OLDEST_DRIVER:
         return f"driver {machine.driver} is too old for CUDA 12: install {_OLDEST_DRIVER} or later"
-    return f"all libraries open; TensorFlow itself says more: {_SHOW}"
+    return f"all libraries open; TensorFlow's own log says more: {_SHOW}"
 
 
 def _name(device):
@@ -127,29 +151,17 @@ def _name(device):
     return f"{name} {details['device_name']}" if "device_name" in details else name
 
 
-def _on_pci_bus(root):
-    cards = []
+def _find_on_pci_bus(root):
     for path in sorted(glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))):
         vendor, kind = (_read(os.path.join(path, file)) for file in ("vendor", "class"))
         if vendor.strip() == _NVIDIA and kind.startswith(_DISPLAY):
-            cards.append(f"an NVIDIA GPU at {os.path.basename(path)}")
-    return cards
-
-
-def _by_nvidia_smi():
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    try:
-        listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return re.findall(r"GPU \d+: ([^(\n]+?) \(", listed.stdout)
+            return f"NVIDIA GPU at {os.path.basename(path)}"
+    return ""
 
 
 def _read(path):
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read()
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""A finding: one line of what was looked at, and whether it is as it should be."""
+"""Findings of doctor: one line each, with a level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tfrecord_builder import errors
 
 OK = "ok"
-WARNING = "warning"  # works, but probably not as hoped
+WARNING = "warning"  # works, but probably not as intended
 PROBLEM = "problem"  # does not work
 
 
@@ -32,7 +32,7 @@ def problem(text: str) -> Finding:
 
 
 def catch(check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yields the findings of a check; what a user can mend ends them as a problem."""
+    """Yields the findings of a check; a UserError becomes its last finding, a problem."""
     try:
         yield from check()
     except errors.UserError as error:

@@ -61,4 +61,4 @@ def test_python(monkeypatch, version, level):
     monkeypatch.setattr(versions.sys, "version_info", version)
     finding = next(versions.check())
     assert finding.level == level and ".".join(map(str, version)) in finding.text
-    assert (level == "ok") != ("expected 3.9, 3.10 or 3.11; make a new environment" in finding.text)
+    assert (level == "ok") != ("expected 3.9, 3.10 or 3.11; create a new environment" in finding.text)
