@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
+import numpy as np
 import pytest
 import small_records
 
@@ -14,7 +15,7 @@ def test_a_whole_directory_is_fine_and_its_tightest_utterances_are_named(tmp_pat
     small_records.make_data(str(tmp_path / "data"))
     found = list(data.check(str(tmp_path / "data")))
     assert {finding.level for finding in found} == {"ok"}
-    assert found[0].text == "5 tokens of token type syllable, as dataset_info.json says"
+    assert found[0].text == "5 tokens of token type syllable, as in dataset_info.json"
     assert found[1].text.startswith("train: 12 utterances, 0.00 hours, 24 tokens, 2 shards of the right size")
     # 16 frames a token and up to 3 more: the least is 4 for one token, and 8 for 2.
     worst = found[-1].text.splitlines()
@@ -23,22 +24,17 @@ def test_a_whole_directory_is_fine_and_its_tightest_utterances_are_named(tmp_pat
 
 
 def test_a_label_more_than_frames_is_a_problem():
-    rooms = [data.Room(0.9, "short", 9, 10), data.Room(4.0, "fine", 40, 10)]
-    (finding,) = data.judge_room("DATA", rooms)
+    slacks = [data.Slack(0.9, "short", 9, 10), data.Slack(4.0, "fine", 40, 10)]
+    (finding,) = data.judge_slack("DATA", slacks)
     assert finding.level == "problem"
     assert finding.text.startswith("DATA: 1 utterances have more labels than frames after subsampling")
     assert finding.text.splitlines()[1].split() == ["9", "frames", "for", "10", "short"]
-    assert list(data.judge_room("DATA", [])) == []
+    assert list(data.judge_slack("DATA", [])) == []
 
 
 def test_equal_labels_need_a_frame_between_them():
-    batch = {
-        "utterance_id": [b"u"],
-        "num_frames": [17],
-        "num_tokens": [3],
-        "token_ids": data.np.array([[2, 2, 3, 0, 0]]),
-    }
-    assert list(data._rooms(batch)) == [data.Room(5 / 4, "u", 5, 4)]
+    slack = data.measure_slack(b"u", 17, 3, np.array([2, 2, 3, 0, 0]))
+    assert slack == data.Slack(5 / 4, "u", 5, 4)
 
 
 def test_vocabulary_and_shards_must_be_those_of_the_info(tmp_path):
@@ -86,6 +82,6 @@ def test_unknown_tokens_and_shared_sentences_are_warnings(tmp_path):
     )
     texts = [finding.text for finding in data.judge_split("dev", odd) if finding.level == "warning"]
     assert "3.0 % of the tokens are unknown" in texts[0] and "--extend_vocabulary" in texts[0]
-    assert "2 of 3 sentences stand in train too" in texts[1]
+    assert "2 of 3 sentences are also in train" in texts[1]
     fine = dataclasses.replace(odd, unknown_tokens=2, shared_sentences={"train": 1})
     assert [finding.level for finding in data.judge_split("dev", fine)] == ["ok"]
