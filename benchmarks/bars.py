@@ -1,4 +1,4 @@
-"""What a benchmark's figures are held against."""
+"""Bars of a benchmark: limits that its measurements must meet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """A figure, and what it must be at least or at most."""
+    """A measurement with its lower or upper limit."""
 
     what: str
     value: float
@@ -27,11 +27,11 @@ class Bar:
 
 
 def show(bars: Sequence[Bar]) -> int:
-    """Prints the bars below an empty line; gives the exit code: 1 if one is missed."""
+    """Prints the bars below an empty line; returns the exit code: 1 if one is missed."""
     print("\n".join(["", *map(str, bars)]))
     return 0 if all(bar.is_met for bar in bars) else 1
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """Gives the median of each round's own ratio."""
+    """Returns the median of each round's own ratio."""
     return statistics.median(a / b for a, b in zip(above, below))

@@ -3,16 +3,16 @@
     python -m benchmarks.builder
     python -m benchmarks.builder --num_files=100 --rounds=9 --memory_hours=100
 
-It speaks its own input (16 kHz, 16 bits, about 8 s a file) and reads it once before it times anything, so
-that the disk plays no part. On one pinned core it times, in turns:
+It synthesises its own input (16 kHz, 16 bits, about 8 s per file) and reads it once before timing, so that
+the disk plays no part. On one pinned core it times, in turns:
 
     ours      the whole build: read, decode, log-mel, serialise, write, statistics, checksum
     peer      the same features by soundfile, kaldi-native-fbank, tf.train.Example and tf.io.TFRecordWriter
     bound     decode, the FFT of ready frames, write as many bytes: nothing can do with less
 
-then, in turns, the whole programs on a corpus of --program_hours, with their starts: `build` and the peer's;
-then one worker on one core against two on two, with and without the start of the processes, and the peak of
-a worker's memory for one hour and for --memory_hours of input. A bar that is missed is named FAIL, and the
+then, in turns, the whole programs on a corpus of --program_hours, with their start-up: `build` and the
+peer's; then one worker on one core against two on two, with and without the start of the processes, and a
+worker's peak memory for one hour and for --memory_hours of input. A bar that is missed is named FAIL, and the
 exit code is 1. Seconds are medians over the rounds, ratios medians of each round's own.
 """
 
@@ -44,7 +44,7 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
-    """How much to time."""
+    """Amounts to time."""
 
     num_files: int = config_flags.setting(40, "recordings of about 8 s", minimum=2)
     rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
@@ -60,7 +60,7 @@ class BenchmarkConfig:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the tables and the bars; gives 1 if one is missed."""
+    """Prints the tables and the bars; returns 1 if one is missed."""
     del argv
     config = config_flags.from_flags(BenchmarkConfig)
     cores = sorted(os.sched_getaffinity(0))
@@ -153,7 +153,7 @@ def time_workers(
 def _time_build(
     recordings: Sequence[builder_input.Recording], hours: float, cores: Sequence[int]
 ) -> tuple[float, int]:
-    """Builds with a worker for each core; gives the seconds and the largest worker's peak in bytes."""
+    """Builds with one worker per core; returns the seconds and the largest worker's peak in bytes."""
     os.sched_setaffinity(0, cores)
     mean_seconds = statistics.mean(recording.seconds for recording in recordings)
     num_utterances = max(len(cores), round(hours * 3600 / mean_seconds))

@@ -1,4 +1,4 @@
-"""The loops that are timed on one core: the peer's, and the least that any builder must do."""
+"""Loops that are timed on one core: the peer's, and the minimum that any builder must do."""
 
 from __future__ import annotations
 

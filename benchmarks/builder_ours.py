@@ -40,7 +40,7 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
 def build_with_workers(
     recordings: Sequence[builder_input.Recording], num_utterances: int, directory: str, num_workers: int
 ) -> int:
-    """Builds num_utterances, the recordings over and over, in worker processes.
+    """Builds num_utterances, repeating the recordings, in worker processes.
 
     Returns:
       The peak of the resident memory of the largest worker in bytes.
@@ -64,7 +64,7 @@ def _write(
 
 
 def read_features(path: str) -> list:
-    """Gives the features of each record of a file that one of the loops wrote, float32 [num_frames, 80]."""
+    """Returns the features of each record of a file that one of the loops wrote, float32 [num_frames, 80]."""
     import tensorflow as tf
 
     dataset = schema.parse_examples(tf.data.TFRecordDataset([path]), num_bins=80)

@@ -1,4 +1,4 @@
-"""Whole programs with their starts: our build of a corpus, and the same by hand with kaldi-native-fbank."""
+"""Whole programs with their start-up: our build of a corpus, and a peer with kaldi-native-fbank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\n"
 
 
 def make_corpus(recordings: Sequence[builder_input.Recording], hours: float, directory: str) -> float:
-    """Makes directory/manifest.tsv with files of its own, the recordings over and over.
+    """Makes directory/manifest.tsv with files of its own, repeating the recordings.
 
     Returns:
       How many seconds of sound it lists.
@@ -42,14 +42,14 @@ def make_corpus(recordings: Sequence[builder_input.Recording], hours: float, dir
 
 
 def build(corpus_dir: str, output_dir: str) -> tuple[float, int]:
-    """Runs our program with one worker; gives its seconds and the peak of its memory in bytes."""
+    """Runs our program with one worker; returns its seconds and the peak of its memory in bytes."""
     shutil.rmtree(output_dir, ignore_errors=True)
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={output_dir}")
     return _time(sys.executable, "-m", "tfrecord_builder.build", *where, "--num_workers=1")
 
 
 def build_by_hand(corpus_dir: str, output: str) -> tuple[float, int]:
-    """Runs the peer's program; gives its seconds and the peak of its memory in bytes."""
+    """Runs the peer's program; returns its seconds and the peak of its memory in bytes."""
     script = os.path.join(os.path.dirname(__file__), "builder_peer.py")
     return _time(sys.executable, script, os.path.join(corpus_dir, _MANIFEST), output)
 

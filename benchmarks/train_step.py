@@ -11,11 +11,11 @@ compared first. Then they make steps in turns:
     PyTorch   the same step by torch.nn, fused attention and fused Adam
     matmul    2048 x 2048 matrices, float32, by each of the two
 
-and at last the Estimator makes steps in turns with a plain session; the median is a step that writes no
-summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The share of
-the matmul rate counts products of matrices and convolutions alone, against the faster of the two. A bar that
+and finally the Estimator makes steps in turns with a plain session; the median is a step that writes no
+summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The
+fraction of the matmul rate counts matrix products and convolutions only, against the faster of the two. A bar that
 is missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow:
-its threads wait for each other after every operation, so nothing counts that was not timed alone.
+its threads wait for each other after every operation, so only figures of an idle machine count.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BenchmarkConfig:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the table and the bars; gives 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if one is missed."""
     del argv
     config = config_flags.from_flags(BenchmarkConfig)
     _check_machine()
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
 
 
 def make_sides(model, batch: train_step_work.Batch) -> dict:
-    """Gives ours and PyTorch's step by name, with the same weights."""
+    """Returns ours and PyTorch's step by name, with the same weights."""
     import torch
 
     from benchmarks import train_step_torch
@@ -121,7 +121,7 @@ def time_sides(sides: Mapping, config: BenchmarkConfig, batch: train_step_work.B
     seconds = _time_in_turns(loops, config.rounds)
     operations = train_step_work.count_operations(config.acoustic(), batch, config.num_classes)
     rates = {name: _MATMUL_OPERATIONS / statistics.median(seconds[f"matmul, {name}"]) for name in sides}
-    print(f"{operations / 1e9:.1f} billion operations a step, {int(batch.num_frames.sum()):,} frames")
+    print(f"{operations / 1e9:.1f} billion operations per step, {int(batch.num_frames.sum()):,} frames")
     print(f"{'loop':18}{'seconds':>9}{'frames/s':>10}{'billion/s':>11}{'of matmul':>11}")
     for name in sides:
         _print_row(name, statistics.median(seconds[name]), operations, batch, max(rates.values()))

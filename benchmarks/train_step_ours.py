@@ -18,7 +18,7 @@ from tfrecord_builder import frontend, vocabulary
 
 _MATRIX_SIZE = 2048
 _STEPS_PER_EPOCH = 1000.0
-_NUM_FIRST_STEPS = 4  # a graph is optimised anew for whatever else a hook asks for
+_NUM_FIRST_STEPS = 4  # a graph is optimised again for each set of fetches
 
 
 class Session:
@@ -43,7 +43,7 @@ class Session:
         self._multiply = self._session.make_callable(product.op)
 
     def step(self) -> tuple[float, float]:
-        """Makes one step; gives loss and gradient norm of before it."""
+        """Makes one step; returns loss and gradient norm of before it."""
         return tuple(map(float, self._step()[:2]))
 
     def multiply(self) -> None:
@@ -51,7 +51,7 @@ class Session:
         self._multiply()
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Gives what is trained, by name."""
+        """Returns what is trained, by name."""
         values = self._session.run(self._variables)
         return {variable.op.name: value for variable, value in zip(self._variables, values)}
 
@@ -103,7 +103,7 @@ class _Turns(estimator_api.SessionRunHook):
 def make_model(
     config: config_lib.AcousticConfig, num_tokens: int, path: str
 ) -> model_directory.ModelDirectory:
-    """Gives a model directory that nothing is read from; num_tokens without the blank."""
+    """Returns a model directory that nothing is read from; num_tokens without the blank."""
     tokens = vocabulary.Vocabulary(["<unk>", *(f"token{i}" for i in range(1, num_tokens))])
     settings = experiment.ExperimentConfig(
         model="acoustic",

@@ -35,7 +35,7 @@ class Subsampling(nn.Module):
         self.layer_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)
 
     def forward(self, fbank: torch.Tensor, num_frames: torch.Tensor) -> tuple:
-        """Takes [batch, frames, bins]; gives [batch, frames / 4, units] and the mask, bool."""
+        """Takes [batch, frames, bins]; returns [batch, frames / 4, units] and the mask, bool."""
         hidden, mask = (
             fbank[:, None].to(memory_format=torch.channels_last),
             torch_layers.sequence_mask(num_frames, fbank.shape[1]),
@@ -77,7 +77,7 @@ class Classes(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1, num_classes))
 
     def classify(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Gives the logits."""
+        """Returns the logits."""
         return F.linear(hidden, self.class_vectors, self.bias[0])
 
 
@@ -111,7 +111,7 @@ class Acoustic(nn.Module):
         self.dropout, self.config = nn.Dropout(config.acoustic_dropout), config
 
     def forward(self, fbank, num_frames, token_ids, num_tokens) -> torch.Tensor:
-        """Gives the CTC and decoder loss, weighted, per label."""
+        """Returns the CTC and decoder loss, weighted, per label."""
         memory, mask = self.encoder(_normalise(fbank, num_frames), num_frames)
         ctc = self._ctc_loss(memory, mask, token_ids, num_tokens)
         blank = self.ctc.class_vectors.shape[0] - 1
@@ -162,7 +162,7 @@ class Trainer:
         self._batch = [torch.tensor(batch.fbank), *(torch.tensor(x, dtype=torch.int64) for x in ids)]
 
     def step(self) -> tuple[float, float]:
-        """Makes one step; gives loss and gradient norm of before it."""
+        """Makes one step; returns loss and gradient norm of before it."""
         self._optimizer.zero_grad(set_to_none=True)
         loss = self.model(*self._batch)
         loss.backward()

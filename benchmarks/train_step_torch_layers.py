@@ -99,7 +99,7 @@ class CrossAttention(nn.Module):
 
 
 class Normalised(nn.Module):
-    """A module behind a layer norm, under the scope names of ours."""
+    """A module after a layer norm, under the scope names of ours."""
 
     def __init__(self, config: config_lib.AcousticConfig, name: str, module: nn.Module):
         super().__init__()
@@ -165,7 +165,7 @@ class DecoderBlock(nn.Module):
 
 
 def sequence_mask(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Gives bool [batch, max_length], whether a position is below `lengths`."""
+    """Returns bool [batch, max_length], whether a position is below `lengths`."""
     return torch.arange(max_length) < lengths[:, None]
 
 

@@ -1,4 +1,4 @@
-"""What both sides do: the batch that they train on, and the arithmetic of a step."""
+"""The batch that both sides train on, and the operations of a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfrecord_builder import frontend
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What a training step gets.
+    """The input of a training step.
 
     Attributes:
       fbank: float32 [batch, max_frames, num_bins], zero at padding.
@@ -28,7 +28,7 @@ class Batch:
 
 
 def make_batch(batch_size: int, max_frames: int, num_tokens: int, max_tokens: int, seed: int) -> Batch:
-    """Draws noise of log-mel's size, utterances of 90 to 100 % of the length, labels without repeats.
+    """Samples noise of log-mel's size, utterances of 90 to 100 % of the length, labels without repeats.
 
     Args:
       batch_size: utterances.

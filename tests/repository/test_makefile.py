@@ -127,7 +127,7 @@ def test_a_second_call_installs_nothing_until_the_requirements_change(house):
 
 
 def test_an_installation_that_failed_is_tried_again(house):
-    """In the environment that it was tried in: none is made anew."""
+    """In the same environment."""
     install(house, "python3.9", SUITABLE.replace("pip.log ;;", 'pip.log; test "$3" = --version ;;'))
     assert make(house, ".venv/installed").returncode != 0
     assert not (house / ".venv" / "installed").exists()

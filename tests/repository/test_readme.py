@@ -39,13 +39,13 @@ def faults(words: list[str], known: dict[str, dict[str, bool]], targets: set[str
     """What is wrong with a command."""
     if words[0] == "make":
         named = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
-        return [f"make {target}: there is no such target" for target in named if target not in targets]
+        return [f"make {target}: no such target" for target in named if target not in targets]
     found = modules(words)
     if found is None:
         return []
     module, flags = found
     if module not in known:
-        return [f"{module}: there is no such program"]
+        return [f"{module}: no such program"]
     return [fault for flag in flags for fault in _flag_faults(module, flag, known[module])]
 
 
@@ -53,11 +53,11 @@ def _flag_faults(module: str, flag: str, known: dict[str, bool]) -> list[str]:
     name, equals, value = flag[2:].partition("=")
     is_negated = not equals and name.startswith("no") and known.get(name[2:], False)
     if name not in known and not is_negated:
-        return [f"{module}: there is no flag --{name}"]
+        return [f"{module}: no flag --{name}"]
     if not equals and not is_negated and not known[name]:
         return [f"{module}: --{name} needs =VALUE"]
     if name == "flagfile" and not (ROOT / value).is_file():
-        return [f"{module}: there is no file {value}"]
+        return [f"{module}: {value} does not exist"]
     return []
 
 
@@ -122,15 +122,15 @@ def test_checker_reads_the_commands_of_a_page():
     "command, said",
     [
         ("make demo", []),
-        ("make tea", ["make tea: there is no such target"]),
+        ("make tea", ["make tea: no such target"]),
         ("python -m estimator_asr.train --xla --noxla --model=language", []),
-        ("python -m estimator_asr.train --nomodel", ["estimator_asr.train: there is no flag --nomodel"]),
+        ("python -m estimator_asr.train --nomodel", ["estimator_asr.train: no flag --nomodel"]),
         ("python -m estimator_asr.train --model", ["estimator_asr.train: --model needs =VALUE"]),
-        ("python -m estimator_asr.train --colour=red", ["estimator_asr.train: there is no flag --colour"]),
-        ("python -m estimator_asr.nowhere", ["estimator_asr.nowhere: there is no such program"]),
+        ("python -m estimator_asr.train --colour=red", ["estimator_asr.train: no flag --colour"]),
+        ("python -m estimator_asr.nowhere", ["estimator_asr.nowhere: no such program"]),
         (
             "python -m estimator_asr.train --flagfile=flags/x.flags",
-            ["estimator_asr.train: there is no file flags/x.flags"],
+            ["estimator_asr.train: flags/x.flags does not exist"],
         ),
         ("python -m venv .venv", []),
     ],
