@@ -12,9 +12,9 @@ compared first. Then they make steps in turns:
     matmul    2048 x 2048 matrices, float32, by each of the two
 
 and finally the Estimator makes steps in turns with a plain session; the median is a step that writes no
-summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The
-fraction of the matmul rate counts matrix products and convolutions only, against the faster of the two. A bar that
-is missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow:
+summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The fraction
+of the matmul rate counts matrix products and convolutions only, against the faster of the two. A bar that is
+missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow:
 its threads wait for each other after every operation, so only figures of an idle machine count.
 """
 
