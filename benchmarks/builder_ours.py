@@ -83,16 +83,18 @@ def _plan(
 
 
 def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[sharding.Shard]:
-    with catalog.open_new(":memory:") as spooled:
+    with catalog.open_new(":memory:") as listed:
         for item in found:
-            spooled.add_item(item)
-        return sharding.write(spooled, num_shards, directory)
+            listed.add_utterance(item.utterance)
+            copies = [(item.utterance.utterance_id, None)]
+            listed.add_labels(item.utterance, item.labels, item.signature, copies)
+        return sharding.write(listed, num_shards, directory)
 
 
 def _make_item(index: int, recording: builder_input.Recording) -> items.Item:
     text = "".join(recording.tokens)
     utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
-    return items.Item(utterance, _make_labels(recording), items.stamp(recording.path))
+    return items.Item(utterance, _make_labels(recording), items.file_signature(recording.path))
 
 
 def _make_labels(recording: builder_input.Recording) -> labelling.Labels:

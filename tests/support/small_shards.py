@@ -6,8 +6,10 @@ from tfrecord_builder.building import catalog, sharding
 
 
 def write(items, num_shards: int, directory) -> list[sharding.Shard]:
-    """Plans shards, and writes the file of the items of each."""
-    spooled = catalog.Spool(":memory:")
+    """Assigns items to shards and writes the .jsonl file of each shard."""
+    listed = catalog.Catalog(":memory:")
     for item in items:
-        spooled.add_item(item)
-    return sharding.write(spooled, num_shards, str(directory))
+        listed.add_utterance(item.utterance)
+        copies = [(item.utterance.utterance_id, item.variant)]
+        listed.add_labels(item.utterance, item.labels, item.signature, copies)
+    return sharding.write(listed, num_shards, str(directory))

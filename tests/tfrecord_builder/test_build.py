@@ -85,7 +85,7 @@ def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
         os.path.basename(path)[: -len(".json")]: os.stat(path[: -len(".json")]).st_ino for path in finished
     }
 
-    again = _run(*arguments, f"--output_dir={killed}", "--num_workers=2")
+    again = _run(*arguments, f"--output_dir={killed}", "--num_workers=1")
     assert again.returncode == 0, again.stderr
     assert "train: 60 utterances, 0.01 hours, 2 speakers, 5 sentences, 168 tokens (0 unknown)" in again.stdout
     assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
@@ -173,7 +173,7 @@ def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path)
     assert "Exception ignored" not in done.stderr  # the session is closed before TensorFlow goes
 
 
-@pytest.mark.parametrize("program", ["build", "verify", "show", "synthesise", "download"])
+@pytest.mark.parametrize("program", ["build", "verify", "show", "download"])
 def test_help_loads_no_tensorflow(program):
     unused = ("tensorflow", "pypinyin", "apache_beam", "absl")
     done = _probe(f"tfrecord_builder.{program}", unused, "--help")

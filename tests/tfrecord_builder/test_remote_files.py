@@ -251,9 +251,9 @@ def test_a_store_that_fails_is_not_the_recording_s_fault():
     with pytest.raises(OSError, match="no such bucket") as caught:
         audio.read_audio("s3://nobody/a.wav", 16000)
     assert not isinstance(caught.value, errors.UserError)
-    assert items.stamp(f"{BUCKET}/none.wav") is None
+    assert items.file_signature(f"{BUCKET}/none.wav") is None
     with pytest.raises(OSError, match="no such bucket"):
-        items.stamp("s3://nobody/a.wav")
+        items.file_signature("s3://nobody/a.wav")
 
 
 def test_a_store_that_fails_is_not_the_output_directory_s_fault(tmp_path):
@@ -345,7 +345,7 @@ def test_an_interrupted_build_goes_on_and_only_the_same(corpora, store, written,
         _build(there, f"{BUCKET}/again")
     assert not files.exists(f"{BUCKET}/again/dataset_info.json")
     monkeypatch.setattr(shard_writer, "write_shard", original)
-    with pytest.raises(errors.UserError, match="an interrupted build there was of another corpus or other"):
+    with pytest.raises(errors.UserError, match="the interrupted build there had another corpus or other"):
         _build(there, f"{BUCKET}/again", fbank_dtype="float32")
     written.clear()
     _build(there, f"{BUCKET}/again")

@@ -1,32 +1,24 @@
-"""A plan to shards on Apache Beam: the same as writer, on as many machines as a runner has.
+"""Writes the shards of a build on Apache Beam, on as many machines as a runner has.
 
-Nothing but the name of a shard travels: each worker reads its items from the staging directory, and writes
-there. So that directory and the corpus must be where every worker sees them.
+Only the name of a shard travels: each worker reads its items from the staging directory and writes there. So
+every worker must see that directory and the corpus.
 """
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import logging
-import os
-import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import tqdm
+from tfrecord_builder import errors
+from tfrecord_builder.building import shard_statistics, shard_writer, sharding
 
-from tfrecord_builder import errors, files
-from tfrecord_builder.building import shard_statistics, shard_writer, sharding, worker
-
-_LOOK_SECONDS = 2.0
-# Beam's loggers that tell where a job is and how it stands.
-_TELLING = ("runners.dataflow", "runners.portability.portable_runner")
+# Beam's loggers that tell where a job runs and how it proceeds.
+_JOB_LOGGERS = ("runners.dataflow", "runners.portability.portable_runner")
 _COUNTERS = "tfrecord_builder"  # namespace of the counters that runners show
 
 
 def check(runner: str, beam_flags: Sequence[str]) -> None:
-    """Raises UserError if Beam is not installed, does not know the runner or a flag, or misses one."""
+    """Raises UserError if Beam is not installed, does not know the runner or a flag, or lacks a flag."""
     _import_beam()
     from apache_beam.options import pipeline_options
     from apache_beam.runners import runner as runners
@@ -36,7 +28,7 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
         found = runners.create_runner(runner)
     except (ValueError, ImportError, AttributeError) as error:
         raise errors.UserError(
-            f"--runner={runner}: it cannot be used ({_tell(error)}), expected a runner of Apache Beam; "
+            f"--runner={runner}: Apache Beam cannot use it ({_one_line(error)}); "
             "pass DirectRunner, FlinkRunner, SparkRunner or DataflowRunner, or install what it needs."
         ) from error
     has_job_server = isinstance(found, portable_runner.PortableRunner)  # which knows flags of its own
@@ -46,8 +38,7 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
         _make_pipeline(runner, beam_flags)
     except ValueError as error:
         raise errors.UserError(
-            f"--runner={runner}: its flags are not complete ({_tell(error)}), expected all that it needs; "
-            "pass them in --beam_flags."
+            f"--runner={runner}: a flag is missing ({_one_line(error)}); pass it in --beam_flags."
         ) from error
 
 
@@ -61,38 +52,42 @@ def write_shards(
     """Writes the shards that are not finished yet.
 
     Args:
-      shards: the whole plan.
+      shards: all shards of the build.
       settings: what every shard is made with.
-      directory: where to; every worker must see it by this name.
-      runner: as DirectRunner.
-      beam_flags: Beam's own, as --direct_num_workers=2.
+      directory: where to write; every worker must see it under this name.
+      runner: for example DirectRunner.
+      beam_flags: flags of Beam, for example --direct_num_workers=2.
 
     Returns:
-      The statistics of all shards, in the order of the plan.
+      The statistics of all shards, in their order.
 
     Raises:
       UserError: Beam or the runner failed, or a shard cannot be written.
     """
-    finished = {each.file: shard_writer.load_finished(each, settings, directory) for each in shards}
-    waiting = [each for each in shards if finished[each.file] is None]
-    for each in waiting:
-        _take_error(each, directory)  # of an earlier run
+    finished = [shard_writer.load_finished(each, settings, directory) for each in shards]
+    waiting = [each for each, statistics in zip(shards, finished) if statistics is None]
     if waiting:
-        with _progress(shards, directory):
-            _run(waiting, settings, directory, runner, beam_flags)
-    return [finished[each.file] or _collect(each, settings, directory, runner) for each in shards]
+        _run(waiting, settings, directory, runner, beam_flags)
+        finished = [shard_writer.load_finished(each, settings, directory) for each in shards]
+    missing = [each.file for each, statistics in zip(shards, finished) if statistics is None]
+    if missing:
+        raise errors.UserError(
+            f"--runner={runner}: the pipeline ended, but {missing[0]} is missing in {directory}; "
+            "choose an --output_dir that all workers see under this name."
+        )
+    return finished
 
 
 def _import_beam():
     logger = logging.getLogger("apache_beam")
-    logger.setLevel(logging.WARNING)  # or else it tells every step of every worker
-    for name in _TELLING:
+    logger.setLevel(logging.WARNING)  # otherwise it logs every step of every worker
+    for name in _JOB_LOGGERS:
         logger.getChild(name).setLevel(logging.INFO)
     try:
         import apache_beam
     except ImportError as error:
         raise errors.UserError(
-            f"--runner: Apache Beam cannot be imported ({error}), expected its package; "
+            f"--runner: Apache Beam cannot be imported ({error}); "
             'call pip install "estimator-asr[beam]", or pip install apache-beam==2.69.0.'
         ) from error
     return apache_beam
@@ -104,16 +99,14 @@ def _check_flags(parser, beam_flags: Sequence[str], has_job_server: bool) -> Non
     def refuse(message: str) -> None:
         raise errors.UserError(f"--beam_flags: {message}; see the documentation of Apache Beam's runners.")
 
-    parser.error = refuse  # or else it prints its whole usage and exits
+    parser.error = refuse  # otherwise it prints its whole usage and exits
     _, unknown = parser.parse_known_args(list(beam_flags))
     if unknown and not has_job_server:
-        known = [name for action in parser._actions for name in action.option_strings]
-        close = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1, cutoff=0.8)
-        refuse(f"Apache Beam has no flag {unknown[0]}, expected {close[0] if close else 'one of its own'}")
+        refuse(f"Apache Beam has no flag {unknown[0]}")
 
 
 def _make_pipeline(runner: str, beam_flags: Sequence[str]):
-    """Makes an empty pipeline; raises ValueError if a flag that the runner needs is missing."""
+    """Returns an empty pipeline; raises ValueError if a flag that the runner needs is missing."""
     beam = _import_beam()
     from apache_beam.options import pipeline_options
 
@@ -130,33 +123,27 @@ def _run(
     runner: str,
     beam_flags: Sequence[str],
 ) -> None:
-    """Runs the pipeline to its end."""
     beam = _import_beam()
     try:
         with _make_pipeline(runner, beam_flags) as pipeline:
             spread = pipeline | beam.Create(waiting, reshuffle=False) | beam.Reshuffle()
             spread | "WriteShard" >> beam.Map(_write_shard, settings, directory)
-    except Exception as error:  # each runner has errors of its own, ours are not among them
+    except Exception as error:  # each runner has errors of its own
         logging.debug("The pipeline failed", exc_info=True)
         raise errors.UserError(
-            f"--runner={runner}: the pipeline failed ({_tell(error)}), expected it to run to its end; mend "
-            "that and call the build again, with --verbosity=1 to see more: finished shards are kept."
+            f"--runner={runner}: the pipeline failed ({_one_line(error)}); fix that and call the build "
+            "again, with --verbosity=1 to see more: finished shards are kept."
         ) from error
 
 
-def _write_shard(waiting: sharding.Shard, settings: sharding.Settings, directory: str) -> None:
-    """Writes a shard, or beside it the error that prevents it; runs in a worker of Beam."""
-    if shard_writer.load_finished(waiting, settings, directory):
-        return  # a runner may do again what it lost sight of
-    outcome = worker.write(waiting, settings, directory, _Counters())
-    if isinstance(outcome, errors.UserError):
-        path = _error_path(waiting, directory)
-        with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            file.write(str(outcome))
+def _write_shard(shard: sharding.Shard, settings: sharding.Settings, directory: str) -> None:
+    """Writes a shard in a worker of Beam."""
+    if not shard_writer.load_finished(shard, settings, directory):  # a runner may repeat one
+        shard_writer.write_shard(shard, settings, directory, _Counters())
 
 
 class _Counters:
-    """Counts for the runner what a shard reports: utterances done, and those of them that were rejected."""
+    """Counters of the runner: utterances done, and those of them that were rejected."""
 
     def __init__(self):
         from apache_beam import metrics
@@ -171,57 +158,7 @@ class _Counters:
         self._before = counts
 
 
-def _collect(
-    waiting: sharding.Shard, settings: sharding.Settings, directory: str, runner: str
-) -> shard_statistics.ShardStatistics:
-    """Gives what a worker counted, or raises what it ended with."""
-    statistics = shard_writer.load_finished(waiting, settings, directory)
-    if statistics is None:
-        raise errors.UserError(
-            _take_error(waiting, directory)
-            or f"--runner={runner}: the pipeline ended without {waiting.file} in {directory}, expected it "
-            "there; give an --output_dir that all the workers see by this name."
-        )
-    return statistics
-
-
-def _take_error(waiting: sharding.Shard, directory: str) -> str:
-    """Gives the error that a worker left, and removes it; empty if there is none."""
-    path = _error_path(waiting, directory)
-    if not files.exists(path):
-        return ""
-    with files.open_binary(path) as file:
-        message = file.read().decode()
-    files.remove(path)
-    return message
-
-
-def _error_path(waiting: sharding.Shard, directory: str) -> str:
-    return os.path.join(directory, f"{waiting.file}.error")
-
-
-@contextlib.contextmanager
-def _progress(shards: Sequence[sharding.Shard], directory: str) -> Iterator[None]:
-    """Shows how many shards are there: runners tell nothing while they run."""
-    marks = {f"{each.file}.json" for each in shards}
-    ended = threading.Event()
-
-    def look() -> None:
-        with tqdm.tqdm(total=len(marks), unit="shard", desc="building") as bar:
-            while not ended.wait(_LOOK_SECONDS):
-                with contextlib.suppress(OSError):
-                    bar.update(len(marks.intersection(files.list_names(directory))) - bar.n)
-
-    looker = threading.Thread(target=look, daemon=True)
-    if sys.stderr.isatty():
-        looker.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _tell(error: Exception) -> str:
-    """Gives what an error says in one line; of a worker's traceback the last."""
+def _one_line(error: Exception) -> str:
+    """Returns the message of an error in one line; of a worker's traceback the last line."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[-1].strip() if "Traceback (" in text else " ".join(text.split())

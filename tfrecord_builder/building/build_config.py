@@ -1,4 +1,4 @@
-"""What to build: which corpus goes where, and how it is divided."""
+"""Settings of a build: the corpus, the output directory, and how the work is divided."""
 
 from __future__ import annotations
 
@@ -13,76 +13,74 @@ from tfrecord_builder.labels import labelling
 
 @dataclasses.dataclass(frozen=True)
 class BuildConfig:
-    """What to build. Features, labels and vocabularies have configs of their own."""
+    """Settings of a build. Features, labels and vocabularies have configs of their own."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
-        (), "where the corpus lies, or for table and wenet a list itself; several with commas"
+        (), "directory of the corpus, or for table and wenet a list file; several separated by commas"
     )
-    output_dir: str = config_flags.setting("", "directory to make; new or empty, unless --overwrite")
+    output_dir: str = config_flags.setting("", "directory to write to; new or empty, unless --overwrite")
     dev_fraction: float = config_flags.setting(
         0.0,
-        "fraction of train that becomes the dev split, by whole speakers, where the corpus has none; 0: none",
+        "fraction of train to move to dev, by whole speakers, if the corpus has no dev split; 0: none",
         minimum=0,
         maximum=0.5,
     )
     max_seconds: float = config_flags.setting(30.0, "longer recordings are rejected", positive=True)
     max_rejected: float = config_flags.setting(
-        0.05, "share of rejected utterances above which the build fails", minimum=0, maximum=1
+        0.05, "fraction of rejected utterances above which the build fails", minimum=0, maximum=1
     )
-    fbank_dtype: str = config_flags.setting("float16", "how features are stored", choices=schema.FBANK_DTYPES)
-    num_shards: int = config_flags.setting(
-        16, "files a split; fewer where it has fewer utterances", minimum=1
+    fbank_dtype: str = config_flags.setting(
+        "float16", "type of the stored features", choices=schema.FBANK_DTYPES
     )
-    num_workers: Optional[int] = config_flags.setting(None, "processes; one a core if not given", minimum=1)
+    num_shards: int = config_flags.setting(16, "files per split; fewer if it has fewer utterances", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
     runner: str = config_flags.setting(
         "",
-        "Apache Beam runner, as DirectRunner, FlinkRunner, SparkRunner, DataflowRunner; "
-        "empty for processes of this machine",
+        "Apache Beam runner, such as DirectRunner, FlinkRunner, SparkRunner or DataflowRunner; "
+        "empty: processes of this machine",
     )
     beam_flags: tuple[str, ...] = config_flags.setting(
         (),
-        "Apache Beam's own flags, with commas, as "
+        "flags of Apache Beam separated by commas, such as "
         "--beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing",
     )
     overwrite: bool = config_flags.setting(
-        False, "replace a build that is in --output_dir, once the new one is whole"
+        False, "replace the build in --output_dir, once the new one is complete"
     )
 
     def __post_init__(self):
         config_flags.validate(self)
         for name in ("corpus_dir", "output_dir"):
             if not getattr(self, name):
-                raise errors.UserError(f"--{name}: it is missing, expected a directory; pass --{name}=DIR.")
+                raise errors.UserError(f"--{name} is missing; pass --{name}=DIR.")
         if self.beam_flags and not self.runner:
-            raise errors.UserError("--beam_flags: --runner is missing, expected it too; pass --runner=NAME.")
+            raise errors.UserError("--beam_flags: --runner is missing; pass --runner=NAME.")
         if self.num_workers and self.runner:
             raise errors.UserError(
                 f"--num_workers, --runner: both are given, expected one; {self.runner} has flags of its own, "
-                "as --beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing."
+                "such as --beam_flags=--direct_num_workers=2,--direct_running_mode=multi_processing."
             )
-
-
-def check_token_type(config: BuildConfig, label_config: labelling.LabelConfig) -> None:
-    """Raises UserError for text with a token type whose tokens do not stand against characters."""
-    if config.corpus == "text" and label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
-        raise errors.UserError(
-            f"--corpus=text, --token_type={label_config.token_type}: text pairs characters with syllables, "
-            f"expected --token_type={' or '.join(labelling.PAIRED_TOKEN_TYPES)}; leave --token_type out."
-        )
 
 
 def check_text(
     config: BuildConfig,
     frontend_config: frontend.FrontendConfig,
     augmentation: augmentation_config.AugmentationConfig,
+    label_config: labelling.LabelConfig,
 ) -> None:
-    """Raises UserError for a flag of the sound where there is none."""
+    """Raises UserError for text with a flag of audio, or with tokens that do not pair with characters."""
+    if config.corpus != "text":
+        return
     changed = [*_changed_flags(frontend_config), *_changed_flags(augmentation)]
-    if config.corpus == "text" and changed:
+    if changed:
         raise errors.UserError(
-            f"--corpus=text, {', '.join(changed)}: text has no features, expected no flag of theirs; "
-            f"leave {changed[0]} out."
+            f"--corpus=text, {', '.join(changed)}: text has no audio features; leave {changed[0]} out."
+        )
+    if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
+        raise errors.UserError(
+            f"--corpus=text, --token_type={label_config.token_type}: text pairs characters with syllables, "
+            f"expected --token_type={' or '.join(labelling.PAIRED_TOKEN_TYPES)}; leave --token_type out."
         )
 
 

@@ -1,4 +1,4 @@
-"""A corpus to a data directory: list, label, plan, write, publish."""
+"""Builds a data directory from a corpus: list, label, assign to shards, write, publish."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator
+from typing import Optional
 
 from absl import logging
 
-from tfrecord_builder import dataset_info, frontend
+from tfrecord_builder import dataset_info, frontend, recordings
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import (
     beam_pipeline,
     build_config,
     catalog,
-    items,
     listing,
     output_directory,
-    rejections,
     shard_statistics,
     sharding,
     staging,
@@ -32,7 +31,7 @@ from tfrecord_builder.labels import bpe, labelling, subwords, vocabularies
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
-_NUM_UNKNOWN_TOLD = 10
+_NUM_UNKNOWN_LOGGED = 10
 
 
 def build(
@@ -45,88 +44,73 @@ def build(
     """Builds config.output_dir.
 
     Returns:
-      What dataset_info.json there says.
+      The contents of its dataset_info.json.
 
     Raises:
-      UserError: the corpus, the output directory, the frozen vocabulary or the share of rejected utterances
-        is not as it should be, or a flag does not fit another.
+      UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many utterances
+        are rejected, or two flags do not fit together.
     """
-    build_config.check_text(config, frontend_config, augmentation)
+    build_config.check_text(config, frontend_config, augmentation, label_config)
     sources = augmentation_sources.find_sources(augmentation)
-    build_config.check_token_type(config, label_config)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)
     write_shards = _choose_writer(config)
-    with _open(config) as (workspace, spooled):
-        listing.list_corpus(config.corpus, config.corpus_dir, spooled, config.dev_fraction)
-        bpe_model = subwords.make(label_config, vocabulary_config, spooled)
-        collector = _label(label_config, bpe_model, augmentation, sources, spooled)
-        rejections.check(config, spooled)
+    with _open(config) as (workspace, listed):
+        listing.list_corpus(config.corpus, config.corpus_dir, listed, config.dev_fraction)
+        bpe_model = subwords.make(label_config, vocabulary_config, listed.utterances("train"))
+        labeller = labelling.Labeller(label_config, bpe_model and bpe.BpeModel(bpe_model))
+        collector = vocabularies.Collector(label_config)
+        listing.label_corpus(listed, labeller, collector, augmentation, sources)
+        summary.check_rejected(config, listed)
         saved = vocabularies.make(collector, vocabulary_config, bpe_model)
-        _tell_unknown(collector, saved)
-        described = None if config.corpus == "text" else frontend_config
-        settings = sharding.Settings(
-            saved, described, config.fbank_dtype, config.max_seconds, _describe_copies(augmentation, sources)
-        )
-        shards = sharding.write(spooled, config.num_shards, workspace)
+        _log_unknown(collector, saved)
+        settings = _make_settings(config, frontend_config, saved, augmentation, sources)
+        shards = sharding.write(listed, config.num_shards, workspace)
         fingerprint = sharding.fingerprint(shards, settings)
         directory = staging.start(config.output_dir, fingerprint, config.overwrite)
-        staging.take_over((items.path_of(each.file) for each in shards), workspace, directory)
+        staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
         found = write_shards(shards, settings, directory)
-        rejections.take(found, spooled)
-        rejections.check(config, spooled)
-        info = summary.make_info(settings, label_config, found, spooled)
-        info = summary.write(directory, info, settings.vocabularies, found, spooled)
+        for row in (row for statistics in found for row in statistics.rejected):
+            listed.reject(*row)
+        summary.check_rejected(config, listed)
+        info = summary.write(directory, settings, label_config, found, listed)
         staging.publish(config.output_dir, info)
-        rejections.tell(spooled)
+        summary.log_rejected(listed)
     return info
 
 
 @contextlib.contextmanager
-def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, catalog.Spool]]:
-    """Holds the output directory against others, and gives a place for scratch files and an empty spool."""
+def _open(config: build_config.BuildConfig) -> Iterator[tuple[str, catalog.Catalog]]:
+    """Locks the output directory; yields a directory for scratch files and an empty catalog in it."""
     with output_directory.reserve(config.output_dir, config.overwrite) as workspace:
-        with catalog.open_new(os.path.join(workspace, "spool.sqlite")) as spooled:
-            yield workspace, spooled
+        with catalog.open_new(os.path.join(workspace, "catalog.sqlite")) as listed:
+            yield workspace, listed
 
 
-def _label(
-    label_config: labelling.LabelConfig,
-    bpe_model: bytes | None,
+def _make_settings(
+    config: build_config.BuildConfig,
+    frontend_config: frontend.FrontendConfig,
+    saved: vocabularies.Vocabularies,
     augmentation: augmentation_config.AugmentationConfig,
     sources: augmentation_sources.Sources,
-    spooled: catalog.Spool,
-) -> vocabularies.Collector:
-    """Labels the corpus into items; gives what the labels hold."""
-    collector = vocabularies.Collector(label_config)
-    labeller = labelling.Labeller(label_config, None if bpe_model is None else bpe.BpeModel(bpe_model))
-    for item in listing.label_corpus(spooled, labeller):
-        collector.add(item.labels, item.utterance.split)
-        for copy in listing.copies(item, augmentation, sources):
-            spooled.add_item(copy)
-    return collector
+) -> sharding.Settings:
+    used: Optional[frontend.FrontendConfig] = None if config.corpus == "text" else frontend_config
+    changed = [dataclasses.asdict(augmentation), sources.describe()]
+    augmentation_sha256 = "" if augmentation.is_plain else sharding.hash_json(changed)
+    return sharding.Settings(saved, used, config.fbank_dtype, config.max_seconds, augmentation_sha256)
 
 
-def _tell_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
+def _log_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
     for kind in ("tokens", "characters"):
         found, known = getattr(collector, kind), getattr(saved, kind)
-        unknown = vocabularies.most_frequent_unknown(found, known, _NUM_UNKNOWN_TOLD)
+        unknown = vocabularies.most_frequent_unknown(found, known, _NUM_UNKNOWN_LOGGED)
         if unknown:
-            logging.warning(
-                "most frequent %s that the vocabulary lacks: %s", kind, rejections.describe(unknown)
-            )
-
-
-def _describe_copies(
-    augmentation: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
-) -> str:
-    if augmentation.is_plain:
-        return ""
-    return sharding.hash_json([dataclasses.asdict(augmentation), sources.describe()])
+            counts = summary.format_counts(unknown)
+            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, counts)
 
 
 def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard_statistics.ShardStatistics]]:
-    """Gives the function (shards, settings, directory) that writes what is not finished."""
+    """Returns the function of (shards, settings, directory) that writes what is not finished."""
     if config.runner:
         beam_pipeline.check(config.runner, config.beam_flags)
         beam = {"runner": config.runner, "beam_flags": config.beam_flags}

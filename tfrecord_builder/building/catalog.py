@@ -1,7 +1,7 @@
-"""The utterances of a build on disk, so that its memory does not grow with the corpus.
+"""Catalog of a build: its utterances, their labels and what was rejected, on disk.
 
-An SQLite database of the builder's own, made afresh by every run: what the corpus lists, what became of it,
-and the items in the order in which they are dealt into shards.
+An SQLite database that every build makes for itself, so that its memory does not grow with the corpus. An
+utterance is written once; augmented copies refer to it.
 """
 
 from __future__ import annotations
@@ -12,47 +12,50 @@ import errno
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Optional
 
 from tfrecord_builder import errors, manifest
+from tfrecord_builder.augmentation import copies
 from tfrecord_builder.building import items
+from tfrecord_builder.labels import labelling
 
+# items.utterance refers to a row of utterances and one of labels.
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-CREATE TABLE utterances (place INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, json TEXT);
-CREATE TABLE items (digest BLOB, id TEXT UNIQUE, split TEXT, sentence TEXT, line TEXT);
-CREATE TABLE rejected (place INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
-CREATE TABLE groups (digest BLOB, place INTEGER, PRIMARY KEY (digest, place)) WITHOUT ROWID;
+CREATE TABLE utterances (row INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, json TEXT);
+CREATE TABLE labels (row INTEGER PRIMARY KEY, sentence BLOB, json TEXT);
+CREATE TABLE items (digest BLOB, id TEXT UNIQUE, split TEXT, utterance INTEGER, variant TEXT);
+CREATE TABLE rejected (row INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
+CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOUT ROWID;
 """
-# What SQLite sorts without an index takes as much room in /tmp, which may be memory.
-_ORDER = "CREATE INDEX IF NOT EXISTS items_in_order ON items (split, digest)"
+# What SQLite sorts without an index takes as much space in /tmp, which may be memory.
+_INDEX = "CREATE INDEX IF NOT EXISTS items_in_order ON items (split, digest)"
+_ITEMS = """
+SELECT items.id, items.split, variant, utterances.json, labels.json FROM items
+JOIN utterances ON utterances.row = utterance JOIN labels ON labels.row = utterance
+WHERE items.split = ? ORDER BY items.digest
+"""
 _SENTENCES = """
-CREATE TABLE sentences (sentence TEXT, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
+CREATE TABLE sentences (sentence BLOB, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
 INSERT OR IGNORE INTO sentences
-  SELECT sentence, split FROM items WHERE id NOT IN (SELECT id FROM rejected);
+  SELECT sentence, split FROM items JOIN labels ON labels.row = utterance
+  WHERE id NOT IN (SELECT id FROM rejected);
 """
 _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
 WHERE ours.split != theirs.split GROUP BY 1, 2
 """
-# What follows ": " in a reason differs from utterance to utterance.
+# The details after ": " differ from utterance to utterance.
 _REASONS = """
 SELECT substr(reason, 1, instr(reason || ': ', ': ') - 1) AS kind, count(*) FROM rejected
-GROUP BY kind ORDER BY count(*) DESC, min(place)
+GROUP BY kind ORDER BY count(*) DESC, min(row)
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Sentences:
-    """Different sentences of each split, and how many of them stand in another split: {dev: {train: 893}}."""
-
-    counts: dict[str, int]
-    shared: dict[str, dict[str, int]]
-
-
-class Spool:
-    """What a build knows of its utterances.
+class Catalog:
+    """The utterances of a build.
 
     Args:
       path: the database to make; there must be no file of that name.
@@ -67,10 +70,10 @@ class Spool:
         self._database.close()
 
     def add_utterance(self, utterance: manifest.Utterance) -> None:
-        """Takes what the corpus lists.
+        """Adds an utterance of the corpus.
 
         Raises:
-          UserError: another utterance has its id, or it is no id.
+          UserError: its id is a duplicate, empty or not fit for a table.
         """
         _check_id(utterance.utterance_id)
         try:
@@ -80,96 +83,113 @@ class Spool:
             )
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: the utterance id {utterance.utterance_id} is there twice, expected once; "
-                "give every utterance, in all the directories together, an id of its own."
+                f"--corpus_dir: the utterance id {utterance.utterance_id} is a duplicate; "
+                "give every utterance, in all directories together, an id of its own."
             ) from None
 
-    def utterances(self, split: str | None = None) -> Iterator[manifest.Utterance]:
-        """Yields the utterances, or those of one split, as they were listed."""
+    def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
+        """Yields the utterances of the corpus, or those of one split, in the order of the corpus."""
         where, values = ("", ()) if split is None else ("WHERE split = ?", (split,))
-        query = f"SELECT split, json FROM utterances {where} ORDER BY place"
+        query = f"SELECT split, json FROM utterances {where} ORDER BY row"
         for now, line in self._database.execute(query, values):
             yield manifest.Utterance(**{**json.loads(line), "split": now})
 
-    def group(self, split: str, name: Callable[[manifest.Utterance], str]) -> int:
-        """Groups the utterances of a split by what name says of them; returns how many groups there are."""
+    def count_utterances(self, split: Optional[str] = None) -> int:
+        """Returns the number of utterances of the corpus, or of one split."""
+        return self._count("SELECT count(*) FROM utterances WHERE split = coalesce(?, split)", split)
+
+    def group(self, split: str, key: Callable[[manifest.Utterance], str]) -> int:
+        """Groups the utterances of a split by a key; returns the number of groups."""
         self._database.execute("DELETE FROM groups")
-        for place, line in self._database.execute(
-            "SELECT place, json FROM utterances WHERE split = ?", (split,)
-        ):
-            digest = hashlib.sha256(name(manifest.Utterance(**json.loads(line))).encode()).digest()
-            self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, place))
+        query = "SELECT row, json FROM utterances WHERE split = ?"
+        for row, line in self._database.execute(query, (split,)):
+            digest = hashlib.sha256(key(manifest.Utterance(**json.loads(line))).encode()).digest()
+            self._database.execute("INSERT INTO groups VALUES (?, ?)", (digest, row))
         return self._count("SELECT count(DISTINCT digest) FROM groups")
 
     def group_sizes(self) -> Iterator[tuple[bytes, int]]:
-        """Yields the sha256 of each group's name, in their order, and how many utterances it has."""
+        """Yields the sha256 of the key of each group, in ascending order, and the group's size."""
         return self._database.execute("SELECT digest, count(*) FROM groups GROUP BY digest ORDER BY digest")
 
-    def smallest_group(self) -> bytes:
-        """Returns the sha256 of the name of the smallest group; the first of those that are as small."""
-        query = "SELECT digest FROM groups GROUP BY digest ORDER BY count(*), digest LIMIT 1"
-        return self._database.execute(query).fetchone()[0]
-
     def move_groups(self, digests: Iterable[bytes], split: str) -> None:
-        """Puts the utterances of some groups into another split."""
-        places = "SELECT place FROM groups WHERE digest = ?"
+        """Moves the utterances of groups to another split."""
+        rows = "SELECT row FROM groups WHERE digest = ?"
         self._database.executemany(
-            f"UPDATE utterances SET split = ? WHERE place IN ({places})", ((split, each) for each in digests)
+            f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, each) for each in digests)
         )
 
-    def count_utterances(self, split: str | None = None) -> int:
-        """Counts what was listed, in all or in one split."""
-        if split is None:
-            return self._count("SELECT count(*) FROM utterances")
-        return self._count("SELECT count(*) FROM utterances WHERE split = ?", split)
+    def add_labels(
+        self,
+        utterance: manifest.Utterance,
+        labels: labelling.Labels,
+        signature: Optional[tuple[int, int]],
+        variants: Iterable[tuple[str, Optional[copies.Variant]]],
+    ) -> None:
+        """Adds the labels of an utterance and its items: the copies of it that go into the shards.
 
-    def count_listed(self) -> int:
-        """Counts what could have gone into the shards: the items, and what was rejected before it was one."""
-        rejected = "SELECT count(*) FROM rejected WHERE id NOT IN (SELECT id FROM items)"
-        return self._count("SELECT count(*) FROM items") + self._count(rejected)
-
-    def add_item(self, item: items.Item) -> None:
-        """Takes what goes into a shard; its sentence is the transcript, or else the pronunciation.
+        Args:
+          utterance: one that add_utterance has taken.
+          labels: its labels. Its sentence is the transcript, or the pronunciation if there is no transcript.
+          signature: see items.Item.
+          variants: id and augmentation of each copy.
 
         Raises:
-          UserError: another item has its id, as a copy of an utterance may that is named like another.
+          UserError: the id of a copy is also that of another utterance.
         """
-        name, sentence = item.utterance.utterance_id, item.labels.transcript or " ".join(item.labels.tokens)
-        digest = hashlib.sha256(name.encode()).digest()
-        row = (digest, name, item.utterance.split, sentence, items.to_line(item))
+        query = "SELECT row FROM utterances WHERE id = ?"
+        (row,) = self._database.execute(query, (utterance.utterance_id,)).fetchone()
+        sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).digest()
+        parts = json.dumps([vars(labels), signature])
+        self._database.execute("INSERT INTO labels VALUES (?, ?, ?)", (row, sentence, parts))
+        for name, variant in variants:
+            digest = hashlib.sha256(name.encode()).digest()
+            described = variant and json.dumps(vars(variant))
+            self._add_item((digest, name, utterance.split, row, described))
+
+    def _add_item(self, values: tuple) -> None:
         try:
-            self._database.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?)", row)
+            self._database.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?)", values)
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: {name} is the id of an utterance and of a copy of another one, expected one "
-                "of them; rename the utterance."
+                f"--corpus_dir: {values[1]} is the id of an utterance and of an augmented copy of another; "
+                "rename the utterance."
             ) from None
 
     def split_sizes(self) -> dict[str, int]:
-        """Gives the number of items of each split, in the order of their names."""
+        """Returns the number of items of each split, in the order of their names."""
         return dict(self._database.execute("SELECT split, count(*) FROM items GROUP BY split ORDER BY split"))
 
-    def lines(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields id and line of the items of a split, in the order of the digests of their ids."""
-        self._database.execute(_ORDER)
-        query = "SELECT id, line FROM items WHERE split = ? ORDER BY digest"
-        return self._database.execute(query, (split,))
+    def items(self, split: str, num_shards: int, shards: Container[int]) -> Iterator[tuple[int, items.Item]]:
+        """Yields (shard number, item) of some shards of a split, in the order of the sha256 of the ids.
 
-    def reject(self, utterance_id: str, split: str, reason: str, audio: str | None) -> None:
-        """Takes what is left out."""
-        values = (utterance_id, split, reason, _printable(audio or ""))
+        Items are assigned to the num_shards shards in turn.
+        """
+        self._database.execute(_INDEX)
+        for rank, row in enumerate(self._database.execute(_ITEMS, (split,))):
+            if rank % num_shards in shards:
+                yield rank % num_shards, _make_item(*row)
+
+    def reject(self, utterance_id: str, split: str, reason: str, audio: Optional[str]) -> None:
+        """Adds a rejected utterance or item."""
+        path = (audio or "").encode("utf-8", "backslashreplace").decode()  # its name may not be UTF-8
+        values = (utterance_id, split, reason, path)
         self._database.execute("INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)", values)
 
     def rejected(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields utterance id, split, reason and recording of what was left out."""
-        return self._database.execute("SELECT id, split, reason, audio FROM rejected ORDER BY place")
+        """Yields id, split, reason and path of the recording of everything that was rejected."""
+        return self._database.execute("SELECT id, split, reason, audio FROM rejected ORDER BY row")
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Returns why utterances were left out, without details, and how many; the most frequent first."""
+        """Returns each reason for rejection without details and its count, the most frequent first."""
         return list(self._database.execute(_REASONS))
 
+    def count_candidates(self) -> int:
+        """Returns the number of items, plus that of utterances that were rejected before they became one."""
+        rejected = "SELECT count(*) FROM rejected WHERE id NOT IN (SELECT id FROM items)"
+        return self._count("SELECT count(*) FROM items") + self._count(rejected)
+
     def sentences(self) -> Sentences:
-        """Counts the different sentences of what was not left out; call it once, when all is written."""
+        """Counts the different sentences of the items that were not rejected; call it once, at the end."""
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
         counts = dict(self._database.execute("SELECT split, count(*) FROM sentences GROUP BY split"))
@@ -182,28 +202,42 @@ class Spool:
         return self._database.execute(query, values).fetchone()[0]
 
 
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """Different sentences per split, and how many also occur in another split: {dev: {train: 893}}."""
+
+    counts: dict[str, int]
+    shared: dict[str, dict[str, int]]
+
+
 @contextlib.contextmanager
-def open_new(path: str) -> Iterator[Spool]:
-    """Makes a spool and closes it at the end.
+def open_new(path: str) -> Iterator[Catalog]:
+    """Makes a catalog and closes it at the end.
 
     Raises:
-      OSError: the disk has no room for it.
+      OSError: the disk is full.
     """
     try:
-        with contextlib.closing(Spool(path)) as spooled:
-            yield spooled
+        with contextlib.closing(Catalog(path)) as opened:
+            yield opened
     except sqlite3.OperationalError as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
+
+
+def _make_item(name: str, split: str, variant: Optional[str], utterance: str, described: str) -> items.Item:
+    labels, signature = json.loads(described)
+    parts = {
+        "utterance": {**json.loads(utterance), "utterance_id": name, "split": split},
+        "labels": labels,
+        "stamp": signature,
+        "variant": variant and json.loads(variant),
+    }
+    return items.from_json(parts)
 
 
 def _check_id(name: str) -> None:
     if not name or any(separator in name for separator in "\t\n\r"):
         raise errors.UserError(
-            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line ends, which part "
-            "the tables that name it; rename the utterance."
+            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, which "
+            "separate the columns and rows of tables; rename the utterance."
         )
-
-
-def _printable(path: str) -> str:
-    """Gives a path that may hold bytes which are no UTF-8 as text that can be written."""
-    return path.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""A corpus into the spool: listed, labelled, and rejected where there is nothing to learn from."""
+"""Lists and labels a corpus into the catalog, and rejects utterances without usable labels."""
 
 from __future__ import annotations
 
@@ -7,104 +7,111 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
 import tqdm
 from absl import logging
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.augmentation import augmentation_config
-from tfrecord_builder.augmentation import copies as augmentation_plan
+from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import catalog, checks, dev_split, items
 from tfrecord_builder.corpora import registry
-from tfrecord_builder.labels import labelling
+from tfrecord_builder.labels import labelling, vocabularies
 
-_CONCURRENT_QUESTIONS = 32
+_CONCURRENT_REQUESTS = 32
 
 
 def list_corpus(
-    corpus: str, corpus_dirs: Sequence[str], spooled: catalog.Spool, dev_fraction: float = 0.0
+    corpus: str, corpus_dirs: Sequence[str], listed: catalog.Catalog, dev_fraction: float = 0.0
 ) -> None:
-    """Puts every utterance of the corpus into the spool, and makes a dev split if that is asked for.
+    """Adds every utterance of the corpus to the catalog, and makes a dev split if one is asked for.
 
     Raises:
-      UserError: the corpus cannot be read, has no utterance, or two share an id.
+      UserError: the corpus cannot be read or is empty, or an utterance id is a duplicate.
     """
-    utterances = registry.list_utterances(corpus, corpus_dirs)
-    for utterance in tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
-        spooled.add_utterance(utterance)
+    for utterance in _progress(registry.list_utterances(corpus, corpus_dirs), "listing"):
+        listed.add_utterance(utterance)
     where = ", ".join(corpus_dirs)
-    if not spooled.count_utterances():
-        raise errors.UserError(f"--corpus_dir: {where}: it lists no utterance, expected some.")
+    if not listed.count_utterances():
+        raise errors.UserError(
+            f"--corpus_dir: {where} lists no utterance; check --corpus and the files of the corpus."
+        )
     if dev_fraction:
-        dev_split.make(spooled, dev_fraction)
-    if not spooled.count_utterances("dev"):
+        dev_split.make(listed, dev_fraction)
+    if not listed.count_utterances("dev"):
         logging.warning(
-            "%s: there is no dev split, so training on this alone has nothing to be measured on; "
-            "pass --dev_fraction=0.05 to take it from the train split.",
+            "%s: the corpus has no dev split to evaluate a training on; "
+            "pass --dev_fraction=0.05 to take one from the train split.",
             where,
         )
 
 
-def label_corpus(spooled: catalog.Spool, labeller: labelling.Labeller) -> Iterator[items.Item]:
-    """Yields every utterance with its labels; what has no usable labels is rejected at once."""
-    progress = tqdm.tqdm(
-        spooled.utterances(),
-        total=spooled.count_utterances(),
-        unit="utt",
-        desc="labelling",
-        disable=not sys.stderr.isatty(),
-    )
-    for utterance, stamp in _stamped(iter(progress)):
-        found = labeller(utterance)
+def label_corpus(
+    listed: catalog.Catalog,
+    labeller: labelling.Labeller,
+    collector: vocabularies.Collector,
+    augmentation: augmentation_config.AugmentationConfig,
+    sources: augmentation_sources.Sources,
+) -> None:
+    """Adds labels and copies of every utterance to the catalog, or why it is rejected.
+
+    The collector takes the labels that were not rejected.
+    """
+    utterances = _progress(listed.utterances(), "labelling", listed.count_utterances())
+    for utterance, signature in _with_signatures(utterances):
+        labels = labeller(utterance)
         try:
-            checks.check_listed(utterance)
-            checks.check_pinyin(labeller.unknown_syllables(utterance, found.transcript))
-            checks.check_labels(found, is_text=utterance.audio is None)
+            unknown = labeller.unknown_syllables(utterance, labels.transcript)
+            checks.check_labels(utterance, labels, unknown)
         except checks.Rejected as reason:
-            spooled.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)
+            listed.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)
         else:
-            yield items.Item(utterance, found, stamp)
+            collector.add(labels, utterance.split)
+            listed.add_labels(utterance, labels, signature, list_copies(utterance, augmentation, sources))
 
 
-def _stamped(
-    utterances: Iterator[manifest.Utterance],
-) -> Iterator[tuple[manifest.Utterance, tuple[int, int] | None]]:
-    """Yields each with the stamp of its recording; a store is asked for many at once."""
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_QUESTIONS) as pool:
-        for first in utterances:
-            if not first.audio or not files.is_remote(first.audio):
-                yield first, _stamp(first.audio)
-                continue
-            group = [first, *itertools.islice(utterances, 4 * _CONCURRENT_QUESTIONS - 1)]
-            yield from zip(group, pool.map(_stamp, [each.audio for each in group]))
-
-
-def _stamp(audio: str | None) -> tuple[int, int] | None:
-    try:
-        return items.stamp(audio)
-    except OSError as error:
-        raise errors.store_failed(audio, error) from error
-
-
-def copies(
-    item: items.Item,
+def list_copies(
+    utterance: manifest.Utterance,
     config: augmentation_config.AugmentationConfig,
     sources: augmentation_sources.Sources,
-) -> Iterator[items.Item]:
-    """Yields an item for each augmented copy of an utterance, itself among them as the config says.
+) -> Iterator[tuple[str, Optional[copies.Variant]]]:
+    """Yields id and augmentation of each copy of an utterance, usually with the utterance itself.
 
-    Only the train split has copies. Speed and volume that the corpus itself asks for come on top.
+    Only the train split is augmented. Speed and volume that the corpus itself asks for come on top.
     """
-    name, variants = item.utterance.utterance_id, [augmentation_plan.Variant()]
-    if not config.is_plain and item.utterance.split == "train":
-        variants = augmentation_plan.list_variants(name, config, sources)
+    name, variants = utterance.utterance_id, [copies.Variant()]
+    if not config.is_plain and utterance.split == "train":
+        variants = copies.list_variants(name, config, sources)
     for variant in variants:
-        utterance = dataclasses.replace(item.utterance, utterance_id=variant.name(name))
         changed = dataclasses.replace(
-            variant,
-            speed=variant.speed * utterance.speed,
-            volume_db=variant.volume_db + utterance.volume_db,
+            variant, speed=variant.speed * utterance.speed, volume_db=variant.volume_db + utterance.volume_db
         )
-        is_changed = changed != augmentation_plan.Variant()
-        yield dataclasses.replace(item, utterance=utterance, variant=changed if is_changed else None)
+        yield variant.name(name), None if changed == copies.Variant() else changed
+
+
+def _progress(
+    utterances: Iterator[manifest.Utterance], what: str, total: Optional[int] = None
+) -> Iterator[manifest.Utterance]:
+    is_hidden = not sys.stderr.isatty()
+    return iter(tqdm.tqdm(utterances, total=total, unit="utt", desc=what, disable=is_hidden))
+
+
+def _with_signatures(
+    utterances: Iterator[manifest.Utterance],
+) -> Iterator[tuple[manifest.Utterance, Optional[tuple[int, int]]]]:
+    """Yields each with the file signature of its recording; an object store is asked for many at once."""
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        for first in utterances:
+            if not first.audio or not files.is_remote(first.audio):
+                yield first, _signature(first.audio)
+                continue
+            group = [first, *itertools.islice(utterances, 4 * _CONCURRENT_REQUESTS - 1)]
+            yield from zip(group, pool.map(_signature, [each.audio for each in group]))
+
+
+def _signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
+    try:
+        return items.file_signature(audio)
+    except OSError as error:
+        raise errors.store_failed(audio, error) from error

@@ -1,4 +1,4 @@
-"""The directory that a build writes: whether it may be used, and who holds it."""
+"""Output directory of a build: whether it can be used, and a lock against other builds."""
 
 from __future__ import annotations
 
@@ -15,52 +15,49 @@ _WORKSPACE = ".plan"
 
 
 def check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError if there is a file, a finished build (without overwrite) or what is no build.
-
-    Nor may it be a directory that cannot be read and written.
-    """
+    """Raises UserError unless the directory is new, empty, of an interrupted build, or to be overwritten."""
     names = _list_names(output_dir)
     if staging.is_complete(output_dir):
         _check_ours(output_dir)
         if not overwrite:
             raise errors.UserError(
-                f"--output_dir: {output_dir} holds a finished build, expected none; "
+                f"--output_dir: {output_dir} holds a finished build; "
                 "pass --overwrite to replace it, or choose another directory."
             )
     elif names and not {staging.STAGING, _WORKSPACE} & set(names):
         raise errors.UserError(
             f"--output_dir: {output_dir} holds {', '.join(names[:3])} and no build, expected an empty or "
-            "a new directory; choose another one, nothing was touched."
+            "a new directory; choose another one."
         )
 
 
 @contextlib.contextmanager
 def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
-    """Makes the directory if need be and holds it against other builds.
+    """Makes the directory if necessary and locks it against other builds.
 
-    An object store knows no locks: there, two builds into one directory are the user's to avoid.
+    An object store has no locks: there the user must avoid two builds into one directory.
 
     Yields:
-      A local directory for scratch files; it goes away at the end.
+      A local directory for scratch files, which is removed at the end.
 
     Raises:
-      UserError: it is not usable, another build is running in it, or what is done in the meantime cannot be
-        written, as on a full disk.
+      UserError: the directory cannot be used, another build is running in it, or what is done in the meantime
+        cannot be written, as on a full disk.
     """
     check_usable(output_dir, overwrite=True)  # before anything is made there
     try:
         with _lock(output_dir):
-            shutil.rmtree(os.path.join(output_dir, _WORKSPACE), ignore_errors=True)  # of a build killed
+            shutil.rmtree(os.path.join(output_dir, _WORKSPACE), ignore_errors=True)  # of a killed build
             staging.clear_leftovers(output_dir)
             check_usable(output_dir, overwrite)
             with _make_workspace(output_dir) as workspace:
                 yield workspace
     except OSError as error:
         if files.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
-            raise  # the corpus's store, not this one
+            raise  # the store of the corpus, not this one
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be written ({error.strerror or error}), expected room and "
-            "permission; make room and call the build again: finished shards are kept."
+            f"--output_dir: {output_dir} cannot be written ({error.strerror or error}); "
+            "make room or fix the permissions and call the build again: finished shards are kept."
         ) from error
 
 
@@ -69,22 +66,20 @@ def _check_ours(output_dir: str) -> None:
         dataset_info.DatasetInfo.load(output_dir)
     except (errors.UserError, OSError) as error:
         raise errors.UserError(
-            f"--output_dir: {output_dir} holds a {dataset_info.INFO_FILE} of another program or version, "
-            f"expected none or a build; choose another directory, nothing was touched ({error})."
+            f"--output_dir: {output_dir} holds a {dataset_info.INFO_FILE} of another program or version "
+            f"({error}); choose another directory."
         ) from None
 
 
 def _list_names(output_dir: str) -> list[str]:
-    """Gives what is in the directory, nothing where there is none; raises UserError if it cannot be used."""
+    """Returns what is in the directory, if it exists; raises UserError if it cannot be used."""
     if not files.exists(output_dir):
         return []
     if not files.is_directory(output_dir):
-        raise errors.UserError(
-            f"--output_dir: {output_dir} is a file, expected a directory; choose another name."
-        )
+        raise errors.UserError(f"--output_dir: {output_dir} is a file; choose a directory.")
     if not files.is_remote(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be read and written, expected permission for both; "
+            f"--output_dir: {output_dir} cannot be read and written; "
             "change its permissions or choose another directory."
         )
     return files.list_names(output_dir)
@@ -92,15 +87,14 @@ def _list_names(output_dir: str) -> list[str]:
 
 @contextlib.contextmanager
 def _lock(output_dir: str) -> Iterator[None]:
-    """Holds a directory, which is made; one that was not there and stays empty goes away again."""
-    was_there, is_ours = files.exists(output_dir), False
+    """Makes and locks a directory; a new one that stays empty is removed again."""
+    existed, is_ours = files.exists(output_dir), False
     try:
         files.make_directory(output_dir)
         descriptor = None if files.is_remote(output_dir) else os.open(output_dir, os.O_RDONLY)
     except OSError as error:
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be made ({error.strerror}), "
-            "expected a directory to write to; choose another."
+            f"--output_dir: {output_dir} cannot be made ({error.strerror}); choose another directory."
         ) from None
     if descriptor is None:
         yield
@@ -109,14 +103,14 @@ def _lock(output_dir: str) -> Iterator[None]:
         is_ours = files.take_lock(descriptor, output_dir)
         if not is_ours:
             raise errors.UserError(
-                f"--output_dir: another build is writing to {output_dir}, expected none; wait for it to end."
+                f"--output_dir: another build is writing to {output_dir}; wait until it ends."
             )
         yield
     finally:
-        if is_ours and not was_there:
+        if is_ours and not existed:
             with contextlib.suppress(OSError):
                 os.rmdir(output_dir)
-        os.close(descriptor)  # gives the lock back; so does any death of the process
+        os.close(descriptor)  # releases the lock; so does any death of the process
 
 
 @contextlib.contextmanager

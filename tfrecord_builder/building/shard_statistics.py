@@ -1,43 +1,59 @@
-"""What is counted while a shard is written, and how the counts of all shards become a DatasetInfo."""
+"""Statistics of a shard, collected while it is written; those of shards add up to those of a split."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import math
 from collections.abc import Iterable, Sequence
+from typing import Optional
 
 import numpy as np
 
 from tfrecord_builder import dataset_info, files, schema
-from tfrecord_builder.building import half_floats, items, sharding, tallies
-from tfrecord_builder.building import loudness as levels
+from tfrecord_builder.building import items, loudness, sharding
 
 DURATION_BIN_MS = 100
-# The sums of an utterance are rounded to this, so that float64 adds them exactly, whatever the order, up to
-# 2**37: a thousand hours in one bin.
+NUM_EXTREMES = 10
+# Sums are rounded to this step, so that float64 adds them exactly in any order, up to 2**37: a thousand
+# hours in one bin.
 _SUM_STEPS = 2.0**16
+# Every float16 as float32: a look-up is several times faster than numpy's conversion.
+_FLOAT32 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+
+
+def _counter() -> collections.Counter[str]:
+    return dataclasses.field(default_factory=collections.Counter)
+
+
+def _list() -> list:
+    return dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class ShardStatistics:
-    """What a shard holds. The JSON file of it beside the shard is what marks the shard as finished.
+    """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
 
-    Its size does not grow with the number of utterances. Statistics of shards add up to those of a split.
+    Their size does not grow with the number of utterances. Statistics of shards add up to those of a split,
+    whatever the order.
 
     Attributes:
-      file, split, num_bytes, sha256: of the shard's file.
-      items_sha256: of the file of its items.
-      fingerprint: of what it was made of, see plan.shard_fingerprint.
-      frame_lengths, token_lengths: length (as a string: JSON has no other keys) to number of utterances.
-      rejected: [utterance_id, split, reason, audio] of what was left out.
-      feature_sum, feature_square_sum: per bin over num_frames frames, float64 [num_bins]; empty for text.
-      durations: tenths of a second, rounded down, to number of utterances.
-      token_counts, character_counts: how often each stands in the labels, in the vocabulary or not.
-      rms_levels, peak_levels: dBFS, rounded down, to number of utterances.
-      clipped_utterances, clipped_samples: see levels.Level.
-      longest, loudest, quietest: [value, utterance_id, audio, start_seconds, seconds], see tallies; the value
-        is ms, RMS in tenths of dBFS, and the same negative. Augmented copies are not among them.
+      file, split, num_bytes, sha256: of the shard file.
+      items_sha256: hash of the shard's .jsonl file.
+      fingerprint: hash of everything that the shard depends on, see sharding.shard_fingerprint.
+      speakers: sorted ids.
+      frame_lengths, token_lengths: number of utterances per length (a string: JSON has no other keys).
+      rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
+      num_frames, feature_sum, feature_square_sum: number of frames and per-bin sums, [num_bins]; empty for
+        text.
+      durations: number of utterances per DURATION_BIN_MS, rounded down.
+      token_counts, character_counts: occurrences in the labels, in the vocabulary or not.
+      rms_levels, peak_levels: number of utterances per dBFS, rounded down.
+      clipped_utterances, clipped_samples: see loudness.Loudness.
+      longest, loudest, quietest: the NUM_EXTREMES largest [value, utterance_id, audio, start_seconds,
+        seconds]; the value is in ms, in tenths of dBFS (RMS), and the same negated. Augmented copies are
+        left out.
     """
 
     file: str
@@ -47,109 +63,106 @@ class ShardStatistics:
     items_sha256: str = ""
     fingerprint: str = ""
     num_records: int = 0
-    speakers: list = dataclasses.field(default_factory=list)
+    speakers: list = _list()
     duration_ms: int = 0
     num_tokens: int = 0
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
-    frame_lengths: dict = dataclasses.field(default_factory=dict)
-    token_lengths: dict = dataclasses.field(default_factory=dict)
-    rejected: list = dataclasses.field(default_factory=list)
+    frame_lengths: dict = _counter()
+    token_lengths: dict = _counter()
+    rejected: list = _list()
     num_frames: int = 0
-    feature_sum: list = dataclasses.field(default_factory=list)
-    feature_square_sum: list = dataclasses.field(default_factory=list)
-    durations: dict = dataclasses.field(default_factory=dict)
-    token_counts: dict = dataclasses.field(default_factory=dict)
-    character_counts: dict = dataclasses.field(default_factory=dict)
-    rms_levels: dict = dataclasses.field(default_factory=dict)
-    peak_levels: dict = dataclasses.field(default_factory=dict)
+    feature_sum: list = _list()
+    feature_square_sum: list = _list()
+    durations: dict = _counter()
+    token_counts: dict = _counter()
+    character_counts: dict = _counter()
+    rms_levels: dict = _counter()
+    peak_levels: dict = _counter()
     clipped_utterances: int = 0
     clipped_samples: int = 0
-    longest: list = dataclasses.field(default_factory=list)
-    loudest: list = dataclasses.field(default_factory=list)
-    quietest: list = dataclasses.field(default_factory=list)
+    longest: list = _list()
+    loudest: list = _list()
+    quietest: list = _list()
 
     def count(
         self,
         record: schema.Record,
         item: items.Item,
         settings: sharding.Settings,
-        level: levels.Level | None = None,
+        level: Optional[loudness.Loudness] = None,
     ) -> None:
-        """Counts one record, but not its speaker; text alone has no level."""
+        """Adds one record, except for its speaker; `level` is None for text."""
         saved = settings.vocabularies
+        self.count_record(record)
+        self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
+        self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
+        self.token_counts.update(item.labels.tokens)
+        self.character_counts.update(item.labels.characters)
+        if level:
+            self.durations[str(record.duration_ms // DURATION_BIN_MS)] += 1
+            self._count_level(record, item, level)
+
+    def count_record(self, record: schema.Record) -> None:
+        """Adds what the record alone says: lengths, and the sums of its features."""
         self.num_records += 1
         self.duration_ms += record.duration_ms
         self.num_tokens += len(record.token_ids)
         self.num_characters += len(record.character_ids)
-        self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
-        self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
-        tallies.count(self.token_lengths, len(record.token_ids))
-        tallies.count_all(self.token_counts, item.labels.tokens)
-        tallies.count_all(self.character_counts, item.labels.characters)
+        self.token_lengths[str(len(record.token_ids))] += 1
         if record.fbank is not None:
-            tallies.count(self.frame_lengths, len(record.fbank))
-            tallies.count(self.durations, record.duration_ms // DURATION_BIN_MS)
+            self.frame_lengths[str(len(record.fbank))] += 1
             self.count_features(record.fbank)
-            self._count_level(record, item, level)
 
     def count_features(self, fbank: np.ndarray) -> None:
-        """Counts the frames of an utterance, float16 or float32 [num_frames, num_bins]."""
+        """Adds the frames of an utterance, float16 or float32 [num_frames, num_bins]."""
         total, square_total = _sum_features(fbank)
         self.num_frames += len(fbank)
         self.feature_sum = _add(self.feature_sum, total)
         self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
-        """Adds what another shard holds; its file, hash, rejected and unknown speakers are left out."""
+        """Adds those of another shard, except for its file, hashes, rejected and unknown speakers."""
         for name, value in vars(other).items():
             if isinstance(value, dict):
-                tallies.add(getattr(self, name), value)
+                getattr(self, name).update(value)
             elif isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
         self.speakers = sorted(filter(dataset_info.is_known_speaker, {*self.speakers, *other.speakers}))
         self.feature_sum = _add(self.feature_sum, other.feature_sum)
         self.feature_square_sum = _add(self.feature_square_sum, other.feature_square_sum)
         for name in ("longest", "loudest", "quietest"):
-            for entry in getattr(other, name):
-                tallies.keep(getattr(self, name), entry)
+            setattr(self, name, _largest([*getattr(self, name), *getattr(other, name)]))
 
     def save(self, path: str) -> None:
         """Writes path whole or not at all."""
         with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(self), file)
+            json.dump(vars(self), file)
 
     @classmethod
     def load(cls, path: str) -> ShardStatistics:
         """Reads what save wrote."""
         with files.open_binary(path) as file:
-            return cls(**json.load(file))
+            fields = json.load(file)
+        return cls(**{k: collections.Counter(v) if isinstance(v, dict) else v for k, v in fields.items()})
 
-    def _count_level(self, record: schema.Record, item: items.Item, level: levels.Level) -> None:
-        tallies.count(self.rms_levels, math.floor(level.rms_dbfs))
-        tallies.count(self.peak_levels, math.floor(level.peak_dbfs))
+    def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:
+        self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
+        self.peak_levels[str(math.floor(level.peak_dbfs))] += 1
         self.clipped_utterances += level.clipped_samples > 0
         self.clipped_samples += level.clipped_samples
         if item.variant:
-            return  # else the lists would name a few recordings over and over
-        utterance, loudness = item.utterance, round(10 * level.rms_dbfs)
+            return  # otherwise the lists would name a few recordings again and again
+        utterance, rms = item.utterance, round(10 * level.rms_dbfs)
         where = [utterance.utterance_id, utterance.audio, utterance.start_seconds, utterance.seconds]
-        tallies.keep(self.longest, [record.duration_ms, *where])
-        tallies.keep(self.loudest, [loudness, *where])
-        tallies.keep(self.quietest, [-loudness, *where])
-
-
-def _sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums features and their squares over the frames, rounded to a step that makes adding them up exact."""
-    values = half_floats.to_float32(fbank).astype(np.float64)
-    sums = np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)
-    return tuple(np.rint(each * _SUM_STEPS) / _SUM_STEPS for each in sums)
+        for name, value in (("longest", record.duration_ms), ("loudest", rms), ("quietest", -rms)):
+            setattr(self, name, _largest([*getattr(self, name), [value, *where]]))
 
 
 def feature_moments(shards: Iterable[ShardStatistics]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Gives mean and standard deviation per bin over all frames; two empty tuples if there are none."""
-    total = _total(shards)
+    """Returns mean and standard deviation per bin over all frames; two empty tuples without frames."""
+    total = add_up(shards)
     if not total.num_frames:
         return (), ()
     mean = np.array(total.feature_sum) / total.num_frames
@@ -158,23 +171,29 @@ def feature_moments(shards: Iterable[ShardStatistics]) -> tuple[tuple[float, ...
 
 
 def split_infos(shards: Iterable[ShardStatistics]) -> dict[str, dataset_info.SplitInfo]:
-    """Adds up the shards of each split."""
+    """Returns what dataset_info.json says about each split, except for its sentences."""
     by_split: dict[str, list[ShardStatistics]] = {}
     for shard in shards:
         by_split.setdefault(shard.split, []).append(shard)
     return {split: _split_info(found) for split, found in by_split.items()}
 
 
+def add_up(shards: Iterable[ShardStatistics], split: str = "") -> ShardStatistics:
+    """Returns the sum of the statistics of shards."""
+    total = ShardStatistics(file="", split=split)
+    for shard in shards:
+        total.add(shard)
+    return total
+
+
 def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
-    total = _total(shards)
+    total = add_up(shards)
+    same = ("num_tokens", "num_characters", "unknown_tokens", "unknown_characters")
     return dataset_info.SplitInfo(
+        **{name: getattr(total, name) for name in same},
         num_utterances=total.num_records,
         num_speakers=len(total.speakers),
         seconds=total.duration_ms / 1000,
-        num_tokens=total.num_tokens,
-        num_characters=total.num_characters,
-        unknown_tokens=total.unknown_tokens,
-        unknown_characters=total.unknown_characters,
         frame_lengths=_by_length(total.frame_lengths),
         token_lengths=_by_length(total.token_lengths),
         shards=tuple(
@@ -186,11 +205,16 @@ def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
     )
 
 
-def _total(shards: Iterable[ShardStatistics]) -> ShardStatistics:
-    total = ShardStatistics(file="", split="")
-    for shard in shards:
-        total.add(shard)
-    return total
+def _sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
+    values = widened.astype(np.float64)
+    sums = np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)
+    return tuple(np.rint(each * _SUM_STEPS) / _SUM_STEPS for each in sums)
+
+
+def _largest(entries: list[list]) -> list[list]:
+    """Returns the NUM_EXTREMES largest; the ids decide between equal values, not who came first."""
+    return sorted(entries, key=lambda entry: (-entry[0], *entry[1:]))[:NUM_EXTREMES]
 
 
 def _by_length(histogram: dict[str, int]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""One shard: utterances in, a TFRecord file and what was counted on the way out. Runs in a worker process."""
+"""Writes one shard: reads the recordings of its items, computes features, and collects statistics."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator
+from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder import errors, files, frontend, schema
+from tfrecord_builder import errors, files, frontend, recordings, schema
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.augmentation import effects
 from tfrecord_builder.building import checks, items, loudness, shard_statistics, sharding
+
+Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
 def write_shard(
@@ -23,16 +26,16 @@ def write_shard(
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
     Args:
-      shard: what to write; directory holds its items.
+      shard: the shard; its .jsonl file lies in the directory.
       settings: what to make it with.
-      directory: where to.
-      report: called after each utterance with how many are done and how many of them were rejected.
+      directory: where to write.
+      report: called after each utterance with the numbers of utterances done and rejected.
 
     Returns:
-      What the shard holds, as in the JSON file.
+      The statistics, as in the JSON file.
 
     Raises:
-      UserError: a recording is not what it was when the corpus was listed.
+      UserError: a recording has changed since the corpus was listed.
     """
     path = os.path.join(directory, shard.file)
     with contextlib.suppress(FileNotFoundError):
@@ -49,29 +52,28 @@ def write_shard(
 
 def load_finished(
     shard: sharding.Shard, settings: sharding.Settings, directory: str
-) -> shard_statistics.ShardStatistics | None:
-    """Gives the statistics of a shard that is written already; None if it is not there, or not this one."""
+) -> Optional[shard_statistics.ShardStatistics]:
+    """Returns the statistics of a shard that an interrupted build finished; None if there is none."""
     path = os.path.join(directory, shard.file)
     if not files.exists(path) or not files.exists(f"{path}.json"):
         return None
     try:
         statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
-    except (ValueError, TypeError):  # a power cut left a part of it, or another version wrote it
+    except (ValueError, TypeError, AttributeError):  # cut by a power failure, or from another version
         return None
-    is_this = statistics.fingerprint == sharding.shard_fingerprint(shard, settings)
-    # A power cut can leave a file of the right size that holds something else.
-    is_whole = (
-        files.size_and_time(path)[0] == statistics.num_bytes and files.sha256(path) == statistics.sha256
-    )
-    return statistics if is_this and is_whole else None
+    is_same = statistics.fingerprint == sharding.shard_fingerprint(shard, settings)
+    # After a power failure a file of the right size may hold something else.
+    return statistics if is_same and files.sha256(path) == statistics.sha256 else None
 
 
-def make_record(item: items.Item, settings: sharding.Settings) -> tuple[schema.Record, loudness.Level | None]:
-    """Gives the record of an utterance, and how loud it is (None for text).
+def make_record(
+    item: items.Item, settings: sharding.Settings
+) -> tuple[schema.Record, Optional[loudness.Loudness]]:
+    """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
       checks.Rejected: its recording cannot be used.
-      UserError: its recording is not what it was when the corpus was listed, or its disk or store fails.
+      UserError: its recording has changed since the corpus was listed, or its disk or store fails.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -106,10 +108,8 @@ def _write_records(
             try:
                 record, level = make_record(item, settings)
             except checks.Rejected as reason:
-                utterance = item.utterance
-                statistics.rejected.append(
-                    [utterance.utterance_id, shard.split, str(reason), utterance.audio]
-                )
+                name, audio = item.utterance.utterance_id, item.utterance.audio
+                statistics.rejected.append([name, shard.split, str(reason), audio])
             else:
                 writer.write(schema.make_example(record))
                 statistics.count(record, item, settings, level)
@@ -123,12 +123,12 @@ def _read_items(path: str) -> Iterator[items.Item]:
     try:
         yield from items.read(path)
     except OSError as error:
-        raise errors.store_failed(items.path_of(path), error) from error
+        raise errors.store_failed(recordings.path_of(path), error) from error
 
 
 def _add_features(
     record: schema.Record, item: items.Item, settings: sharding.Settings
-) -> tuple[schema.Record, loudness.Level]:
+) -> tuple[schema.Record, loudness.Loudness]:
     try:
         return _extract(record, item, settings)
     finally:
@@ -137,38 +137,43 @@ def _add_features(
 
 def _extract(
     record: schema.Record, item: items.Item, settings: sharding.Settings
-) -> tuple[schema.Record, loudness.Level]:
+) -> tuple[schema.Record, loudness.Loudness]:
     sample_rate = settings.frontend.sample_rate
     waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
-    fbank = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
-    checks.check_features(fbank)
+    fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
+    if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all
+        raise checks.Rejected(checks.OVERFLOW)
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
 
 
 def _check_unchanged(item: items.Item) -> None:
-    if items.stamp(item.utterance.audio) != item.stamp:
+    if items.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
-            f"{item.utterance.audio}: the recording is not what it was when the corpus was listed, expected "
-            "no change while a build runs; call the build again: finished shards are kept."
+            f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
+            "call the build again and leave the corpus alone while it runs: finished shards are kept."
         )
 
 
 @functools.lru_cache(maxsize=1)
-def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Builds the frontend once a process: float32 [num_samples] -> fbank_dtype [num_frames, num_bins].
+def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
+    """Builds the frontend once per process.
 
-    One thread and no GPU, so that neither the number of workers nor that of cores changes a bit of the
-    result.
+    It uses one thread and no GPU, so that neither the number of workers nor that of cores changes a bit.
+
+    Returns:
+      A function of float32 [num_samples] that returns fbank_dtype [num_frames, num_bins] and whether all of
+      that is finite.
     """
     from tensorflow.core.protobuf import config_pb2
 
     with tf.Graph().as_default() as graph:
         waveform = tf.compat.v1.placeholder(tf.float32, [None])
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
+        is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
     options = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1,
         inter_op_parallelism_threads=1,
@@ -176,11 +181,9 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Calla
         device_count={"GPU": 0},
     )
     session = tf.compat.v1.Session(graph=graph, config=options)
-    # The public make_callable looks its fetches up again at every call, which takes a fifth of the whole.
-    run = session._make_callable_from_options(
-        config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name])
-    )
-    return lambda samples: run(samples)[0]
+    # The public make_callable looks its fetches up at every call, which takes a fifth of the time.
+    fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
+    return session._make_callable_from_options(fetches)
 
 
-atexit.register(_build_extractor.cache_clear)  # a session cannot be closed when TensorFlow is gone
+atexit.register(_build_extractor.cache_clear)  # a session cannot be closed after TensorFlow is gone

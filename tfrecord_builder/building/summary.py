@@ -1,27 +1,92 @@
-"""What lies beside the shards of a build and tells of them: info, vocabularies, the rejected, the report."""
+"""The files beside the shards: dataset_info.json, vocabularies, rejected.tsv and report.html."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 
-from tfrecord_builder import dataset_info, files
-from tfrecord_builder.building import catalog, rejections, shard_statistics, sharding
-from tfrecord_builder.labels import labelling, vocabularies
+from absl import logging
+
+from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder.building import build_config, catalog, shard_statistics, sharding, staging
+from tfrecord_builder.labels import labelling
 from tfrecord_builder.report import page
 
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 
-def make_info(
+
+def check_rejected(config: build_config.BuildConfig, listed: catalog.Catalog) -> None:
+    """Raises UserError, and leaves rejected.tsv, if too many utterances are rejected, or all of them."""
+    reasons, num_listed = listed.reasons(), listed.count_candidates()
+    num_rejected = sum(count for _, count in reasons)
+    is_too_many = num_rejected / num_listed > config.max_rejected
+    if not is_too_many and num_rejected < num_listed:
+        return
+    path = staging.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
+    write_rejected(path, listed)
+    remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
+    raise errors.UserError(
+        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected "
+        f"{f'at most {config.max_rejected:.1%}' if is_too_many else 'some to remain'}: "
+        f"{format_counts(reasons[:3])}; read {path}, {remedy}."
+    )
+
+
+def log_rejected(listed: catalog.Catalog) -> None:
+    """Logs how many utterances were rejected, and why."""
+    reasons = listed.reasons()
+    if reasons:
+        num_rejected, num_listed = sum(count for _, count in reasons), listed.count_candidates()
+        logging.warning("%d of %d utterances rejected: %s", num_rejected, num_listed, format_counts(reasons))
+
+
+def write_rejected(path: str, listed: catalog.Catalog) -> None:
+    """Writes rejected.tsv: utterance id, split, reason and the path of the recording (empty for text)."""
+    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
+        for row in listed.rejected():
+            file.write("\t".join(_CONTROL_CHARACTERS.sub(" ", each) for each in row) + "\n")
+
+
+def format_counts(counts: Sequence[tuple[str, int]]) -> str:
+    """Returns "what (count), ..."."""
+    return ", ".join(f"{what} ({count})" for what, count in counts)
+
+
+def write(
+    directory: str,
     settings: sharding.Settings,
     label_config: labelling.LabelConfig,
     found: Sequence[shard_statistics.ShardStatistics],
-    spooled: catalog.Spool,
+    listed: catalog.Catalog,
 ) -> dataset_info.DatasetInfo:
-    """Adds up what dataset_info.json says."""
+    """Writes all of these files except dataset_info.json, which comes last of all.
+
+    Returns:
+      What goes into dataset_info.json.
+    """
+    saved, info = settings.vocabularies, _make_info(settings, label_config, found, listed)
+    rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
+    report = os.path.join(directory, dataset_info.REPORT_FILE)
+    saved.save(directory)
+    write_rejected(rejected, listed)
+    page.write(report, info, found, listed.rejected(), saved)
+    hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
+    return dataclasses.replace(info, **hashes)
+
+
+def _make_info(
+    settings: sharding.Settings,
+    label_config: labelling.LabelConfig,
+    found: Sequence[shard_statistics.ShardStatistics],
+    listed: catalog.Catalog,
+) -> dataset_info.DatasetInfo:
     saved = settings.vocabularies
     mean, stddev = shard_statistics.feature_moments([shard for shard in found if shard.split == "train"])
+    described = [sharding.config_sha256(settings), dataclasses.asdict(label_config)]
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=settings.fbank_dtype,
@@ -31,39 +96,15 @@ def make_info(
         readings_sha256=saved.readings.sha256,
         feature_mean=mean,
         feature_stddev=stddev,
-        splits=_with_sentences(shard_statistics.split_infos(found), spooled.sentences()),
-        num_rejected=sum(count for _, count in spooled.reasons()),
-        config_sha256=sharding.hash_json(
-            [sharding.config_sha256(settings), dataclasses.asdict(label_config)]
-        ),
+        splits=_split_infos(found, listed.sentences()),
+        num_rejected=sum(count for _, count in listed.reasons()),
+        config_sha256=sharding.hash_json(described),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
     )
 
 
-def write(
-    directory: str,
-    info: dataset_info.DatasetInfo,
-    saved: vocabularies.Vocabularies,
-    found: Sequence[shard_statistics.ShardStatistics],
-    spooled: catalog.Spool,
-) -> dataset_info.DatasetInfo:
-    """Writes everything but dataset_info.json, which comes last of all.
-
-    Returns:
-      What goes into that, with the hashes of what was written.
-    """
-    rejected, report = (
-        os.path.join(directory, name) for name in (dataset_info.REJECTED_FILE, dataset_info.REPORT_FILE)
-    )
-    saved.save(directory)
-    rejections.write(rejected, spooled)
-    page.write(report, info, found, spooled.rejected(), saved)
-    hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
-    return dataclasses.replace(info, **hashes)
-
-
-def _with_sentences(
-    splits: dict[str, dataset_info.SplitInfo], sentences: catalog.Sentences
+def _split_infos(
+    found: Sequence[shard_statistics.ShardStatistics], sentences: catalog.Sentences
 ) -> dict[str, dataset_info.SplitInfo]:
     return {
         name: dataclasses.replace(
@@ -71,5 +112,5 @@ def _with_sentences(
             num_sentences=sentences.counts.get(name, 0),
             shared_sentences=sentences.shared.get(name, {}),
         )
-        for name, split in splits.items()
+        for name, split in shard_statistics.split_infos(found).items()
     }

@@ -1,4 +1,7 @@
-"""A plan to shards: one process or several, a progress bar, and what an earlier run finished is kept."""
+"""Writes the shards of a build in this process or in several, with a progress bar.
+
+Shards that an interrupted build finished are kept.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,20 @@ import multiprocessing
 import multiprocessing.connection
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Union
 
 import tqdm
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import shard_statistics, shard_writer, sharding, worker
+from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.building import shard_statistics, shard_writer, sharding
+
+REPORT_SECONDS = 0.2
+Outcome = Union[shard_statistics.ShardStatistics, errors.UserError]
+Note = Callable[[str, int, int], None]  # takes a shard's file and its numbers of utterances done and rejected
 
 
 def write_shards(
@@ -20,18 +31,18 @@ def write_shards(
     """Writes the shards that are not finished yet.
 
     Args:
-      shards: the whole plan.
+      shards: all shards of the build.
       settings: what every shard is made with.
-      directory: where to.
+      directory: where to write; it holds the .jsonl files.
       num_workers: number of processes; it changes no byte. One is this process itself.
 
     Returns:
-      The statistics of all shards, in the order of the plan.
+      The statistics of all shards, in their order.
 
     Raises:
       UserError: a shard cannot be written, or a worker was killed.
     """
-    finished = {waiting.file: shard_writer.load_finished(waiting, settings, directory) for waiting in shards}
+    finished = {each.file: shard_writer.load_finished(each, settings, directory) for each in shards}
     waiting = [each for each in shards if finished[each.file] is None]
     with _Progress(sum(each.num_items for each in shards)) as progress:
         for statistics in filter(None, finished.values()):
@@ -41,6 +52,54 @@ def write_shards(
             finished[statistics.file] = statistics
             progress.note_finished(statistics)
     return [finished[each.file] for each in shards]
+
+
+def write_or_explain(
+    shard: sharding.Shard, settings: sharding.Settings, directory: str, report: Callable[[int, int], None]
+) -> Outcome:
+    """Writes a shard as shard_writer.write_shard does; returns its statistics, or an error for the user."""
+    try:
+        return shard_writer.write_shard(shard, settings, directory, report)
+    except errors.UserError as error:
+        return error
+    except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
+        if not isinstance(error, (OSError, tf.errors.OpError)):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error.message
+        return errors.UserError(
+            f"{directory}: {shard.file} cannot be written ({reason}); "
+            "make room or fix the permissions and call the build again: finished shards are kept."
+        )
+
+
+def run_worker(connection: Connection) -> None:
+    """Runs a worker process: writes every shard that comes through the pipe until it is closed.
+
+    Receives (shard, settings, directory). Sends the arguments of a Note now and then, and at the end of each
+    shard its statistics, or the UserError that ended it.
+    """
+    # Ctrl-C reaches the whole process group; the parent reports it in one line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        while True:
+            shard, settings, directory = connection.recv()
+            report = _Reporter(shard.file, lambda *message: connection.send(message))
+            connection.send(write_or_explain(shard, settings, directory, report))
+    except (EOFError, ConnectionError):  # all is done, or the parent died
+        return
+
+
+class _Reporter:
+    """Reports the progress of a shard, a few times per second."""
+
+    def __init__(self, file: str, note: Note):
+        self._file, self._note, self._last = file, note, 0.0
+
+    def __call__(self, done: int, rejected: int) -> None:
+        if time.monotonic() - self._last >= REPORT_SECONDS:
+            self._note(self._file, done, rejected)
+            self._last = time.monotonic()
 
 
 class _Progress:
@@ -68,40 +127,32 @@ class _Progress:
         self.note(statistics.file, statistics.num_records + rejected, rejected)
 
 
-def _write_here(
-    waiting: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, note: worker.Note
-) -> Iterator[shard_statistics.ShardStatistics]:
-    """Writes the shards in this process: another one would load TensorFlow for nothing."""
-    for each in waiting:
-        yield _check(worker.write(each, settings, directory, worker.Reporter(each.file, note)))
-
-
 def _run_workers(
     waiting: Sequence[sharding.Shard],
     settings: sharding.Settings,
     directory: str,
     num_workers: int,
-    note: worker.Note,
+    note: Note,
 ) -> Iterator[shard_statistics.ShardStatistics]:
-    """Yields what the workers counted; hands out the next shard to whoever finished one."""
-    if num_workers == 1:
-        yield from _write_here(waiting, settings, directory, note)
+    """Yields the statistics of each shard; a worker that has finished one gets the next."""
+    if num_workers == 1:  # another process would import TensorFlow for nothing
+        for each in waiting:
+            yield _check(write_or_explain(each, settings, directory, _Reporter(each.file, note)))
         return
-    queue = list(reversed(waiting))
+    queue = [(each, settings, directory) for each in reversed(waiting)]
     processes = {}
     try:
         for _ in range(num_workers):
-            connection, process = _start_worker(directory)
+            connection, process = _start_worker()
             processes[connection] = process
-        for connection in list(processes):  # when all have started: a pipe that is full waits for its reader
-            _send(connection, processes[connection], settings)
-            _hand_out(connection, queue, processes)
+        for connection in list(processes):  # after all have started: a full pipe waits for its reader
+            _send_next(connection, queue, processes)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
-                message = _receive(connection, processes[connection])
+                message = _check(_receive(connection, processes[connection]))
                 if isinstance(message, shard_statistics.ShardStatistics):
                     yield message
-                    _hand_out(connection, queue, processes)
+                    _send_next(connection, queue, processes)
                 else:
                     note(*message)
     finally:
@@ -109,12 +160,12 @@ def _run_workers(
             process.terminate()
 
 
-def _start_worker(directory: str) -> tuple:
-    """Gives our end of the pipe to a new worker, and its process; neither waits for it to be ready."""
+def _start_worker() -> tuple:
+    """Returns our end of the pipe to a new worker, and its process, without waiting until it is ready."""
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
-    process = context.Process(target=worker.run, args=(theirs, directory), daemon=True)
-    # It unblocks Ctrl-C when it can end without a traceback, which takes it seconds.
+    process = context.Process(target=run_worker, args=(theirs,), daemon=True)
+    # The worker unblocks Ctrl-C when it can end without a traceback, which takes it seconds.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -122,39 +173,34 @@ def _start_worker(directory: str) -> tuple:
     return ours, process
 
 
-def _hand_out(connection, queue: list[sharding.Shard], processes: dict) -> None:
-    if queue:
-        _send(connection, processes[connection], queue.pop())
-    else:
+def _send_next(connection: Connection, queue: list[tuple], processes: dict) -> None:
+    """Sends the next shard, or ends the worker if there is none."""
+    if not queue:
         connection.close()
         processes.pop(connection).join()
-
-
-def _send(connection, process, message: sharding.Settings | sharding.Shard) -> None:
+        return
     try:
-        connection.send(message)
+        connection.send(queue.pop())
     except OSError:
-        raise _death(process) from None
+        raise _worker_died(processes[connection]) from None
 
 
-def _receive(connection, process) -> tuple | shard_statistics.ShardStatistics:
+def _receive(connection: Connection, process):
     try:
-        message = connection.recv()
-    except (EOFError, OSError):  # a pipe that was not read to its end breaks, another ends
-        raise _death(process) from None
-    return _check(message)
+        return connection.recv()
+    except (EOFError, OSError):  # the pipe was closed, or broke before it was read to its end
+        raise _worker_died(process) from None
 
 
-def _check(message: tuple | shard_statistics.ShardStatistics | errors.UserError):
+def _check(message):
     if isinstance(message, errors.UserError):
         raise message
     return message
 
 
-def _death(process) -> errors.UserError:
-    """Says that a worker ended before its time; it has let go of the pipe."""
-    process.join()
+def _worker_died(process) -> errors.UserError:
+    process.join()  # it has let go of the pipe
     return errors.UserError(
-        f"--num_workers: a worker process ended with code {process.exitcode} before its shard was whole, "
-        "expected it to last; pass fewer workers if memory ran out, else see above; finished shards stay."
+        f"--num_workers: a worker process ended with exit code {process.exitcode} before its shard was "
+        "whole; pass fewer workers if memory ran out, otherwise see above. Finished shards are kept."
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Optional
 
-from tfrecord_builder.building import catalog
+from tfrecord_builder import manifest
 from tfrecord_builder.labels import bpe, labelling, vocabularies
 
 
 def make(
     label_config: labelling.LabelConfig,
     vocabulary_config: vocabularies.VocabularyConfig,
-    spooled: catalog.Spool,
+    training_utterances: Iterable[manifest.Utterance],
 ) -> Optional[bytes]:
     """Gives a sentencepiece model, frozen or of the train split's transcripts; None for another token type.
 
@@ -21,5 +22,5 @@ def make(
     frozen = vocabularies.load_bpe(vocabulary_config, label_config.token_type)
     if frozen is not None or label_config.token_type != "bpe":
         return frozen
-    transcripts = (labelling.make_transcript(each, label_config) for each in spooled.utterances("train"))
+    transcripts = (labelling.make_transcript(each, label_config) for each in training_utterances)
     return bpe.train(transcripts, label_config.bpe_vocab_size)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, errors, files, manifest, schema
+from tfrecord_builder import dataset_info, errors, files, manifest, recordings, schema
 from tfrecord_builder.building import items
 from tfrecord_builder.records import record_checks, record_file
 
@@ -72,7 +72,7 @@ def _shards(data_dir: str, info: dataset_info.DatasetInfo) -> Iterator[tuple[str
 
 def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
     """Reads the .jsonl of a shard, which is much smaller than the shard; returns None if it is missing."""
-    if not files.exists(items.path_of(path)):
+    if not files.exists(recordings.path_of(path)):
         return None
     return {item.utterance.utterance_id: item.utterance for item in items.read(path)}
 

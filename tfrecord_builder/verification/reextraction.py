@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, errors, files, schema
+from tfrecord_builder import dataset_info, errors, files, recordings, schema
 from tfrecord_builder.building import checks, items, shard_writer, sharding
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import record_checks, record_file
@@ -46,7 +46,7 @@ class Reextraction:
             for _, split in sorted(self._info.splits.items())
             for shard in split.shards
         ]
-        if not any(files.exists(items.path_of(path)) for path, _ in shards):
+        if not any(files.exists(recordings.path_of(path)) for path, _ in shards):
             text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
             yield problems.Problem(
                 problems.SAMPLE, self._data_dir, f"{text}build the data again to sample it"
@@ -62,7 +62,7 @@ class Reextraction:
                 yield from self._check_shard(path, numbers)
 
     def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
-        items_path = items.path_of(path)
+        items_path = recordings.path_of(path)
         try:
             yield from self._check_records(path, numbers)
         except errors.UserError as error:
@@ -99,15 +99,15 @@ class Reextraction:
 
 def _compare_with_audio(stored: schema.Record, item: items.Item, settings: sharding.Settings) -> str:
     audio = item.utterance.audio
-    stamp = items.stamp(audio)
-    if audio and stamp is None:
+    signature = items.file_signature(audio)
+    if audio and signature is None:
         return f"audio {audio} is missing"
     try:
-        made, _ = shard_writer.make_record(dataclasses.replace(item, stamp=stamp), settings)
+        made, _ = shard_writer.make_record(dataclasses.replace(item, signature=signature), settings)
     except checks.Rejected as reason:
         return f"audio {audio} cannot be used any more ({reason})"
     difference = _difference(stored, made)
-    if difference and stamp != item.stamp:
+    if difference and signature != item.signature:
         return f"audio {audio} has changed since the build: {difference}"
     source = f"audio {audio}" if audio else "line in the .jsonl"
     return difference and f"its {source} gives another record: {difference}"

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, errors, files, readings, vocabulary
-from tfrecord_builder.building import items
+from tfrecord_builder import dataset_info, errors, files, readings, recordings, vocabulary
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.verification import problems
 
@@ -36,7 +35,7 @@ def _sha256s(info: dataset_info.DatasetInfo) -> dict[str, str]:
         dataset_info.BPE_FILE: info.bpe_sha256,
         dataset_info.REJECTED_FILE: info.rejected_sha256,
         dataset_info.REPORT_FILE: info.report_sha256,
-        **{items.path_of(shard.file): shard.items_sha256 for shard in shards},
+        **{recordings.path_of(shard.file): shard.items_sha256 for shard in shards},
     }
 
 

@@ -15,8 +15,7 @@ from tfrecord_builder import audio, config_flags, errors, manifest
 from tfrecord_builder.augmentation import augmentation_config, effects
 from tfrecord_builder.augmentation import copies as augmentation_plan
 from tfrecord_builder.augmentation import sources as augmentation_sources
-from tfrecord_builder.building import items, listing
-from tfrecord_builder.labels import labelling
+from tfrecord_builder.building import listing
 
 RATE = 16000
 Config = augmentation_config.AugmentationConfig
@@ -116,9 +115,8 @@ def test_names(variant, name):
 )
 def test_the_corpus_own_speed_and_volume_come_on_top(split, changes, variants):
     utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
-    item = items.Item(utterance, labelling.Labels("好", ("hao3",), ("好",)))
-    found = listing.copies(item, Config(speeds=(1.0, 0.8)), augmentation_sources.Sources())
-    assert [(each.utterance.utterance_id, each.variant) for each in found] == variants
+    found = listing.list_copies(utterance, Config(speeds=(1.0, 0.8)), augmentation_sources.Sources())
+    assert list(found) == variants
 
 
 def test_draws_are_these(folders):
@@ -184,14 +182,14 @@ def test_variants_go_through_json(folders):
 
 PROGRAM = """
 import dataclasses, hashlib, json, sys
-from tfrecord_builder import augmentation, augmentation_config, augmentation_plan, augmentation_sources
+from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
 import numpy as np
 folders = dict(room_dir=sys.argv[1], noise_dir=sys.argv[2])
 config = augmentation_config.AugmentationConfig(speeds=(1.1, 1.0), augmented_copies=2, **folders)
-sources = augmentation_sources.find_sources(config)
+found = sources.find_sources(config)
 speech = np.sin(np.arange(20000) / 10).astype(np.float32)
-for variant in augmentation_plan.list_variants("u1", config, sources):
-    samples = augmentation.apply(speech, 16000, variant)
+for variant in copies.list_variants("u1", config, found):
+    samples = effects.apply(speech, 16000, variant)
     print(variant.name("u1"), len(samples), hashlib.sha256(samples.tobytes()).hexdigest())
 """
 

@@ -9,9 +9,9 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, errors, files, frontend, readings, schema, vocabulary
+from tfrecord_builder import dataset_info, errors, files, frontend, readings, recordings, schema, vocabulary
 from tfrecord_builder.augmentation import augmentation_config
-from tfrecord_builder.building import build_config, builder, items, shard_statistics, worker_pool
+from tfrecord_builder.building import build_config, builder, shard_statistics, worker_pool
 from tfrecord_builder.labels import labelling, vocabularies
 
 FRONTEND = frontend.FrontendConfig()
@@ -85,7 +85,7 @@ def test_files_have_the_hashes_that_the_info_says(tmp_path):
     for split in info.splits.values():
         for part in split.shards:
             assert files.sha256(path + part.file) == part.sha256
-            assert files.sha256(items.path_of(path + part.file)) == part.items_sha256
+            assert files.sha256(recordings.path_of(path + part.file)) == part.items_sha256
     assert files.sha256(path + "rejected.tsv") == info.rejected_sha256
     assert files.sha256(path + "report.html") == info.report_sha256
 
@@ -177,7 +177,7 @@ def test_every_reason_is_counted_and_none_is_fatal(tmp_path):
         "mute": "no transcript",
         "long": "longer than --max_seconds",
         "cut": "truncated audio",
-        "nan": "NaN or infinite samples",
+        "nan": "NaN or Inf samples",
         "silent": "silent audio",
         "short": "too short for its labels",
         "text": "unreadable audio",
@@ -194,7 +194,7 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
     message = (
         r"--max_rejected: 9 of 10 utterances are rejected, expected at most 89.0%: empty audio \(3\), "
-        r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, mend the corpus or raise --max_rejected"
+        r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, fix the corpus or raise --max_rejected"
     )
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", max_rejected=0.89, max_seconds=1.0)
@@ -209,8 +209,8 @@ def test_too_many_rejected_fails_and_goes_on_where_it_was(tmp_path):
 
 def test_nothing_that_is_left_is_no_data(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t你\n")
-    message = r"1 of 1 utterances are rejected, expected some to be left: no such audio file \(1\); read .*, "
-    with pytest.raises(errors.UserError, match=message + "mend the corpus.$"):
+    message = r"1 of 1 utterances are rejected, expected some to remain: no such audio file \(1\); read .*, "
+    with pytest.raises(errors.UserError, match=message + "fix the corpus.$"):
         _build(tmp_path / "in", tmp_path / "out", max_rejected=1.0)
 
 
@@ -280,7 +280,7 @@ def test_interrupted_build_goes_on_with_the_finished_shards(tmp_path, monkeypatc
     monkeypatch.setattr(
         worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
     )
-    with pytest.raises(errors.UserError, match="of another corpus or other flags.*--overwrite"):
+    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
         _build(corpus_dir, tmp_path / "out", num_shards=4)
     _build(corpus_dir, tmp_path / "out", num_shards=3)
     assert len(written) == 5 - 2  # of three training and two dev shards
@@ -407,7 +407,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     with monkeypatch.context() as patch:
         patch.setattr(method, "save", fail)
-        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\), exp"):
+        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\); make"):
             _build(corpus_dir, tmp_path / "out")
     assert _build(corpus_dir, tmp_path / "out").splits["train"].num_utterances == 6
 
@@ -422,7 +422,7 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
 
 def test_missing_dev_split_is_said(tmp_path, caplog):
     _build(small_corpora.make_manifest_corpus(tmp_path / "in", 2, 0), tmp_path / "out")
-    assert "there is no dev split" in caplog.text and "pass --dev_fraction=0.05 to take it" in caplog.text
+    assert "has no dev split" in caplog.text and "pass --dev_fraction=0.05 to take one" in caplog.text
 
 
 def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog):
@@ -432,7 +432,7 @@ def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog
     assert sizes == {"train": (3, 1), "dev": (3, 1)}
     (speaker,) = {record["speaker"] for record in _records(tmp_path / "out", "dev")}
     assert speaker not in {record["speaker"] for record in _records(tmp_path / "out", "train")}
-    assert "there is no dev split" not in caplog.text
+    assert "has no dev split" not in caplog.text
     with pytest.raises(errors.UserError, match="--dev_fraction=0.6: expected at least 0 and at most 0.5"):
         _build(corpus_dir, tmp_path / "other", dev_fraction=0.6)
 
@@ -440,14 +440,14 @@ def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog
 def test_an_id_in_two_directories_is_refused(tmp_path):
     first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0)
     second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0)
-    with pytest.raises(errors.UserError, match="--corpus_dir: the utterance id u00 is there twice"):
+    with pytest.raises(errors.UserError, match="--corpus_dir: the utterance id u00 is a duplicate"):
         _build((first, second), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_empty_manifest(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
-    with pytest.raises(errors.UserError, match="it lists no utterance"):
+    with pytest.raises(errors.UserError, match="lists no utterance"):
         _build(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -505,7 +505,7 @@ def test_a_recording_that_changes_costs_its_shard_and_no_other(tmp_path, monkeyp
         return run(waiting, *arguments)
 
     monkeypatch.setattr(worker_pool, "_run_workers", replace_a_recording)
-    message = "u03.wav: the recording is not what it was when the corpus was listed, .* finished shards are"
+    message = "u03.wav: the recording has changed since the corpus was listed; .* finished shards are"
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out")
     finished = len([name for name in os.listdir(tmp_path / "out" / ".build") if name.endswith(".tfrecord")])
@@ -575,9 +575,7 @@ def test_another_unit_over_pieces_leaves_none(tmp_path):
 
 def test_flags_of_the_features_do_not_go_with_text(tmp_path):
     config = frontend.FrontendConfig(frontend="log_spectrogram", hop_ms=5.0)
-    message = (
-        "--corpus=text, --frontend=log_spectrogram, --hop_ms=5.0: text has no features, expected no flag"
-    )
+    message = "--corpus=text, --frontend=log_spectrogram, --hop_ms=5.0: text has no audio features"
     with pytest.raises(errors.UserError, match=message):
         _build(tmp_path, tmp_path / "out", config, corpus="text")
 
@@ -585,8 +583,8 @@ def test_flags_of_the_features_do_not_go_with_text(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(corpus_dir=()), "--corpus_dir: it is missing"),
-        (dict(output_dir=""), "--output_dir: it is missing"),
+        (dict(corpus_dir=()), "--corpus_dir is missing"),
+        (dict(output_dir=""), "--output_dir is missing"),
         (dict(corpus="ted"), "aidatatang_200zh, aishell1, aishell3, common_voice"),
         (dict(num_shards=0), "--num_shards=0"),
         (dict(num_workers=0), "--num_workers=0"),

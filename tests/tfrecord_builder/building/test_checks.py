@@ -78,13 +78,6 @@ def test_the_words_of_a_message_in_a_path_decide_nothing(tmp_path):
     assert _reason(path) == "truncated audio"
 
 
-def test_features_that_are_not_finite():
-    checks.check_features(np.array([[0.0, 88.0]], np.float16))
-    for value in (np.nan, np.inf, -np.inf):
-        with pytest.raises(checks.Rejected, match="too loud for finite features"):
-            checks.check_features(np.array([[0.0, value]], np.float16))
-
-
 def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
     path = tmp_path / "a.wav"
     small_corpora.write_audio(path, _noise(1.0))
@@ -117,7 +110,7 @@ def test_not_finite(tmp_path, value):
     samples = small_corpora.tone(0.5)
     samples[100] = value
     path = small_corpora.write_audio(tmp_path / "a.wav", samples, subtype="FLOAT")
-    assert _reason(path) == "NaN or infinite samples"
+    assert _reason(path) == "NaN or Inf samples"
 
 
 def test_too_long(tmp_path):
@@ -146,9 +139,20 @@ def test_length(num_frames, tokens, fits):
             checks.check_length(num_frames, tokens.split())
 
 
-def test_labels():
-    checks.check_labels(labelling.Labels("花儿", ("huar1",), ()), is_text=False)
-    with pytest.raises(checks.Rejected, match="hanzi and pinyin do not pair"):
-        checks.check_labels(labelling.Labels("花儿", ("huar1",), ()), is_text=True)
-    with pytest.raises(checks.Rejected, match="no transcript"):
-        checks.check_labels(labelling.Labels("", (), ()), is_text=False)
+@pytest.mark.parametrize(
+    ("audio", "labels", "unknown", "problem", "reason"),
+    [
+        ("a.wav", ("花儿", ("huar1",), ()), [], "", None),
+        (None, ("花儿", ("huar1",), ()), [], "", "hanzi and pinyin do not pair"),
+        (None, ("", (), ()), [], "", "no transcript"),
+        (None, ("好", ("hao9",), ("好",)), ["hao9", "x"], "", "pinyin has an unknown syllable: hao9"),
+        ("a.wav", ("好", ("hao3",), ()), [], "segment is empty", "segment is empty"),
+    ],
+)
+def test_labels(audio, labels, unknown, problem, reason):
+    utterance = manifest.Utterance("u", audio, "", "", "", "train", problem=problem)
+    if reason is None:
+        checks.check_labels(utterance, labelling.Labels(*labels), unknown)
+    else:
+        with pytest.raises(checks.Rejected, match=f"^{reason}$"):
+            checks.check_labels(utterance, labelling.Labels(*labels), unknown)

@@ -113,7 +113,7 @@ def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path,
 
 def test_a_finished_build_is_refused_without_overwrite(tmp_path):
     _build(tmp_path, "one", "a")
-    with pytest.raises(errors.UserError, match="holds a finished build, expected none; pass --overwrite"):
+    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
         _build(tmp_path, "two", "a")
     assert (tmp_path / "a").read_text() == "one"
 
@@ -131,7 +131,7 @@ def test_overwrite_keeps_the_old_until_the_new_stands_and_takes_only_its_own_awa
 
 def test_an_interrupted_build_of_another_plan_is_refused_without_overwrite(tmp_path):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
-    with pytest.raises(errors.UserError, match="of another corpus or other flags.*--overwrite"):
+    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
         _build(tmp_path, "two", "a")
     _build(tmp_path, "two", "a", overwrite=True)
     assert (tmp_path / "a").read_text() == "two"
@@ -159,7 +159,7 @@ def test_what_is_no_build_is_never_touched(tmp_path, overwrite):
 
 def test_a_file_or_a_place_without_permission(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.UserError, match="file is a file, expected a directory"):
+    with pytest.raises(errors.UserError, match="file is a file; choose a directory"):
         _build(tmp_path / "file", "one", "a")
     with pytest.raises(errors.UserError, match="cannot be made"):
         _build(tmp_path / "file" / "below", "one", "a")
@@ -167,7 +167,7 @@ def test_a_file_or_a_place_without_permission(tmp_path):
 
 def test_a_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
-    message = f"--output_dir: {tmp_path} cannot be read and written, expected permission for both; change"
+    message = f"--output_dir: {tmp_path} cannot be read and written; change"
     with pytest.raises(errors.UserError, match=message):
         output_directory.check_usable(str(tmp_path), overwrite=False)
 
@@ -183,8 +183,8 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
             staging.start(str(tmp_path), "plan", overwrite=False)
             staging.publish(str(tmp_path), _info())
     assert str(caught.value) == (
-        f"--output_dir: {tmp_path} cannot be written (No space left on device), expected room and "
-        "permission; make room and call the build again: finished shards are kept."
+        f"--output_dir: {tmp_path} cannot be written (No space left on device); "
+        "make room or fix the permissions and call the build again: finished shards are kept."
     )
     monkeypatch.undo()
     _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back

@@ -98,7 +98,7 @@ def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=
     saved = SETTINGS.vocabularies
     ids = saved.tokens.encode(found.tokens), saved.characters.encode(found.characters)
     record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
-    statistics.count(record, item, SETTINGS, level or loudness.Level(-3.5, -20.25, 0))
+    statistics.count(record, item, SETTINGS, level or loudness.Loudness(-3.5, -20.25, 0))
     return fbank
 
 
@@ -110,7 +110,7 @@ def test_what_the_report_tells_is_counted():
     statistics = _empty()
     unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
     _count(statistics, "u0", duration_ms=99)
-    _count(statistics, "u1", found=unknown, level=loudness.Level(0.1, -20.0, 7), duration_ms=100)
+    _count(statistics, "u1", found=unknown, level=loudness.Loudness(0.1, -20.0, 7), duration_ms=100)
     assert statistics.durations == {"0": 1, "1": 1}
     assert statistics.token_counts == {"ni3": 1, "hao3": 2, "zai4": 1}
     assert statistics.character_counts == {"你": 1, "好": 2, "再": 1}
@@ -145,7 +145,7 @@ def test_any_division_into_shards_in_any_order_adds_up_to_the_same():
         statistics = _empty()
         for name in names:
             number = int(name[1:])
-            level = loudness.Level(-number / 7, -20 - number / 3, number % 2)
+            level = loudness.Loudness(-number / 7, -20 - number / 3, number % 2)
             _count(statistics, name, 5 + number, level, duration_ms=97 * number)
         statistics.speakers = ["s"]
         return statistics

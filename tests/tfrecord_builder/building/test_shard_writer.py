@@ -21,7 +21,7 @@ def _settings(**changes):
 
 def _item(name, audio, found=LABELS):
     utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
-    return items.Item(utterance, found, items.stamp(audio))
+    return items.Item(utterance, found, items.file_signature(audio))
 
 
 def _shard(tmp_path, *found):
@@ -104,7 +104,7 @@ def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
     samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
     loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
     found = _write(tmp_path, [_item("u0", tones[0]), _item("u1", loud)], _settings())
-    assert found.rejected == [["u1", "train", "too loud for finite features", loud]]
+    assert found.rejected == [["u1", "train", "features overflow", loud]]
     assert (found.num_records, found.num_frames) == (1, 48)
     assert np.isfinite(found.feature_sum).all()
 
@@ -161,7 +161,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
         os.remove(tones[0])
     else:
         small_corpora.write_audio(late if change == "added" else tones[0], small_corpora.tone(0.7))
-    with pytest.raises(errors.UserError, match="wav: the recording is not what it was when the corpus was"):
+    with pytest.raises(errors.UserError, match="wav: the recording has changed since the corpus was listed"):
         shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
 
@@ -169,7 +169,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
 def test_a_part_of_a_recording(tmp_path, tones):
     whole = audio.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
-    _write(tmp_path, [items.Item(utterance, LABELS, items.stamp(tones[2]))], _settings())
+    _write(tmp_path, [items.Item(utterance, LABELS, items.file_signature(tones[2]))], _settings())
     (record,) = _read(tmp_path, num_bins=80)
     expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()
     np.testing.assert_allclose(record["fbank"], expected, atol=0.01)

@@ -4,14 +4,16 @@ import json
 import small_corpora
 import small_shards
 
-from tfrecord_builder import frontend, manifest, readings
+from tfrecord_builder import frontend, manifest, readings, recordings
 from tfrecord_builder.building import items, sharding
 from tfrecord_builder.labels import labelling
 
 
-def _items(*names, split="train", stamp=(1, 2), text="你"):
+def _items(*names, split="train", signature=(1, 2), text="你"):
     found = labelling.Labels(text, ("ni3",), ("你",))
-    return [items.Item(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, stamp) for n in names]
+    return [
+        items.Item(manifest.Utterance(n, "/a.wav", "s", text, "", split), found, signature) for n in names
+    ]
 
 
 def _settings(**changes):
@@ -62,7 +64,7 @@ def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):
 
 def test_items_are_lines_of_json_beside_the_shard(tmp_path):
     (shard,) = small_shards.write(_items("a"), 1, tmp_path)
-    assert items.path_of(shard.file) == "train-00000-of-00001.jsonl"
+    assert recordings.path_of(shard.file) == "train-00000-of-00001.jsonl"
     assert json.loads((tmp_path / "train-00000-of-00001.jsonl").read_text("utf-8")) == {
         "utterance": {
             **{"utterance_id": "a", "audio": "/a.wav", "speaker": "s", "text": "你", "pinyin": ""},
@@ -99,7 +101,7 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
             _items(*"abc"),
             _settings(vocabularies=dataclasses.replace(saved, readings=readings.Readings({"ni3": "尼"}))),
         ),
-        fingerprint(_items(*"abc", stamp=(1, 3))),
+        fingerprint(_items(*"abc", signature=(1, 3))),
         fingerprint(_items(*"abc", text="您")),
         fingerprint(_items(*"abc"), _settings(max_seconds=20.0)),
         fingerprint(_items(*"abc"), _settings(fbank_dtype="float32")),
@@ -118,7 +120,7 @@ def test_fingerprint_of_a_build_stays_when_a_recording_changes_and_not_when_the_
         return sharding.fingerprint(small_shards.write(found, num_shards, tmp_path), _settings(**changes))
 
     first = fingerprint(_items(*"abc"))
-    assert first == fingerprint(_items(*"abc", stamp=(1, 3)))
+    assert first == fingerprint(_items(*"abc", signature=(1, 3)))
     others = [
         fingerprint(_items(*"abd")),
         fingerprint(_items(*"abc"), num_shards=3),

@@ -1,11 +1,14 @@
+import errno
+import multiprocessing
 import os
 import signal
+import threading
 
 import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, frontend, manifest
+from tfrecord_builder import errors, files, frontend, lazy_tensorflow, manifest, recordings
 from tfrecord_builder.building import items, shard_statistics, shard_writer, sharding, worker_pool
 from tfrecord_builder.labels import labelling
 
@@ -19,7 +22,7 @@ def _items(directory, num_utterances=6):
             directory / f"{i}.wav", small_corpora.tone(0.3 + i / 10, 200 + 90 * i)
         )
         utterance = manifest.Utterance(f"u{i}", audio, "s", "", "", "train")
-        found.append(items.Item(utterance, LABELS, items.stamp(audio)))
+        found.append(items.Item(utterance, LABELS, items.file_signature(audio)))
     return found
 
 
@@ -62,31 +65,29 @@ def test_a_worker_that_dies_is_noticed(tmp_path, capfd, monkeypatch):
     settings, out = _settings(frontend="broken"), _make_directory(tmp_path / "out")
     shards = small_shards.write(_items(tmp_path, 2), 2, out)
     with pytest.raises(
-        errors.UserError, match="a worker process ended with code 1 before its shard was whole"
+        errors.UserError, match="a worker process ended with exit code 1 before its shard was whole"
     ):
         worker_pool.write_shards(shards, settings, out, num_workers=2)
     assert "has no attribute" in capfd.readouterr().err
 
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        worker_pool.worker, "run", os.getpid
-    )  # a TypeError in the other process: it takes nothing
+    monkeypatch.setattr(worker_pool, "run_worker", os.getpid)  # a TypeError there: it takes nothing
     many = labelling.Labels("", tuple(f"token{i}" for i in range(100_000)), ())  # more than a pipe holds
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
-    with pytest.raises(errors.UserError, match="a worker process ended with code 1 before its shard"):
+    with pytest.raises(errors.UserError, match="a worker process ended with exit code 1 before its shard"):
         worker_pool.write_shards(shards, settings, str(tmp_path), num_workers=2)
 
 
 def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatch):
     out, told = _make_directory(tmp_path / "out"), []
 
-    def start(directory):
+    def start():
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(worker_pool, "_start_worker", start)
-    monkeypatch.setattr(worker_pool.worker, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(worker_pool, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
@@ -106,15 +107,14 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
 def test_one_worker_raises_what_the_user_must_know(tmp_path):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     (tmp_path / "0.wav").write_bytes(b"")
-    with pytest.raises(errors.UserError, match="0.wav: the recording is not what it was"):
+    with pytest.raises(errors.UserError, match="0.wav: the recording has changed since"):
         worker_pool.write_shards(shards, _settings(), str(tmp_path), num_workers=1)
 
 
 def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
     (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
-    connection, process = worker_pool._start_worker(str(tmp_path))
-    connection.send(_settings())
-    connection.send(planned)
+    connection, process = worker_pool._start_worker()
+    connection.send((planned, _settings(), str(tmp_path)))
     while not isinstance(connection.recv(), shard_statistics.ShardStatistics):
         pass
     os.kill(process.pid, signal.SIGINT)
@@ -131,13 +131,13 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
 
     class Connection:
         def send(self, message):
-            events.append(type(message).__name__)
+            events.append("send")
 
     class Process:
         def terminate(self):
             events.append("terminate")
 
-    def start(directory):
+    def start():
         events.append("start")
         return Connection(), Process()
 
@@ -149,8 +149,7 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
     with pytest.raises(Ended):
         shards = small_shards.write(_items(tmp_path), 3, tmp_path)
         worker_pool.write_shards(shards, _settings(), str(tmp_path), num_workers=2)
-    sent = ["Settings", "Shard"]
-    assert events == ["start", "start", *sent, *sent, "terminate", "terminate"]
+    assert events == ["start", "start", "send", "send", "terminate", "terminate"]
 
 
 def test_a_pipe_that_breaks_is_a_worker_that_died():
@@ -164,5 +163,145 @@ def test_a_pipe_that_breaks_is_a_worker_that_died():
         def join(self):
             pass
 
-    with pytest.raises(errors.UserError, match="a worker process ended with code -9 before its shard"):
+    with pytest.raises(errors.UserError, match="a worker process ended with exit code -9 before its shard"):
         worker_pool._receive(Connection(), Process())
+
+
+@pytest.fixture
+def keep_ctrl_c(monkeypatch):
+    """Keeps a worker that runs in this process from changing its signal handlers."""
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+
+
+def _text_shard(directory):
+    utterances = [manifest.Utterance(f"t{i}", None, "news", "你好", "ni3 hao3", "train") for i in range(2)]
+    (shard,) = small_shards.write([items.Item(each, LABELS) for each in utterances], 1, directory)
+    return shard
+
+
+def _talk(directory, planned, config=None):
+    """Returns what a worker sends for one shard, up to its outcome."""
+    ours, theirs = multiprocessing.Pipe()
+    messages = []
+
+    def listen():
+        ours.send((planned, _settings(frontend=config), str(directory)))
+        messages.append(ours.recv())
+        while isinstance(messages[-1], tuple):
+            messages.append(ours.recv())
+        ours.close()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    worker_pool.run_worker(theirs)
+    listener.join()
+    return messages
+
+
+def test_tells_how_far_it_is_then_what_it_counted_and_ends_with_the_pipe(tmp_path, monkeypatch, keep_ctrl_c):
+    monkeypatch.setattr(worker_pool, "REPORT_SECONDS", 0.0)
+    planned = _text_shard(tmp_path)
+    first, second, statistics = _talk(tmp_path, planned)
+    assert (first, second) == ((planned.file, 1, 0), (planned.file, 2, 0))
+    assert (statistics.file, statistics.num_records) == (planned.file, 2)
+
+
+def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
+    (error,) = _talk(tmp_path / "none", _text_shard(tmp_path))
+    assert isinstance(error, errors.UserError)
+    assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
+
+
+def test_a_full_disk(tmp_path, monkeypatch, keep_ctrl_c):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shard_statistics.ShardStatistics, "save", fail)
+    error = _talk(tmp_path, _text_shard(tmp_path))[-1]
+    assert isinstance(error, errors.UserError)
+    assert str(error) == (
+        f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device); "
+        "make room or fix the permissions and call the build again: finished shards are kept."
+    )
+
+
+def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
+    monkeypatch.setattr(worker_pool, "REPORT_SECONDS", 0.0)
+    ours, theirs = multiprocessing.Pipe()
+    ours.send((_text_shard(tmp_path), _settings(frontend=None), str(tmp_path)))
+    ours.close()
+    worker_pool.run_worker(theirs)  # its first report meets a broken pipe
+    assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
+
+
+def test_a_recording_that_changed_is_told_as_it_is(tmp_path, keep_ctrl_c):
+    gone = items.Item(manifest.Utterance("u", str(tmp_path / "a.wav"), "s", "", "", "train"), LABELS, (1, 2))
+    (planned,) = small_shards.write([gone], 1, tmp_path)
+    (error,) = _talk(tmp_path, planned, frontend.FrontendConfig())
+    assert "a.wav: the recording has changed since the corpus was listed" in str(error)
+
+
+def _write_with(monkeypatch, directory, error):
+    """Returns what is told when the recording of an utterance, which was there, fails with an error."""
+    path = small_corpora.write_audio(directory / "a.wav", small_corpora.tone(0.5))
+    there = items.Item(
+        manifest.Utterance("u", path, "s", "", "", "train"), LABELS, items.file_signature(path)
+    )
+    (planned,) = small_shards.write([there], 1, directory)
+    real = files.open_binary
+
+    def open_binary(name):
+        if name == path:
+            raise error
+        return real(name)
+
+    monkeypatch.setattr(files, "open_binary", open_binary)
+    return path, worker_pool.write_or_explain(planned, _settings(), str(directory), lambda *_: None)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_recording_whose_disk_fails_is_not_told_as_a_full_disk(tmp_path, monkeypatch, number):
+    path, error = _write_with(monkeypatch, tmp_path, OSError(number, "the reason"))
+    assert isinstance(error, errors.UserError)
+    assert str(error) == (
+        f"{path}: it cannot be read (the reason), expected its disk or store to answer; "
+        "check them and call the program again: finished shards are kept."
+    )
+
+
+def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch):
+    path, statistics = _write_with(monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied"))
+    assert statistics.rejected == [["u", "train", "unreadable audio", path]]
+
+
+def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path, keep_ctrl_c):
+    planned = _text_shard(tmp_path)
+    (tmp_path / recordings.path_of(planned.file)).unlink()
+    (error,) = _talk(tmp_path, planned)
+    assert str(error).startswith(
+        f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected its"
+    )
+
+
+def test_an_object_store_that_fails_is_told_with_the_recording(monkeypatch, tmp_path):
+    def fail(path, *_):
+        raise OSError(errno.EIO, "there is no such bucket", path)
+
+    monkeypatch.setattr(files, "open_binary", fail)
+    monkeypatch.setattr(items, "file_signature", lambda audio: None)
+    item = items.Item(manifest.Utterance("u", "s3://nobody/a.wav", "s", "", "", "train"), LABELS)
+    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: it cannot be read \(there is no such b"):
+        shard_writer.make_record(item, _settings())
+
+
+def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def load(name):
+        raise AssertionError("TensorFlow is loaded")
+
+    monkeypatch.setattr(shard_writer, "write_shard", interrupt)
+    monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
+    with pytest.raises(KeyboardInterrupt):
+        worker_pool.write_or_explain(_text_shard(tmp_path), None, str(tmp_path), lambda *_: None)

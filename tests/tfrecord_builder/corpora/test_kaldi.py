@@ -103,7 +103,7 @@ def test_archives_that_kaldiio_writes(tmp_path, write_function):
     for utterance in found:
         samples = audio.read_audio(utterance.audio, 16000)
         np.testing.assert_allclose(samples, waves[utterance.utterance_id], atol=1e-4)
-        assert items.stamp(utterance.audio) == items.stamp(str(tmp_path / "wav.ark"))
+        assert items.file_signature(utterance.audio) == items.file_signature(str(tmp_path / "wav.ark"))
     assert len(audio.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
 
 

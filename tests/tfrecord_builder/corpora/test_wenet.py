@@ -30,7 +30,9 @@ def test_a_recording_is_read_where_it_lies_in_its_shard(tmp_path):
     np.testing.assert_array_equal(
         audio.read_audio(found.audio, 16000), audio.read_audio(str(tmp_path / "wav" / "b.wav"), 16000)
     )
-    assert items.stamp(found.audio)[0] == os.path.getsize(tmp_path / "shards" / "shards_000000000.tar")
+    assert items.file_signature(found.audio)[0] == os.path.getsize(
+        tmp_path / "shards" / "shards_000000000.tar"
+    )
 
 
 def test_a_list_in_place_of_its_directory_with_paths_from_where_the_recipe_runs(tmp_path):
@@ -58,7 +60,7 @@ def test_a_shard_with_a_text_or_a_recording_alone(tmp_path):
         ("d", "", False),  # a part of a file, which no file is named like
     ]
     assert not found[0].problem
-    assert items.stamp(found[0].audio) is None and items.stamp(found[1].audio)
+    assert items.file_signature(found[0].audio) is None and items.file_signature(found[1].audio)
 
 
 def test_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):

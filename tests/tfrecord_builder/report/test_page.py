@@ -31,7 +31,7 @@ def _shard(file, split, names, has_audio=True):
         fbank = np.ones([40, 80], np.float16) if has_audio else None
         ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
         record = schema.Record(name, "", found.transcript, "", *ids, fbank, 1000 * (i + 1))
-        level = loudness.Level(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
+        level = loudness.Loudness(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
         statistics.count(record, item, SETTINGS, level)
     return statistics
 
