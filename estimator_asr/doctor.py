@@ -1,14 +1,14 @@
-"""Looks at the machine, the data and the model, and says what is not as it should be.
+"""Checks the machine, the data and the model, and names what is wrong.
 
     python -m estimator_asr.doctor
     python -m estimator_asr.doctor --data_dir=DATA
     python -m estimator_asr.doctor --data_dir=DATA --model_dir=AM
 
-lists versions, CUDA and cuDNN, devices (and why a GPU that is there is not used), cores, memory and disk;
-checks that the data directory is whole and names the utterances that leave CTC least room; opens the model
-directory and holds both against each other; times a matrix product, the input alone and ten training steps of
-a model like yours. Each line begins with ok, warning (works, but probably not as hoped) or problem (does not
-work). Nothing is written. Takes about a minute; exit code 1 if there is a problem.
+Lists versions, CUDA and cuDNN, devices (and why a GPU of the machine is not used), cores, memory and disk;
+checks that the data directory is complete and names the utterances with the least CTC slack; opens the model
+directory and compares both; times a matrix product, the input alone and ten training steps of a model like
+yours. Each line begins with ok, warning (works, but probably not as intended) or problem (does not work).
+Nothing is written. Takes about a minute; exit code 1 if there is a problem.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
@@ -27,7 +27,7 @@ from tfrecord_builder import config_flags, dataset_info, errors
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig:
-    """What to look at beside the machine."""
+    """What to check beside the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
@@ -36,40 +36,36 @@ class DoctorConfig:
         config_flags.validate(self)
 
 
-def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterator[findings.Finding]]]:
-    """Yields title and findings of each section; they are looked for when they are asked for."""
+def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
+    """Yields title and findings of each section; a check runs when its findings are read."""
     yield "versions", versions.check()
     try:
-        parts = _load("devices", "machine", "data", "model", "timings")
+        devices, machine, data, model, timings = _load("devices", "machine", "data", "model", "timings")
     except ImportError as error:
-        yield (
-            "tensorflow",
-            iter([findings.problem(f"cannot be imported ({error}); install what is named above")]),
-        )
+        text = f"cannot be imported ({error}); install the packages named above"
+        yield "tensorflow", [findings.problem(text)]
         return
-    devices, machine, data, model, timings = parts
+    data_dirs, model_dir = config.data_dir, config.model_dir
     yield "devices", devices.judge(devices.gather())
-    yield "machine", machine.check(config.model_dir or os.getcwd())
-    for path in config.data_dir:
+    yield "machine", machine.check(model_dir or os.getcwd())
+    for path in data_dirs:
         yield f"data {path}", findings.catch(lambda path=path: data.check(path))
-    if config.model_dir is not None:
-        yield f"model {config.model_dir}", findings.catch(lambda: model.check(config.model_dir))
-    if config.model_dir is not None and config.data_dir:
-        yield "data and model", findings.catch(lambda: model.check_both(config.model_dir, config.data_dir))
-    yield "timings", findings.catch(lambda: _time(timings.check, config))
+    if model_dir is not None:
+        yield f"model {model_dir}", findings.catch(lambda: model.check(model_dir))
+    if model_dir is not None and data_dirs:
+        yield "data and model", findings.catch(lambda: model.check_data(model_dir, data_dirs))
+    yield (
+        "timings",
+        findings.catch(lambda: timings.check(dataset_info.load_all(data_dirs), data_dirs, model_dir)),
+    )
 
 
-def _load(*names: str) -> list:
-    """Imports what needs TensorFlow: one that cannot be imported is a finding, not the end."""
+def _load(*names):
+    """Imports the checks that need TensorFlow, which may fail to import."""
     tensorflow = importlib.import_module("tensorflow")
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
     return [importlib.import_module(f"estimator_asr.diagnostics.doctor.{name}") for name in names]
-
-
-def _time(check: Callable, config: DoctorConfig) -> Iterable[findings.Finding]:
-    infos = dataset_info.load_all(config.data_dir)
-    return check(infos, config.data_dir, config.model_dir)
 
 
 def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[findings.Finding]:
@@ -78,8 +74,7 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            is_problem = finding.level == findings.PROBLEM
-            if is_problem and finding in found:  # the same directory stands in the way of several checks
+            if finding.level == findings.PROBLEM and finding in found:  # one problem fails several checks
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             found.append(finding)
@@ -87,11 +82,14 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
 
 
 def summarise(found: Sequence[findings.Finding]) -> str:
-    """Returns how many warnings and problems there are, and the first problem."""
-    counts = {level: sum(f.level == level for f in found) for level in (findings.WARNING, findings.PROBLEM)}
-    problems = [finding.text for finding in found if finding.level == findings.PROBLEM]
+    """Returns the numbers of warnings and problems, and the first problem."""
+    warnings, problems = (
+        [finding.text for finding in found if finding.level == level]
+        for level in (findings.WARNING, findings.PROBLEM)
+    )
+    counts = {"warning": len(warnings), "problem": len(problems)}
     text = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items())
-    return f"{text}; begin with: {problems[0].splitlines()[0]}" if problems else text
+    return f"{text}; fix first: {problems[0].splitlines()[0]}" if problems else text
 
 
 def define_flags() -> None:

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import programs
 import pytest
 import tensorflow as tf
 
 from estimator_asr import doctor
-from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.diagnostics.doctor import findings, timings
 from tfrecord_builder import errors
 
 
@@ -15,27 +14,27 @@ def _eager_stays_on(monkeypatch):
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
 
 
-def test_every_line_has_its_level_and_a_problem_said_before_is_left_out(capsys):
-    broken = findings.problem("DATA: is broken; mend it")
+def test_every_line_has_its_level_and_a_problem_is_printed_once(capsys):
+    broken = findings.problem("DATA: is broken; fix it")
     fine, slow = findings.ok("fine"), findings.warning("slow")
     sections = [("data", [fine, broken]), ("timings", [broken, fine, slow])]
     found = doctor.show(sections)
     assert capsys.readouterr().out.splitlines() == [
-        *("", "data", "  ok       fine", "  problem  DATA: is broken; mend it"),
+        *("", "data", "  ok       fine", "  problem  DATA: is broken; fix it"),
         *("", "timings", "  ok       fine", "  warning  slow"),
     ]
-    assert doctor.summarise(found) == "1 warning, 1 problem; begin with: DATA: is broken; mend it"
+    assert doctor.summarise(found) == "1 warning, 1 problem; fix first: DATA: is broken; fix it"
     assert doctor.summarise([]) == "0 warnings, 0 problems"
 
 
-def test_what_a_user_can_mend_is_a_problem_after_what_was_found():
+def test_a_user_error_is_a_problem_after_the_other_findings():
     def check():
         yield findings.ok("fine")
-        raise errors.UserError("DATA: is broken; mend it")
+        raise errors.UserError("DATA: is broken; fix it")
 
     assert [tuple(finding) for finding in findings.catch(check)] == [
         ("ok", "fine"),
-        ("problem", "DATA: is broken; mend it"),
+        ("problem", "DATA: is broken; fix it"),
     ]
 
 
@@ -61,11 +60,20 @@ def test_the_sections_follow_from_what_is_given():
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_the_program(tiny_export, tmp_path, given):
+def test_all_checks_of_data_and_model(tiny_export, tmp_path, given, capsys, monkeypatch):
+    monkeypatch.setattr(timings, "check", lambda infos, *_: [findings.ok(f"{len(infos)} timed")])
     data_dir = tiny_export.data_dir if given else str(tmp_path / "nowhere")
-    flags = [f"--data_dir={data_dir}", f"--model_dir={tiny_export.acoustic_dir}"]
-    run = programs.run("estimator_asr.doctor", *flags)
-    assert "Traceback" not in run.stderr
-    assert "  ok       checkpoint of step 7 can be read\n" in run.stdout
-    assert "GFLOP/s" in run.stdout if given else run.stdout.count("there is no such data directory") == 2
-    assert run.returncode == (0 if given else 1), run.stdout
+    config = doctor.DoctorConfig(data_dir=(data_dir,), model_dir=tiny_export.acoustic_dir)
+    found = doctor.show(doctor.examine(config))
+    printed = capsys.readouterr().out
+    assert "  ok       checkpoint of step 7 can be read\n" in printed
+    assert "1 timed" in printed if given else printed.count("there is no such data directory") == 1
+    assert any(finding.level == "problem" for finding in found) != given
+
+
+def test_the_exit_code_says_whether_there_is_a_problem(monkeypatch, capsys):
+    monkeypatch.setattr(doctor.config_flags, "from_flags", lambda config: config())
+    for finding, code in ((findings.warning("slow"), 0), (findings.problem("broken"), 1)):
+        monkeypatch.setattr(doctor, "examine", lambda config, finding=finding: [("data", [finding])])
+        assert doctor.main([]) == code
+    assert capsys.readouterr().out.endswith("\n0 warnings, 1 problem; fix first: broken\n")

@@ -1,4 +1,4 @@
-"""A model directory, and whether it fits the data."""
+"""Model directory: whether it can be opened, and whether the data fit it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     model = model_directory.open_model_directory(model_dir)
     kind, classes = model.config.model, model.num_classes
     yield findings.ok(
-        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; its files are whole"
+        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; all files are there"
     )
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
@@ -32,17 +32,17 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     if tag in best:
         yield findings.ok(f"best on dev at step {int(best['global_step']):,}: {tag} {best[tag]:.4f}")
     else:
-        yield findings.warning(f"{model_dir}: nothing was evaluated yet, so there is no best model to export")
+        yield findings.warning(f"{model_dir}: nothing has been evaluated yet, so there is no best checkpoint")
     alarm = watchdog.last_alarm(model_dir)
     if alarm:
-        yield findings.warning(f"last alarm, at step {alarm[0]:,}: {alarm[1]}")
+        yield findings.warning(f"last alarm at step {alarm[0]:,}: {alarm[1]}")
 
 
-def check_both(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields whether each data directory is what the model reads.
+def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
+    """Yields whether each data directory fits the model.
 
     Raises:
-        errors.UserError: one is not, or either cannot be opened.
+        errors.UserError: one does not fit, or something cannot be opened.
     """
     config = model_directory.open_model_directory(model_dir).config
     for data_dir in data_dirs:

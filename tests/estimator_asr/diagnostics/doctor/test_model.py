@@ -6,23 +6,23 @@ from estimator_asr.diagnostics.doctor import model
 from tfrecord_builder import errors
 
 
-def test_an_opened_model_is_told_with_its_step(tiny_export):
+def test_a_model_that_opens_is_listed_with_its_step(tiny_export):
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[:2] == [
-        ("ok", "acoustic model of token type syllable with 7 classes; its files are whole"),
+        ("ok", "acoustic model of token type syllable with 7 classes; all files are there"),
         ("ok", "checkpoint of step 7 can be read"),
     ]
-    assert found[2][0] == "warning" and "nothing was evaluated yet" in found[2][1] and len(found) == 3
+    assert found[2][0] == "warning" and "nothing has been evaluated yet" in found[2][1] and len(found) == 3
 
 
-def test_best_and_last_alarm_are_told(tiny_export, monkeypatch):
+def test_best_evaluation_and_last_alarm_are_listed(tiny_export, monkeypatch):
     figures = {"global_step": 6.0, "token-error-rate": 0.125}
     monkeypatch.setattr(model.exporters, "read_evaluation", lambda path: figures)
     monkeypatch.setattr(model.watchdog, "last_alarm", lambda path: (5, "all is lost"))
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[2:] == [
         ("ok", "best on dev at step 6: token-error-rate 0.1250"),
-        ("warning", "last alarm, at step 5: all is lost"),
+        ("warning", "last alarm at step 5: all is lost"),
     ]
 
 
@@ -31,8 +31,8 @@ def test_a_directory_without_a_model_is_refused(tmp_path):
         list(model.check(str(tmp_path / "nowhere")))
 
 
-def test_data_and_model_are_held_against_each_other(tiny_export):
-    (finding,) = model.check_both(tiny_export.acoustic_dir, [tiny_export.data_dir])
+def test_data_and_model_are_compared(tiny_export):
+    (finding,) = model.check_data(tiny_export.acoustic_dir, [tiny_export.data_dir])
     assert finding.level == "ok" and finding.text.startswith(f"{tiny_export.data_dir} has the vocabulary")
     with pytest.raises(errors.UserError, match="tokens.txt has sha256 .*, expected"):
-        list(model.check_both(tiny_export.language_dir, [tiny_export.data_dir]))
+        list(model.check_data(tiny_export.language_dir, [tiny_export.data_dir]))
