@@ -10,6 +10,7 @@ import pathlib
 import pickle
 
 import paths
+import program_flags
 import pytest
 
 # More threads than cores only wait for each other, also in the programs that tests start.
@@ -102,3 +103,14 @@ def _run_two_replicas(path):
     assert done.returncode == 0, done.stderr[-3000:]
     path.mkdir()
     (path / "result.json").write_text(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def program_answers(tmp_path_factory) -> dict[str, dict]:
+    """Flags of each program, and its flag files as it parses them; see program_flags.ask."""
+    return json.loads((_build_once(tmp_path_factory, "flags", _ask_programs) / "answers.json").read_text())
+
+
+def _ask_programs(path):
+    path.mkdir()
+    (path / "answers.json").write_text(json.dumps(program_flags.ask_all()))

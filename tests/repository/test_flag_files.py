@@ -14,25 +14,14 @@ from tfrecord_builder import config_flags
 
 FLAGS = program_flags.ROOT / "flags"
 COMPLETE = {"aishell1", "demo", "manifest", "thchs30"}  # with models of their own; the others only build
-# File -> its program, and what that program needs besides.
-PROGRAMS = {
-    "build.flags": ("tfrecord_builder.build", ["--corpus_dir=CORPUS", "--output_dir=DATA"]),
-    "acoustic.flags": ("estimator_asr.train", ["--data_dir=DATA", "--model_dir=AM"]),
-    "language.flags": ("estimator_asr.train", ["--data_dir=TEXT", "--model_dir=LM"]),
-}
 # Said even where it is the default: which model it is.
 MAY_BE_DEFAULT = {"model"}
 FILES = sorted(str(path.relative_to(FLAGS)) for path in FLAGS.rglob("*") if path.is_file())
 
 
 @pytest.fixture(scope="module")
-def parsed():
-    commands = {}
-    for file in FILES:
-        program, needed = PROGRAMS[pathlib.Path(file).name]
-        commands.setdefault(program, {})[file] = [*needed, f"--flagfile={FLAGS / file}"]
-    answers = program_flags.ask(commands)
-    return {file: result for answer in answers.values() for file, result in answer["parsed"].items()}
+def parsed(program_answers):
+    return {file: result for answer in program_answers.values() for file, result in answer["parsed"].items()}
 
 
 def test_every_corpus_says_how_it_is_built():
@@ -42,11 +31,11 @@ def test_every_corpus_says_how_it_is_built():
 
 
 def test_the_corpora_of_the_house_have_all_three_files():
-    assert {f"{corpus}/{name}" for corpus in COMPLETE for name in PROGRAMS} <= set(FILES)
+    assert {f"{corpus}/{name}" for corpus in COMPLETE for name in program_flags.OF_FLAG_FILES} <= set(FILES)
 
 
 def test_every_file_is_of_a_program():
-    assert {pathlib.Path(file).name for file in FILES} <= set(PROGRAMS)
+    assert {pathlib.Path(file).name for file in FILES} <= set(program_flags.OF_FLAG_FILES)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -54,7 +43,7 @@ def test_parses_and_holds_differences_only(parsed, file):
     result = parsed[file]
     assert "error" not in result, result
     assert result["words"] == []  # a line that is no flag would be left over
-    _, needed = PROGRAMS[pathlib.Path(file).name]
+    _, needed = program_flags.OF_FLAG_FILES[pathlib.Path(file).name]
     given = {name: value for name, value in result["given"].items() if f"--{name}" not in " ".join(needed)}
     assert given
     assert {name for name in given if given[name] == result["defaults"][name]} <= MAY_BE_DEFAULT

@@ -66,14 +66,9 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
-@pytest.fixture(scope="module")
-def known():
-    answers = program_flags.ask({module: {} for module in program_flags.programs()})
-    return {module: answer["flags"] for module, answer in answers.items()}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(pathlib.Path(page).relative_to(ROOT)))
-def test_commands_are_real(page, known):
+def test_commands_are_real(page, program_answers):
+    known = {module: answer["flags"] for module, answer in program_answers.items()}
     wrong = [
         fault
         for words in commands(page.read_text(encoding="utf-8"))

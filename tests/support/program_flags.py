@@ -14,6 +14,12 @@ from collections.abc import Iterable, Mapping
 import paths
 
 ROOT = paths.ROOT
+# File -> its program, and what that program needs besides.
+OF_FLAG_FILES = {
+    "build.flags": ("tfrecord_builder.build", ["--corpus_dir=CORPUS", "--output_dir=DATA"]),
+    "acoustic.flags": ("estimator_asr.train", ["--data_dir=DATA", "--model_dir=AM"]),
+    "language.flags": ("estimator_asr.train", ["--data_dir=TEXT", "--model_dir=LM"]),
+}
 
 _ASK = """
 import importlib.util, json, sys
@@ -85,3 +91,12 @@ def programs() -> tuple[str, ...]:
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
                 found.append(module.removesuffix(".__main__"))
     return tuple(sorted(found))
+
+
+def ask_all() -> dict[str, dict]:
+    """Returns the answers of all programs, who also parse the flag files that are theirs."""
+    commands = {module: {} for module in programs()}
+    for path in sorted((ROOT / "flags").rglob("*.flags")):
+        program, needed = OF_FLAG_FILES[path.name]
+        commands[program][str(path.relative_to(ROOT / "flags"))] = [*needed, f"--flagfile={path}"]
+    return ask(commands)
