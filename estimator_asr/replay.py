@@ -1,30 +1,35 @@
-"""Run a training step that was no number once more, and name the first tensor that holds an inf or NaN.
+"""Replays a training step with a NaN or Inf and names the first tensor that contains one.
 
     python -m estimator_asr.replay --nan_dir=AM/nan/step-812
 
-The directory holds all that is needed but the vocabularies, which are those of the model directory above it.
-The batch is the same to the last bit, dropout and masks included; it runs on one device, in float32.
+The directory contains everything but the vocabularies, which are in the model directory above it. The batch
+is identical, dropout and masks included; it runs on one device, in float32.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Optional
+from collections.abc import Mapping
+from typing import NamedTuple, Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.diagnostics import nan_files, step_replay
-from estimator_asr.inputs import batch_source as replay_inputs
+from estimator_asr.checkpointing import checkpoints
+from estimator_asr.diagnostics import nan_files, nan_search
+from estimator_asr.inputs import batch_source
+from estimator_asr.tasks import registry
+from estimator_asr.training.optimizer import optimization
 from tfrecord_builder import config_flags, errors
 
 
 @dataclasses.dataclass(frozen=True)
 class ReplayConfig:
-    """What to run again."""
+    """Flags of the program."""
 
     nan_dir: Optional[str] = config_flags.setting(None, "a directory step-N of MODEL_DIR/nan")
 
@@ -34,23 +39,39 @@ class ReplayConfig:
             raise errors.UserError("replay: --nan_dir is missing; give a directory step-N of MODEL_DIR/nan")
 
 
+class Replay(NamedTuple):
+    """Results of a replayed step.
+
+    Attributes:
+        loss: per label.
+        gradient_norm: before clipping.
+        finding: None if both are finite.
+        utterance_losses: of each row as a batch of its own, per label.
+    """
+
+    loss: float
+    gradient_norm: float
+    finding: Optional[nan_search.Finding]
+    utterance_losses: list[float]
+
+
 def main(argv: list[str]) -> None:
-    """Prints what was found."""
+    """Replays the step and prints the finding."""
+    del argv  # errors.run_program refuses further words
     tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(ReplayConfig)
     tf.compat.v1.disable_eager_execution()
     report = nan_files.read_report(config.nan_dir)
     utterances = nan_files.read_utterances(config.nan_dir)
-    result = run(config.nan_dir, report)
-    print("\n".join(describe(report, utterances, result)))
+    print("\n".join(describe(report, utterances, run(config.nan_dir, report))))
 
 
-def run(nan_dir: str, report: dict) -> step_replay.Replay:
-    """Builds model and batch from the files of a step and runs it."""
+def run(nan_dir: str, report: dict) -> Replay:
+    """Builds model and batch from the files of a step and replays it."""
     model_dir = os.path.dirname(os.path.dirname(os.path.abspath(nan_dir)))
     model = model_directory.open_model_directory(model_dir)
     model = dataclasses.replace(model, config=experiment.ExperimentConfig.load(nan_dir))
-    features, labels = replay_inputs.batch_of(
+    features, labels = batch_source.batch_of(
         nan_files.read_records(nan_dir),
         model.config.input,
         spec=model.config.spec,
@@ -58,11 +79,78 @@ def run(nan_dir: str, report: dict) -> step_replay.Replay:
         fbank_dtype=report["fbank_dtype"],
         position=report["position"],
     )
-    return step_replay.replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
+    return replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
 
 
-def describe(report: dict, utterances: list[nan_files.Utterance], result: step_replay.Replay) -> list[str]:
-    """Returns the lines that are printed."""
+def replay(
+    model: model_directory.ModelDirectory,
+    checkpoint: str,
+    features: Mapping[str, np.ndarray],
+    labels: Mapping[str, np.ndarray],
+) -> Replay:
+    """Runs forward and backward pass as in training, in float32, with the weights of the checkpoint.
+
+    Args:
+        model: settings and vocabularies.
+        checkpoint: prefix of a checkpoint of the model.
+        features, labels: of the batch, by key, as the model_fn gets them; features["seed"] is its position.
+
+    Raises:
+        errors.UserError: the checkpoint cannot be read, or is of another model.
+    """
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = {"features": features, "labels": labels}
+        placeholders = {kind: _placeholders(kind, arrays) for kind, arrays in inputs.items()}
+        forward = registry.of(model.config).forward(model, *placeholders.values(), True)
+        loss = forward.losses.average()
+        gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
+        gradients = [optimization.merge_rows(gradient) for gradient in gradients if gradient is not None]
+        norm = tf.linalg.global_norm(gradients)
+        _restore(session, checkpoint)
+        feeds = _feeds(placeholders, inputs)
+        values = session.run([loss, norm], feeds)
+        size = len(features["num_tokens"])
+        targets = [loss, *(g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients)]
+        finding = nan_search.find(session, targets, feeds, size)
+        rows = [session.run(loss, _feeds(placeholders, _select_row(inputs, row))) for row in range(size)]
+        return Replay(*map(float, values), finding, list(map(float, rows)))
+
+
+def _placeholders(kind, arrays):
+    """Returns placeholders of unknown sizes except for the bins, as in training."""
+    made = {}
+    for key, array in arrays.items():
+        shape = list(array.shape) if key == "seed" else [None] * array.ndim
+        shape = [None, None, array.shape[2]] if key == "fbank" else shape
+        made[key] = tf.compat.v1.placeholder(array.dtype, shape, f"{kind}/{key}")
+    return made
+
+
+def _feeds(placeholders, inputs):
+    return {placeholders[kind][key]: inputs[kind][key] for kind in inputs for key in inputs[kind]}
+
+
+def _select_row(inputs, row):
+    return {
+        kind: {key: array if key == "seed" else array[row : row + 1] for key, array in arrays.items()}
+        for kind, arrays in inputs.items()
+    }
+
+
+def _restore(session, checkpoint):
+    try:
+        checkpoints.read_shapes(checkpoint)
+        tf.compat.v1.train.Saver().restore(session, checkpoint)
+    except (checkpoints.DamagedError, tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "reason", "it is of another model")
+        raise errors.UserError(
+            f"{checkpoint}: checkpoint cannot be read ({reason}), expected weights of the model directory "
+            "above it; give a directory step-N of MODEL_DIR/nan"
+        ) from error
+
+
+def describe(report: dict, utterances: list[nan_files.Utterance], result: Replay) -> list[str]:
+    """Returns the lines to print."""
     seed, index = report["position"]
     lines = [
         f"step {report['step']}: batch {index} of epoch seed {seed}, {len(utterances)} utterances",
@@ -71,8 +159,8 @@ def describe(report: dict, utterances: list[nan_files.Utterance], result: step_r
     ]
     if result.finding is None:
         lines.append(
-            "every tensor is finite here: the cause lies in what this replay leaves out, "
-            "which is the other device, several replicas, XLA and --precision"
+            "every tensor is finite here: the cause lies in what the replay leaves out, which is the other "
+            "device, several replicas, XLA and --precision"
         )
     else:
         lines += _describe_finding(result.finding, [utterance.utterance_id for utterance in utterances])
@@ -83,16 +171,16 @@ def describe(report: dict, utterances: list[nan_files.Utterance], result: step_r
 
 
 def _describe_finding(finding, ids):
-    shape = " x ".join(map(str, finding.shape)) or "one number"
+    shape = " x ".join(map(str, finding.shape)) or "scalar"
     lines = [
         f"first tensor that is not finite: {finding.tensor}, made by {finding.op} in the "
         f"{'backward' if finding.is_backward else 'forward'} pass of {finding.layer}",
-        f"  shape {shape}, {100 * finding.share:.3g} % of its cells",
+        f"  shape {shape}, {100 * finding.fraction:.3g} % of its elements",
     ]
     if finding.rows is not None:
         lines.append(f"  utterances: {', '.join(ids[row] for row in finding.rows)}")
-    lines += [f"  from {name}, finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
-    return [*lines, f"likely: {finding.cause}"]
+    lines += [f"  input {name}, finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
+    return [*lines, f"likely cause: {finding.cause}"]
 
 
 def define_flags() -> None:

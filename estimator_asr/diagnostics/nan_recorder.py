@@ -1,6 +1,6 @@
-"""Keeps what is needed to find out why a step was no number, and decides whether training goes on.
+"""NaN recorder: keeps what is needed to explain a step with a NaN or Inf, and ends training after too many.
 
-The step itself changed nothing (optimization), so the weights are those that the batch met.
+The step itself changes nothing (see optimization), so the weights are those that the batch was computed with.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -17,13 +16,14 @@ from absl import logging
 
 from estimator_asr import estimator_api
 from estimator_asr.diagnostics import nan_files
+from estimator_asr.monitoring import advice
 from tfrecord_builder import errors
 
 _SHOWN_UTTERANCES = 3
 
 
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """Writes MODEL_DIR/nan/step-N for a step that is not finite; ends training when there are too many."""
+    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training when there are too many."""
 
     def __init__(
         self,
@@ -31,25 +31,29 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         *,
         model_dir: str,
         config_json: str,
-        source: nan_files.BatchSource,
+        read_records: Callable[[Sequence[int]], list[bytes]],
+        fbank_dtype: str,
         max_skipped: int,
         is_chief: bool = True,
     ):
-        """Takes the tensors of the step by name.
+        """Initialises the hook.
 
         Args:
             tensors: "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
                 "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 [].
             model_dir: where files are written.
             config_json: text of the config.
-            source: of the records.
-            max_skipped: steps that may be left out, those of earlier runs included.
+            read_records: takes the position (seed + epoch, batch of the epoch) and returns the serialised
+                records of the batch over all replicas, in the order of its rows.
+            fbank_dtype: type in which records store features.
+            max_skipped: steps to skip at most, those of earlier runs included.
             is_chief: writes the files; the other workers come to the same decisions.
         """
         self._tensors = dict(tensors)
         self._model_dir = model_dir
         self._config_json = config_json
-        self._source = source
+        self._read_records = read_records
+        self._fbank_dtype = fbank_dtype
         self._max_skipped = max_skipped
         self._is_chief = is_chief
 
@@ -70,36 +74,24 @@ class NanRecorderHook(estimator_api.SessionRunHook):
             return
         self._last = step
         self._steps.add(step)
-        utterances = self._write(step, values, run_context.session) if self._is_chief else []
-        if len(self._steps) > self._max_skipped:
-            raise errors.UserError(self._refusal(step, values, utterances))
-        logging.warning(
-            "step %d left out: %s; %d of %d such steps, see %s",
-            *(step, _describe(values, utterances), len(self._steps), self._max_skipped),
-            nan_files.step_directory(self._model_dir, step),
-        )
-
-    def _write(self, step, values, session):
-        records = self._source.read(values["position"])
         path = nan_files.step_directory(self._model_dir, step)
-        utterances = nan_files.write(
-            path,
-            self._report(step, values),
-            self._config_json,
-            records,
-            self._source,
-            lambda prefix: self._saver.save(session, prefix, write_meta_graph=False, write_state=False),
-        )
-        nan_files.add_to_quarantine(self._model_dir, step, values["position"], utterances)
-        return utterances
+        utterances = self._write(path, step, values, run_context.session) if self._is_chief else []
+        problem = _describe(values, utterances)
+        if len(self._steps) > self._max_skipped:
+            raise errors.UserError(self._refusal(path, step, problem))
+        skipped = f"{len(self._steps)} of at most {self._max_skipped} skipped steps"
+        logging.warning("step %d skipped: %s; %s, see %s", step, problem, skipped, path)
 
-    def _report(self, step, values):
-        figures = ("loss", "gradient_norm", "learning_rate")
-        return {
+    def _write(self, path, step, values, session):
+        def save(prefix):
+            self._saver.save(session, prefix, write_meta_graph=False, write_state=False)
+
+        records = self._read_records(values["position"])
+        report = {
             "step": step,
             "position": [int(number) for number in values["position"]],
-            **{name: nan_files.figure(values[name]) for name in figures},
-            "fbank_dtype": self._source.fbank_dtype,
+            **{name: nan_files.to_json(values[name]) for name in ("loss", "gradient_norm", "learning_rate")},
+            "fbank_dtype": self._fbank_dtype,
             "config_sha256": hashlib.sha256(self._config_json.encode()).hexdigest(),
             "versions": {
                 "tensorflow": tf.__version__,
@@ -107,28 +99,29 @@ class NanRecorderHook(estimator_api.SessionRunHook):
                 "python": platform.python_version(),
             },
         }
+        utterances = nan_files.write(path, report, self._config_json, records, save)
+        nan_files.add_to_quarantine(self._model_dir, step, values["position"], utterances)
+        return utterances
 
-    def _refusal(self, step, values, utterances):
-        path = nan_files.step_directory(self._model_dir, step)
+    def _refusal(self, path, step, problem):
         allowed = f" after --skip_bad_batches={self._max_skipped}" if self._max_skipped else ""
+        replay = advice.command("estimator_asr.replay", f"--nan_dir={path}")
         return (
-            f"{path}: {_describe(values, utterances)} at step {step}{allowed}, expected a number; "
-            f"{self._suspicion()}{shlex.join(['python', '-m', 'estimator_asr.replay', f'--nan_dir={path}'])} "
-            "names the cause, "
-            f"--skip_bad_batches={len(self._steps)} goes on without the batch"
+            f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}{replay} finds "
+            f"the cause, --skip_bad_batches={len(self._steps)} continues without the batch"
         )
 
-    def _suspicion(self):
-        """An utterance that is in all bad batches, of a few, is hardly there by chance."""
+    def _common_utterances(self):
+        """Names utterances that are in every one of several bad batches, which is hardly by chance."""
         steps = nan_files.read_quarantine(self._model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:
             return ""
-        return f"all {len(steps)} such batches have {', '.join(sorted(common)[:_SHOWN_UTTERANCES])}; "
+        return f"all {len(steps)} such batches contain {', '.join(sorted(common)[:_SHOWN_UTTERANCES])}; "
 
 
 def _describe(values, utterances):
-    name = "loss" if not math.isfinite(values["loss"]) else "gradient_norm"
+    name = "gradient_norm" if math.isfinite(values["loss"]) else "loss"
     text = f"{name.replace('_', ' ')} is {values[name]:g}"
     if not utterances:
         return text

@@ -8,7 +8,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.diagnostics import ctc_check, nan_files
+from estimator_asr.diagnostics import ctc_check
 from estimator_asr.inputs import batch_source
 from estimator_asr.models import losses
 from estimator_asr.monitoring import advice, observations, watchdog
@@ -43,13 +43,13 @@ def plan(
         step_time.Clock(),
         _choose_ctc_kernel(model),
         _build_watchdog(model, course, data_dirs, command) if is_watched else None,
-        _read_again(model.config, course, infos, data_dirs),
+        _build_read_records(model.config, course, infos, data_dirs),
         is_alone=cluster is None,
         doctor_command=advice.doctor(",".join(data_dirs), model.path),
     )
 
 
-def _read_again(config, course, infos, data_dirs):
+def _build_read_records(config, course, infos, data_dirs):
     """How the NaN recorder reads a batch once more."""
 
     def read(position):
@@ -62,7 +62,7 @@ def _read_again(config, course, infos, data_dirs):
             position=position,
         )
 
-    return nan_files.BatchSource(read, course.source.num_bins, course.source.fbank_dtype)
+    return read
 
 
 def _build_watchdog(model, course, data_dirs, command):

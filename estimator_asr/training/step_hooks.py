@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.diagnostics import batch_dump, memory_probe, nan_files, nan_recorder
+from estimator_asr.diagnostics import batch_dump, memory_probe, nan_recorder
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import data_wait, histograms, profiler, progress, watchdog
 from estimator_asr.tasks import objective
@@ -33,7 +34,7 @@ class TrainingPlan(NamedTuple):
     clock: step_time.Clock
     ctc_kernel: str = losses.CLASSIC
     watchdog: Optional[watchdog.Watchdog] = None
-    records: Optional[nan_files.BatchSource] = None
+    records: Optional[Callable[[Sequence[int]], list[bytes]]] = None
     is_alone: bool = True
     doctor_command: str = "python -m estimator_asr.doctor"
 
@@ -49,7 +50,7 @@ def build(
         step: what they look at.
     """
     spec = model.config.spec
-    recording = [_record_nan(model, plan.records, step)] if plan.records else []
+    recording = [_record_nan(model, plan, step)] if plan.records else []
     watching = [watchdog.WatchdogHook(plan.watchdog, step.number, step.scalars)] if plan.watchdog else []
     return [
         _show_progress(model, plan, step, spec.error_rate),
@@ -90,7 +91,7 @@ def _time_input(model, plan, step):
     )
 
 
-def _record_nan(model, records, step):
+def _record_nan(model, plan, step):
     return nan_recorder.NanRecorderHook(
         {
             "is_finite": step.is_finite,
@@ -102,7 +103,8 @@ def _record_nan(model, records, step):
         },
         model_dir=model.path,
         config_json=model.config.to_json(indent=2),
-        source=records,
+        read_records=plan.records,
+        fbank_dtype=plan.course.source.fbank_dtype,
         max_skipped=model.config.watch.skip_bad_batches,
         is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
     )

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 
+import numpy as np
 import pytest
 import small_batches
 import small_records
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from estimator_asr import replay
 from estimator_asr.diagnostics import nan_files
+from estimator_asr.models import acoustic
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors, schema
 
@@ -26,7 +28,7 @@ def _eager_stays_on(monkeypatch):
 
 @pytest.fixture(scope="module")
 def nan_dir(tmp_path_factory):
-    """As training leaves it: the second utterance has a feature that is no number."""
+    """As training leaves it: the second utterance has a feature that is NaN."""
     model = small_batches.make_model(str(tmp_path_factory.mktemp("am")), "acoustic")
     records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
     broken = records[1].fbank.copy()
@@ -34,7 +36,6 @@ def nan_dir(tmp_path_factory):
     records[1] = dataclasses.replace(records[1], fbank=broken)
     serialized = [schema.make_example(record) for record in records]
     path = nan_files.step_directory(model.path, 812)
-    source = nan_files.BatchSource(None, small_records.FRONTEND.num_bins, "float16")
     report = {"step": 812, "position": [3, 17], "fbank_dtype": "float16"}
     report.update(loss="nan", gradient_norm="nan")
 
@@ -46,7 +47,7 @@ def nan_dir(tmp_path_factory):
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
 
-    nan_files.write(path, report, model.config.to_json(), serialized, source, save)
+    nan_files.write(path, report, model.config.to_json(), serialized, save)
     return path
 
 
@@ -64,7 +65,7 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, monkeypatch, capsys):
     first = "first tensor that is not finite: features/fbank:0, made by Placeholder in the forward pass of "
     assert lines[2] == f"{first}features"
     assert lines[4] == "  utterances: train001"
-    cause = "likely: the input holds NaN or Inf before the model sees it"
+    cause = "likely cause: the input contains NaN or Inf"
     assert any(line.startswith(cause) for line in lines)
     rows = [line.split("\t") for line in lines[-3:]]
     assert [row[:2] for row in rows] == [["train000", "16"], ["train001", "33"], ["train002", "50"]]
@@ -82,11 +83,11 @@ def test_settings_are_those_of_the_run_not_of_the_model_directory_now(nan_dir, m
 
 
 def test_a_batch_that_is_finite_here_is_said_to_be():
-    result = replay.batch_replay.Replay(1.5, 2.5, None, [1.0])
+    result = replay.Replay(1.5, 2.5, None, [1.0])
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
     lines = replay.describe(report, [nan_files.Utterance("a", "s", 4, 1)], result)
     assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
-    assert lines[2].startswith("every tensor is finite here: the cause lies in what this replay leaves out")
+    assert lines[2].startswith("every tensor is finite here: the cause lies in what the replay leaves out")
 
 
 def test_a_directory_must_be_given():
@@ -98,3 +99,81 @@ def test_a_directory_without_a_report_is_refused(tmp_path, monkeypatch, capsys):
     os.makedirs(tmp_path / "nan" / "step-1")
     with pytest.raises(errors.UserError, match="report.json: report cannot be read"):
         run(monkeypatch, capsys, str(tmp_path / "nan" / "step-1"))
+
+
+RECORDS = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+
+
+def make_batch():
+    part = small_batches.make_part(RECORDS, range(3))
+    return part, {key: value for key, value in part.items() if key != "seed"}
+
+
+def make_checkpoint(model, changes=()):
+    """Writes initial weights, with some values changed."""
+    features, labels = make_batch()
+    path = os.path.join(model.path, "model.ckpt")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        features, labels = (
+            {key: tf.constant(value) for key, value in arrays.items()} for arrays in (features, labels)
+        )
+        registry.of(model.config).forward(model, features, labels, True)
+        tf.compat.v1.train.create_global_step()
+        session.run(tf.compat.v1.global_variables_initializer())
+        for variable in tf.compat.v1.global_variables():
+            if variable.op.name in dict(changes):
+                session.run(variable.assign(tf.fill(variable.shape, dict(changes)[variable.op.name])))
+        return tf.compat.v1.train.Saver().save(session, path, write_state=False)
+
+
+def run_batch(tmp_path, kind, changes=()):
+    model = small_batches.make_model(str(tmp_path), kind)
+    return replay.replay(model, make_checkpoint(model, changes), *make_batch())
+
+
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_a_sound_batch_has_a_loss_and_nothing_is_found(tmp_path, kind):
+    result = run_batch(tmp_path, kind)
+    assert result.loss > 0 and result.gradient_norm > 0 and result.finding is None
+    assert len(result.utterance_losses) == 3 and np.isfinite(result.utterance_losses).all()
+
+
+def test_weights_with_nan_are_named(tmp_path):
+    name = "language/layer_0/feed_forward/inner/kernel"
+    result = run_batch(tmp_path, "language", changes=[(name, math.inf)])
+    assert (result.finding.tensor, result.finding.op) == (name, "ReadVariableOp")
+    assert result.finding.layer == "language/layer_0/feed_forward/inner"
+    assert math.isnan(result.gradient_norm)  # the loss may be finite: a fused ReLU makes 0 of NaN
+
+
+def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypatch):
+    normalise = acoustic.normalise
+
+    def broken(fbank, num_frames):
+        is_long = tf.cast(num_frames > 40, tf.float32)  # the third utterance alone
+        return normalise(fbank, num_frames) + tf.math.log(1.0 - is_long)[:, None, None]
+
+    monkeypatch.setattr(acoustic, "normalise", broken)
+    result = run_batch(tmp_path, "acoustic")
+    assert (result.finding.op, result.finding.layer, result.finding.rows) == ("Log", "acoustic", [2])
+    assert [math.isfinite(loss) for loss in result.utterance_losses] == [True, True, False]
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    model = small_batches.make_model(str(tmp_path / "one"), "language")
+    other = small_batches.make_model(str(tmp_path / "other"), "acoustic")
+    with pytest.raises(
+        errors.UserError, match=r"checkpoint cannot be read \(it is of another model\), expected"
+    ):
+        replay.replay(other, make_checkpoint(model), *make_batch())
+
+
+def test_a_checkpoint_that_is_cut_short_is_refused_in_a_sentence(tmp_path):
+    model = small_batches.make_model(str(tmp_path), "acoustic")
+    checkpoint = make_checkpoint(model)
+    with open(f"{checkpoint}.data-00000-of-00001", "r+b") as file:
+        file.truncate(100)
+    with pytest.raises(errors.UserError, match=r"cannot be read \([^\n]+\), expected weights of") as error:
+        replay.replay(model, checkpoint, *make_batch())
+    assert "Graph execution" not in str(error.value)

@@ -94,11 +94,9 @@ def input_with_bad_batches():
 
 def build_recording_model_fn(max_skipped):
     records = small_records.make_records("train", 2, small_records.TOKENS, small_records.FRONTEND, True)
-    source = nan_files.BatchSource(
-        lambda position: [schema.make_example(record) for record in records],
-        small_records.FRONTEND.num_bins,
-        "float16",
-    )
+
+    def read_records(position):
+        return [schema.make_example(record) for record in records]
 
     def model_fn(features, labels, mode, config):
         weight = tf.compat.v1.get_variable("w", initializer=1.0)
@@ -114,7 +112,12 @@ def build_recording_model_fn(max_skipped):
             "learning_rate": tf.constant(0.1),
         }
         recorder = nan_recorder.NanRecorderHook(
-            tensors, model_dir=config.model_dir, config_json="{}", source=source, max_skipped=max_skipped
+            tensors,
+            model_dir=config.model_dir,
+            config_json="{}",
+            read_records=read_records,
+            fbank_dtype="float16",
+            max_skipped=max_skipped,
         )
         return estimator_api.EstimatorSpec(
             mode, loss=objective.shown_loss(loss), train_op=update.train_op, training_hooks=[recorder]

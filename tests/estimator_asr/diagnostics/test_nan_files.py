@@ -34,10 +34,8 @@ def save(path):
 
 def write(tmp_path, with_audio=True, step=7):
     path = nan_files.step_directory(str(tmp_path), step)
-    num_bins = small_records.FRONTEND.num_bins if with_audio else None
-    source = nan_files.BatchSource(None, num_bins, "float16")
-    report = {"step": step, "loss": nan_files.figure(math.nan)}
-    return path, nan_files.write(path, report, '{"a": 1}', make_records(with_audio), source, save)
+    report = {"step": step, "loss": nan_files.to_json(math.nan)}
+    return path, nan_files.write(path, report, '{"a": 1}', make_records(with_audio), save)
 
 
 def test_all_that_is_needed_is_written(tmp_path):

@@ -23,7 +23,6 @@ class Training:
     def __init__(self, model_dir, losses, **options):
         self.losses = losses
         self.read_positions = []
-        source = nan_files.BatchSource(self.read, small_records.FRONTEND.num_bins, "float16")
         step = tf.compat.v1.train.get_or_create_global_step()
         loss = tf.gather(tf.constant(losses), step)
         self.number = tf.identity(step)
@@ -37,7 +36,12 @@ class Training:
         }
         options = {"max_skipped": 0, **options}
         self.hook = nan_recorder.NanRecorderHook(
-            tensors, model_dir=str(model_dir), config_json='{"model": 1}', source=source, **options
+            tensors,
+            model_dir=str(model_dir),
+            config_json='{"model": 1}',
+            read_records=self.read,
+            fbank_dtype="float16",
+            **options,
         )
         with tf.control_dependencies([self.number, *tensors.values()]):
             self.train_op = step.assign_add(1)
@@ -65,15 +69,15 @@ def lines(monkeypatch):
     return said
 
 
-def test_the_first_step_that_is_no_number_ends_training_with_one_sentence(tmp_path):
+def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
     training = Training(tmp_path, [1.0, math.nan, 1.0])
     path = tmp_path / "nan" / "step-1"
     with pytest.raises(errors.UserError) as error:
         training.run()
     assert str(error.value) == (
-        f"{path}: loss is nan for utterances train000, train001, train002 and 2 more at step 1, expected a "
-        f"number; python -m estimator_asr.replay --nan_dir={path} names the cause, --skip_bad_batches=1 goes "
-        "on without the batch"
+        f"{path}: loss is nan for utterances train000, train001, train002 and 2 more at step 1; "
+        f"python -m estimator_asr.replay --nan_dir={path} finds the cause, --skip_bad_batches=1 continues "
+        "without the batch"
     )
     report = nan_files.read_report(str(path))
     assert (report["step"], report["position"]) == (1, [3, 1]) and training.read_positions == [[3, 1]]
@@ -84,22 +88,22 @@ def test_the_first_step_that_is_no_number_ends_training_with_one_sentence(tmp_pa
     assert list(nan_files.read_quarantine(str(tmp_path))) == [1]
 
 
-def test_so_many_steps_as_allowed_are_left_out_and_listed(tmp_path, lines):
+def test_as_many_steps_as_allowed_are_skipped_and_listed(tmp_path, lines):
     training = Training(tmp_path, [math.inf, 1.0, math.nan, 1.0], max_skipped=2)
     assert training.run() == [0, 1, 2, 3]
     assert sorted(os.listdir(tmp_path / "nan")) == ["quarantine.tsv", "step-0", "step-2"]
     assert [len(rows) for rows in nan_files.read_quarantine(str(tmp_path)).values()] == [5, 5]
-    assert lines[0].startswith("step 0 left out: loss is inf for utterances train000, ")
-    assert lines[0].endswith(f"and 2 more; 1 of 2 such steps, see {tmp_path}/nan/step-0")
+    assert lines[0].startswith("step 0 skipped: loss is inf for utterances train000, ")
+    assert lines[0].endswith(f"and 2 more; 1 of at most 2 skipped steps, see {tmp_path}/nan/step-0")
 
 
 def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, lines):
-    with pytest.raises(errors.UserError, match="--skip_bad_batches=1 goes on"):
+    with pytest.raises(errors.UserError, match="--skip_bad_batches=1 continues"):
         Training(tmp_path, [math.nan]).run()
     with tf.Graph().as_default():
         assert Training(tmp_path, [math.nan, 1.0], max_skipped=1).run() == [0, 1]
     with tf.Graph().as_default():
-        said = "at step 2 after --skip_bad_batches=1, expected a number; .* --skip_bad_batches=2 goes on"
+        said = "at step 2 after --skip_bad_batches=1; .* --skip_bad_batches=2 continues"
         with pytest.raises(errors.UserError, match=said):
             Training(tmp_path, [math.nan, 1.0, math.inf], max_skipped=1).run()
 
@@ -108,11 +112,11 @@ def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, lines):
     os.makedirs(tmp_path / "nan")
     others = [nan_files.Utterance(name, "S", 9, 1) for name in ("dev000", "train003")]
     nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
-    with pytest.raises(errors.UserError, match="; all 2 such batches have train003; python -m"):
+    with pytest.raises(errors.UserError, match="; all 2 such batches contain train003; python -m"):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
 
 
-def test_another_worker_decides_alike_and_writes_nothing(tmp_path, lines):
+def test_another_worker_makes_the_same_decision_and_writes_nothing(tmp_path, lines):
     training = Training(tmp_path, [math.nan, 1.0, math.nan], max_skipped=1, is_chief=False)
     with pytest.raises(errors.UserError, match="loss is nan at step 2 after --skip_bad_batches=1"):
         training.run()
@@ -136,13 +140,13 @@ def test_of_several_batches_of_a_step_the_first_is_kept(tmp_path, lines):
     assert training.read_positions == [[3, 0]]
 
 
-def test_a_bad_part_of_one_replica_is_left_out_by_both_and_recorded(two_replicas):
-    left_out, _ = two_replicas["recorded"]
+def test_a_step_that_is_bad_on_one_replica_is_skipped_by_both_and_recorded(two_replicas):
+    skipped, _ = two_replicas["recorded"]
     # Only steps 0 and 2 count, with gradients (1 + 2) / 2 and (5 + 6) / 2: moments 1.5, then 0.9 x 1.5 + 5.5.
-    assert left_out["moment"] == pytest.approx(6.85)
-    assert left_out["weight"] == pytest.approx(1 - 0.1 * (1.5 + 6.85))
-    assert left_out["before"] == pytest.approx([0.85, 1.5])
-    assert left_out["written"] == ["quarantine.tsv", "step-1", "step-3"] and left_out["said"] is None
+    assert skipped["moment"] == pytest.approx(6.85)
+    assert skipped["weight"] == pytest.approx(1 - 0.1 * (1.5 + 6.85))
+    assert skipped["before"] == pytest.approx([0.85, 1.5])
+    assert skipped["written"] == ["quarantine.tsv", "step-1", "step-3"] and skipped["said"] is None
 
 
 def test_two_replicas_end_when_too_many_steps_were_bad(two_replicas):

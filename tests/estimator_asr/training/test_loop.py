@@ -89,7 +89,7 @@ def test_a_loss_that_is_not_a_number_ends_with_one_sentence(tmp_path):
     wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
     with pytest.raises(
-        errors.UserError, match=r"nan/step-\d+: .* expected a number; python -m estimator_asr.replay"
+        errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"
     ):
         loop.train(model, infos, dirs)
 

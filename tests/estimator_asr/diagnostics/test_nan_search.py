@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.diagnostics import tensor_search
+from estimator_asr.diagnostics import nan_search
 
 
 class Model:
@@ -26,7 +26,7 @@ class Model:
 
     def find(self, values):
         targets = [self.loss, *self.gradients]
-        return tensor_search.find(self.session, targets, {self.inputs: values}, len(values))
+        return nan_search.find(self.session, targets, {self.inputs: values}, len(values))
 
 
 @pytest.fixture(autouse=True)
@@ -43,22 +43,22 @@ def test_nothing_is_found_where_all_is_finite():
     assert Model().find(ones()) is None
 
 
-def test_an_input_that_is_no_number_is_named_with_its_rows():
+def test_an_input_with_nan_is_named_with_its_rows():
     values = ones()
     values[1, 2, 0] = math.nan
     found = Model().find(values)
     assert (found.tensor, found.op, found.rows) == ("features/fbank:0", "Placeholder", [1])
-    assert found.shape == (3, 4, 2) and found.share == pytest.approx(1 / 24)
-    assert "the input holds NaN or Inf before the model sees it" in found.cause
+    assert found.shape == (3, 4, 2) and found.fraction == pytest.approx(1 / 24)
+    assert "the input contains NaN or Inf" in found.cause
 
 
-def test_weights_that_are_no_number_are_named_as_the_variable():
+def test_weights_with_nan_are_named_as_the_variable():
     model = Model()
     model.session.run(model.kernel.assign([[1.0, math.inf], [0.0, 1.0]]))
     found = model.find(ones())
     assert (found.tensor, found.op, found.layer) == ("first/kernel", "ReadVariableOp", "first")
-    assert found.rows is None and found.share == 0.25 and not found.is_backward
-    assert "the weights hold NaN or Inf already" in found.cause
+    assert found.rows is None and found.fraction == 0.25 and not found.is_backward
+    assert "the weights contain NaN or Inf" in found.cause
 
 
 def test_a_logarithm_of_zero_is_named_with_what_went_in():
@@ -67,17 +67,17 @@ def test_a_logarithm_of_zero_is_named_with_what_went_in():
     found = Model(tf.math.log).find(values)
     assert (found.tensor, found.op, found.layer) == ("second/Log:0", "Log", "second")
     # Batch and length are one axis here.
-    assert found.shape == (12, 2) and found.rows == [2] and found.share == pytest.approx(1 / 3)
+    assert found.shape == (12, 2) and found.rows == [2] and found.fraction == pytest.approx(1 / 3)
     assert [(low, high) for _, low, high in found.inputs] == [(0, 1.5)]
     assert found.cause == "logarithm of zero or of a negative number"
 
 
-def test_a_gradient_that_is_no_number_is_named_by_the_layer_it_belongs_to():
+def test_a_gradient_with_nan_is_named_by_the_layer_it_belongs_to():
     values = ones()
     values[0] = 0
     found = Model(tf.sqrt).find(values)  # the root is finite, its slope is not
     assert found.op == "SqrtGrad" and found.is_backward and found.layer == "second"
-    assert found.rows == [0] and found.cause == "slope of a root at zero"
+    assert found.rows == [0] and found.cause == "gradient of a square root at zero"
 
 
 def test_an_infinity_that_is_masked_is_not_the_cause():
@@ -91,6 +91,6 @@ def test_an_infinity_that_is_masked_is_not_the_cause():
     assert found.op == "Exp" and found.rows == [1, 2]
 
 
-def test_what_is_not_listed_is_taken_for_an_overflow():
+def test_an_operation_without_a_known_cause_is_an_overflow():
     found = Model(lambda hidden: hidden * 3e38).find(ones())
-    assert found.op == "Mul" and found.cause.startswith("numbers grew beyond the largest of their type")
+    assert found.op == "Mul" and found.cause.startswith("values exceeded the largest of their type")
