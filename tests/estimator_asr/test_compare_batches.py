@@ -151,7 +151,7 @@ def test_a_recording_that_changed_is_a_mismatch_and_one_that_is_gone_is_not(buil
         lines = path.read_text("utf-8").replace(other, third).replace(one, "/gone.wav")
         path.write_text(lines, encoding="utf-8")
     (again,) = compare(model, str(data_dir))
-    assert again.lines[1].endswith("recording /gone.wav: there is no such file")
+    assert again.lines[1].endswith("recording /gone.wav: file does not exist")
     (mismatch,) = again.mismatches
     assert f" {ids[1]}: " in mismatch and f"the recording {third}" in mismatch
 

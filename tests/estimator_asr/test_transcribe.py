@@ -60,7 +60,9 @@ def test_a_file_name_that_is_not_utf_8(tiny_export, recordings, tmp_path, format
         assert completed.stdout.startswith(rf"{tmp_path}/\udcba\udcc3.wav" + "\t")
     else:
         assert json.loads(completed.stdout)["file"] == good
-    assert completed.stderr.startswith(rf"error: {tmp_path}/\udcbb\udcb5.wav: is no WAV, FLAC, Ogg or MP3")
+    assert completed.stderr.startswith(
+        rf"error: {tmp_path}/\udcbb\udcb5.wav: is not a readable WAV, FLAC, Ogg or MP3"
+    )
     assert completed.returncode == 1
 
 

@@ -120,7 +120,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x55
     path.write_bytes(content)
-    with pytest.raises(audio.AudioError, match=r"a.flac: is no WAV.* \(.*flac decoder") as caught:
+    with pytest.raises(audio.AudioError, match=r"a.flac: is not a readable WAV.* \(.*flac decoder") as caught:
         audio.read_audio(str(path), 16000)
     assert caught.value.reason == "unreadable audio"
 
@@ -129,7 +129,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
     "content, message",
     [
         (b"", "a.wav: file is empty, expected audio"),
-        (b"not audio at all\n" * 20, r"a.wav: is no WAV, FLAC, Ogg or MP3 that can be read \(Format not"),
+        (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, Ogg or MP3 file \(Format not"),
     ],
 )
 def test_what_is_no_audio_is_refused(tmp_path, content, message):
@@ -141,18 +141,20 @@ def test_what_is_no_audio_is_refused(tmp_path, content, message):
 
 def test_no_samples_missing_file_and_directory_are_refused(tmp_path):
     path = str(tmp_path / "a.wav")
-    with pytest.raises(errors.UserError, match="a.wav: there is no such file"):
+    with pytest.raises(errors.UserError, match="a.wav: file does not exist"):
         audio.read_audio(path, 16000)
     soundfile.write(path, np.zeros(0, np.int16), 16000)
     with pytest.raises(errors.UserError, match="a.wav: audio has 0 samples"):
         audio.read_audio(path, 16000)
-    with pytest.raises(errors.UserError, match="is a directory, expected an audio file"):
+    with pytest.raises(errors.UserError, match=r"cannot be read \(Is a directory\), expected an audio file"):
         audio.read_audio(str(tmp_path), 16000)
 
 
 def test_no_samples_are_left_of_one_at_a_high_rate(tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
-    with pytest.raises(audio.AudioError, match="a.wav: audio has 0 samples at 16000 Hz, expected some"):
+    with pytest.raises(
+        audio.AudioError, match="a.wav: audio has 0 samples at 16000 Hz, expected one or more"
+    ):
         audio.read_audio(str(tmp_path / "a.wav"), 16000)
 
 
@@ -206,11 +208,13 @@ def test_a_part_may_reach_half_a_second_past_the_end_and_no_more(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.full(16000, 0.1), 16000)
     assert len(audio.read_audio(path, 16000, start_seconds=0.5, seconds=0.99)) == 8000
-    message = r"audio is truncated, it has 1.00 s, expected the part that begins at 0.50 s and lasts 1.10 s"
+    message = (
+        r"audio is truncated, it has 1.00 s, expected the segment that begins at 0.50 s and lasts 1.10 s"
+    )
     with pytest.raises(audio.AudioError, match=message) as caught:
         audio.read_audio(path, 16000, start_seconds=0.5, seconds=1.1)
     assert caught.value.reason == audio.TRUNCATED
-    with pytest.raises(audio.AudioError, match="expected the part that begins at 1.00 s; copy"):
+    with pytest.raises(audio.AudioError, match="expected the segment that begins at 1.00 s; copy"):
         audio.read_audio(path, 16000, start_seconds=1.0)
 
 
@@ -258,14 +262,14 @@ def test_an_mp3_without_a_whole_frame_is_called_damaged(tmp_path):
     path = tmp_path / "a.mp3"
     soundfile.write(str(path), tone(16000, 16000), 16000)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(audio.AudioError, match=r"a.mp3: is no WAV, .* that can be read \(damaged MP3\)"):
+    with pytest.raises(audio.AudioError, match=r"a.mp3: is not a readable WAV, .* file \(damaged MP3\)"):
         audio.read_audio(str(path), 16000)
 
 
 def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))
-    with pytest.raises(audio.AudioError, match="is no WAV, FLAC, Ogg or MP3"):
+    with pytest.raises(audio.AudioError, match="is not a readable WAV, FLAC, Ogg or MP3"):
         audio.read_audio(str(path), 16000)
     os.write(2, b"ours")
     assert capfd.readouterr().err == "ours"
@@ -284,13 +288,6 @@ def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
         f"{path}: it cannot be read (Bad file descriptor), expected its disk or store to answer; "
         "check them and call the program again: finished shards are kept."
     )
-
-    def go_stale(*_):
-        raise OSError(errno.ESTALE, "Stale file handle")
-
-    monkeypatch.setattr(files, "size_and_time", go_stale)
-    with pytest.raises(audio.AudioError, match=r"a.wav: it cannot be read \(Stale file handle\)"):
-        audio.read_audio(path, 16000)
 
 
 def test_a_disk_that_fails_within_a_recording_is_not_a_truncated_one(tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def test_a_recording_that_has_changed_is_said_to_have(path):
             recordings.Recording("/c/a.wav", is_augmented=True),
             "is an augmented copy of /c/a.wav, whose features differ",
         ),
-        (recordings.Recording("/c/gone.wav"), "/c/gone.wav: there is no such file"),
+        (recordings.Recording("/c/gone.wav"), "/c/gone.wav: file does not exist"),
     ],
 )
 def test_what_cannot_be_compared_is_said_and_is_no_mismatch(recording, said):

@@ -82,7 +82,7 @@ def test_a_recording_that_is_gone_is_left_out_with_one_line(tmp_path, said):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = said
-    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: there is no such file" in line
+    assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: file does not exist" in line
 
 
 def test_data_that_does_not_tell_its_recordings_has_no_sound(tmp_path, said):
