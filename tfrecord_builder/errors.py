@@ -1,4 +1,4 @@
-"""What a user can fix (UserError), and how every program turns it into one sentence and an exit code."""
+"""Errors that a user can fix (UserError), and how a program prints them as one sentence and exits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Optional
 
 from absl import app, flags, logging
 
-_LOOK = "give a path that can be read and written"
+_CHECK_PATH = "pass a path that can be read and written"
 _ADVICE = {
-    errno.ENOSPC: "make room; what was finished is kept",
-    errno.EDQUOT: "make room; what was finished is kept",
+    errno.ENOSPC: "free some space; what was finished is kept",
+    errno.EDQUOT: "free some space; what was finished is kept",
 }
-# A restart changes nothing about these.
+# Not fixed by a restart.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
-# What TensorFlow says of a file that it cannot write: "PATH; No space left on device" on a line.
+# How TensorFlow reports a file that it cannot write: a line "PATH; No space left on device".
 _REFUSALS = {os.strerror(code): code for code in _LASTING}
 _TENSORFLOW_REFUSAL = re.compile(
     rf"(?m)^(?: *\(\d+\) [A-Z_]+: )?(.+); ({'|'.join(map(re.escape, _REFUSALS))})$"
@@ -28,17 +28,17 @@ _TENSORFLOW_REFUSAL = re.compile(
 
 
 class UserError(ValueError):
-    """What a user can fix; programs print it as one sentence and exit 1.
+    """An error that a user can fix; programs print it as one sentence and exit with code 1.
 
-    The form is `<where>: <what> is <got>, expected <want>; <what to do>`.
+    Its form is `<where>: <what> is <got>, expected <want>; <what to do>`.
     """
 
 
 def store_failed(path: str, error: OSError) -> UserError:
-    """Says that not the file is at fault but the disk or the store that holds it."""
+    """Returns the error of a disk or store that failed, while the file may be intact."""
     return UserError(
-        f"{path}: it cannot be read ({error.strerror or error}), expected its disk or store to answer; "
-        "check them and call the program again: finished shards are kept."
+        f"{path}: it cannot be read ({error.strerror or error}), expected a working disk or store; "
+        "check it and run the command again: finished shards are kept."
     )
 
 
@@ -47,15 +47,15 @@ def run_program(
 ) -> None:
     """Defines the flags, parses the command line, runs main(argv) and exits.
 
-    A UserError, what the file system refuses (full, read-only, not permitted), a wrong flag or a leftover
-    word is one line on standard error and exit code 1; Ctrl-C is one line and 130; --help is 0. Everything
-    else is a bug and keeps its traceback. Log lines are the message alone.
+    A UserError, a refusal of the file system (full, read-only, no permission), a wrong flag or an extra word
+    is one line on standard error and exit code 1; Ctrl-C in main is one line and 130; --help is 0. Any other
+    error is a bug and has a traceback. Log lines consist of the message.
 
     Args:
-      main: takes argv (program name first); an int that it returns is the exit code.
-      define_flags: called once before the command line is parsed.
-      accepts_words: whether words that are no flags (FILE...) may follow; else they are refused, because
-        `--use_x False` would leave `False` behind unnoticed.
+      main: takes argv (program name first); returns the exit code or None.
+      define_flags: called once, before the command line is parsed.
+      accepts_words: whether arguments other than flags (FILE...) are allowed; they are refused otherwise,
+        because `--use_x False` would ignore `False`.
     """
     logging.get_absl_handler().setFormatter(standard_logging.Formatter("%(message)s"))
     define_flags()
@@ -64,15 +64,15 @@ def run_program(
         try:
             if len(argv) > 1 and not accepts_words:
                 raise UserError(
-                    f"command line: {argv[1]!r} is no flag; write --flag=value, --switch or --noswitch"
+                    f"command line: argument is {argv[1]!r}, expected flags; write --flag=value or --noflag"
                 )
             return main(argv)
         except UserError as error:
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
             return _complain("interrupted", 130)
-        except BrokenPipeError:  # as of `show | head`: nobody reads on, and nobody need be told
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would try again
+        except BrokenPipeError:  # `show | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit would fail again
             return 1
         except Exception as error:
             refusal = describe_refusal(error)
@@ -84,20 +84,20 @@ def run_program(
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Returns in a sentence what the file system refused; None if the error is of another kind.
+    """Describes a refusal of the file system; returns None for other errors.
 
     Args:
-      error: an OSError, or an OpError of TensorFlow, which is not imported for that.
+      error: an OSError, or an OpError of TensorFlow (which is not imported).
     """
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
-        return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _LOOK)}"
+        return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _CHECK_PATH)}"
     found = _match_tensorflow(error)
-    return found and f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _LOOK)}"
+    return found and f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _CHECK_PATH)}"
 
 
 def is_lasting(error: Exception) -> bool:
-    """Returns whether a restart would meet it again: a disk that is full or read-only, or no permission."""
+    """Returns whether a restart would fail again: the disk is full or read-only, or permission is missing."""
     is_refused = isinstance(error, OSError) and error.errno in _LASTING
     return is_refused or _match_tensorflow(error) is not None
 
@@ -110,17 +110,17 @@ def _match_tensorflow(error: Exception) -> Optional[re.Match]:
 def _parse_flags(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(_flag_files_first(argv))
-    except SystemExit:  # --help and its like have printed what was asked for
+    except SystemExit:  # --help and similar flags
         sys.exit(0)
     except flags.Error as error:
-        message = str(error).removeprefix("ERROR:: ")  # absl's own, before a flagfile that is not there
+        message = str(error).removeprefix("ERROR:: ")  # of absl, for a missing flag file
         sys.exit(_complain(f"error: {message}; see --help", 1))
     except UnicodeDecodeError:
-        sys.exit(_complain("error: --flagfile: it is not UTF-8, expected a file of flags; give another", 1))
+        sys.exit(_complain("error: --flagfile: file is not UTF-8, expected a text file; see --help", 1))
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:
-    """Of two equal flags absl takes the last, so the command line beats a flag file wherever it stands."""
+    """Moves flag files to the front: absl takes the last value of a flag, and the command line wins."""
     words, files, others = iter(argv[1:]), [], []
     for word in words:
         name, has_value, _ = word.partition("=")

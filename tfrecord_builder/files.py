@@ -1,9 +1,8 @@
-"""Files here and in object stores, by one set of names.
+"""Local files and files in object stores, by the same functions.
 
-A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, every other to the operating system. A path
-may also name a part of a file (speech.ark:17, see members.py): it exists, has the size and time of the whole
-file, and can be opened.
-Whatever is refused is an OSError, as from open().
+A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, others to the operating system. A path may
+also name a member of an archive (speech.ark:17, see members.py), which has the size and time of the archive.
+Every failure is an OSError, as of open().
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from typing import BinaryIO
 
 from tfrecord_builder import members, remote_files
 
-# What flock says where a file system has no locks: NFS has none for directories.
+# Error codes of flock on file systems without locks: NFS has none for directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 def is_remote(path: str) -> bool:
-    """True if TensorFlow's file systems serve the path."""
+    """Returns whether the path has a scheme."""
     return "://" in path
 
 
 def exists(path: str) -> bool:
-    """True for a file or a directory."""
+    """Returns whether a file or a directory exists."""
     if _exists(path):
         return True
     member = members.parse(path)
@@ -42,23 +41,23 @@ def _exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """True for a directory; in an object store, for what has objects below it, and for a bucket."""
+    """Returns whether a path is a directory; in an object store, a bucket or a prefix of objects."""
     return remote_files.is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
 def list_names(directory: str) -> list[str]:
-    """Gives the names in a directory, sorted."""
+    """Returns the names in a directory, sorted."""
     return sorted(remote_files.list_names(directory) if is_remote(directory) else set(os.listdir(directory)))
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory whose names end so (in any case), in an order that stays.
+    """Yields the files below a directory that end with a suffix (in any case), in a fixed order.
 
-    Links to directories are followed, each directory is visited once.
+    Links to directories are followed; each directory is visited once.
     """
     walk = remote_files.walk(directory, suffixes) if is_remote(directory) else _walk(directory)
     for parent, folders, names in walk:
-        folders.sort()  # both go down in this order
+        folders.sort()  # which both walk in this order
         for name in sorted(names):
             if name.lower().endswith(suffixes):
                 yield os.path.join(parent, name)
@@ -66,7 +65,7 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
     seen = set()
-    for parent, folders, names in os.walk(directory, followlinks=True, onerror=_refuse):
+    for parent, folders, names in os.walk(directory, followlinks=True, onerror=_raise_unless_missing):
         place = os.path.realpath(parent)
         if place in seen:
             folders.clear()
@@ -75,17 +74,14 @@ def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
         yield parent, folders, names
 
 
-def _refuse(error: OSError) -> None:
-    """Lets a directory that cannot be read be known; os.walk would leave it out."""
+def _raise_unless_missing(error: OSError) -> None:
+    """Raises the error of a directory that cannot be read; os.walk would omit it."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Gives bytes and the time of the last change in ns; a file that is replaced changes at least one.
-
-    An object store tells whole seconds: two versions of one size within a second look the same.
-    """
+    """Returns size in bytes and modification time in ns, which in an object store is in whole seconds."""
     try:
         return _size_and_time(path)
     except FileNotFoundError:
@@ -103,13 +99,13 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """True if the file is missing, forbidden or no part of an archive; False if its disk or store fails."""
+    """Returns whether the file is at fault (missing, forbidden, no archive), not its disk or store."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def open_binary(path: str) -> BinaryIO:
-    """Opens a file for reading; of what is remote or in an archive a copy, in which all can be sought."""
+    """Opens a file for reading; of a remote file or a member of an archive, a temporary copy."""
     try:
         return remote_files.open_copy(path) if is_remote(path) else open(path, "rb")
     except FileNotFoundError:
@@ -125,7 +121,7 @@ def _open_to_copy(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
 
 
 def sha256(path: str) -> str:
-    """Gives the hex digest of a file, in memory that does not grow with it."""
+    """Returns the sha256 of a file in hex."""
     digest = hashlib.sha256()
     with open_binary(path) as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -134,43 +130,38 @@ def sha256(path: str) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory and those above it; one that is there is fine. Object stores have nothing to make."""
+    """Creates a directory with its parents, unless it exists. Object stores have no directories."""
     if is_remote(path):
-        remote_files.make_directory(path)
-    else:
-        os.makedirs(path, exist_ok=True)
+        return remote_files.make_directory(path)
+    os.makedirs(path, exist_ok=True)
 
 
 def move(source: str, target: str) -> None:
-    """Moves a file within a file system, over the target if there is one."""
+    """Moves a file within a file system, replacing the target."""
     if is_remote(source):
-        remote_files.move(source, target)
-    else:
-        os.replace(source, target)
+        return remote_files.move(source, target)
+    os.replace(source, target)
 
 
 def remove(path: str) -> None:
     """Removes a file."""
     if is_remote(path):
-        remote_files.remove(path)
-    else:
-        os.remove(path)
+        return remote_files.remove(path)
+    os.remove(path)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes a directory and all that is below it."""
+    """Removes a directory with its contents."""
     if is_remote(directory):
-        remote_files.remove_tree(directory)
-    else:
-        shutil.rmtree(directory)
+        return remote_files.remove_tree(directory)
+    shutil.rmtree(directory)
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Gives a local name to write to, and puts the file in place when the block ends without an error.
+    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
 
-    Nobody sees a part of it: it is renamed from a name beside it that no other process takes, here or on
-    another machine; an object store shows a file when it has all of it.
+    Nobody sees an incomplete file: a local one is renamed, an object store shows complete ones alone.
     """
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
     if is_remote(path):
@@ -181,20 +172,19 @@ def writing(path: str) -> Iterator[str]:
         yield beside
         os.replace(beside, path)
     except BaseException:
-        with contextlib.suppress(OSError):  # on a full disk, a part of a shard would take the last room
+        with contextlib.suppress(OSError):  # a full disk needs the space
             os.remove(beside)
         raise
 
 
 def take_lock(descriptor: int, path: str) -> bool:
-    """Locks an open local file or directory (flock) against others that call this; they are not waited for.
+    """Locks an open local file or directory by flock, without waiting.
 
-    The system gives the lock back when the descriptor is closed, however the process ends. It holds on one
-    machine; over NFS 4 between machines too, for a file that is open for writing. Where the file system has
-    no locks, nobody is kept out.
+    The lock ends with the descriptor. It holds on one machine, and over NFS 4 between machines for a file
+    that is open for writing. On a file system without locks every call succeeds.
 
     Returns:
-      False if another process holds it, or removed it when it ended: then it may be made again.
+      False if another process has the lock, or removed the file when it ended.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,5 +1,5 @@
-"""A file inside another one, by a name that says where: speech.ark:17 begins at byte 17 (Kaldi's way), and
-shard.tar:1536+32044 has 32044 bytes from byte 1536 on.
+"""Members of archives: speech.ark:17 begins at byte 17 (as in Kaldi), shard.tar:1536+32044 has 32044 bytes
+from byte 1536 on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import tempfile
 from typing import BinaryIO, Optional
 
 _NAME = re.compile(r"(.+):(\d{1,15})(?:\+(\d{1,15}))?", re.DOTALL)
-_UNKNOWN_LENGTH = 0x7FFF0000  # of a WAV that was written into a pipe: see audio_stream.py
+_UNKNOWN_LENGTH = 0x7FFF0000  # of a WAV that was written to a pipe: see audio_stream.py
 _BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A part of a file; num_bytes is None where the part says itself how long it is."""
+    """A part of a file; num_bytes is None if its own header has the length."""
 
     path: str
     offset: int
@@ -29,23 +29,23 @@ class Member:
 
 
 def parse(name: str) -> Optional[Member]:
-    """Returns what a name stands for; None if it is the name of a whole file."""
+    """Parses a name; returns None if it is that of a file."""
     match = _NAME.fullmatch(name)
     return Member(match[1], int(match[2]), int(match[3]) if match[3] else None) if match else None
 
 
 def copy(file: BinaryIO, member: Member) -> BinaryIO:
-    """Returns a temporary file with the bytes of a member of an open file.
+    """Copies a member of an open file to a temporary file.
 
     Raises:
-      OSError: the length is not given, and there is neither a WAV file nor a block of kaldiio.
+      OSError: the length is unknown: it is neither in the name nor in the header of a WAV or of kaldiio.
     """
     file.seek(member.offset)
     left = _seek_content(file, member) if member.num_bytes is None else member.num_bytes
     copied = tempfile.TemporaryFile()
     while left > 0:
         block = file.read(min(left, _BLOCK_BYTES))
-        if not block:  # the reader of the copy sees that its end is missing
+        if not block:  # the archive is truncated
             break
         copied.write(block)
         left -= len(block)
@@ -54,15 +54,15 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
 
 
 def _seek_content(file: BinaryIO, member: Member) -> int:
-    """Goes to where the audio file begins, and returns how long it is."""
+    """Seeks to the start of the audio file; returns its length in bytes."""
     head = file.read(8)
     if head[:4] == b"RIFF" and len(head) == 8:
         num_bytes = 8 + struct.unpack("<I", head[4:])[0]
         if num_bytes >= _UNKNOWN_LENGTH:
-            raise OSError(errno.EINVAL, "the WAV in the archive does not say how long it is", str(member))
+            raise OSError(errno.EINVAL, "the WAV in the archive has no length", str(member))
         file.seek(member.offset)
         return num_bytes
-    if head[:5] == b"AUDIO" and len(head) > 5:  # kaldiio's: the number of bytes of the length, and the length
+    if head[:5] == b"AUDIO" and len(head) > 5:  # kaldiio: size of the length, and the length
         file.seek(member.offset + 6)
         return int.from_bytes(file.read(head[5]), "little")
     raise OSError(errno.EINVAL, f"no WAV begins at byte {member.offset} of the archive", str(member))

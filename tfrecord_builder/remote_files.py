@@ -1,6 +1,6 @@
-"""Files behind a scheme (s3://, gs://, hdfs://), by the file systems of TensorFlow and TensorFlow I/O.
+"""Files with a scheme (s3://, gs://, hdfs://), through the file systems of TensorFlow and TensorFlow I/O.
 
-Whatever is refused is an OSError with one line of text. The notes on s3:// are of tensorflow-io 0.36
+Every failure is an OSError. What is said of s3:// is true of tensorflow-io 0.36
 (tensorflow_io/core/filesystems/s3/s3_filesystem.cc).
 """
 
@@ -18,21 +18,20 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
-# Where a file appears at once, when all of it is there, and where directories are but parts of names.
+# Show complete files alone, and have no directories.
 _OBJECT_STORES = ("s3", "gs")
-_CONCURRENT_QUESTIONS = 16
-# What s3:// reads when it starts, unless the user says otherwise. Its own defaults wait five minutes for each
-# of eleven attempts.
+_CONCURRENT_REQUESTS = 16
+# Defaults of s3://, unless the user sets them. Its own wait five minutes for each of eleven attempts.
 _ENVIRONMENT = {
     "AWS_RETRY_MODE": "standard",
     "AWS_MAX_ATTEMPTS": "3",
     "S3_CONNECT_TIMEOUT_MSEC": "5000",
-    "S3_REQUEST_TIMEOUT_MSEC": "20000",  # of silence; a transfer that goes on may take longer
+    "S3_REQUEST_TIMEOUT_MSEC": "20000",  # without any data
 }
 
 
 def exists(path: str) -> bool:
-    """True for a file or a directory."""
+    """Returns whether a file or a directory exists."""
     try:
         _call("stat", path)
     except FileNotFoundError:
@@ -41,7 +40,7 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """True for what has files below it, and for a bucket."""
+    """Returns whether a path is a bucket or has files below it."""
     try:
         return _call("stat", path).is_directory
     except FileNotFoundError:
@@ -49,34 +48,34 @@ def is_directory(path: str) -> bool:
 
 
 def list_names(directory: str) -> set[str]:
-    """Gives the names in a directory, without the slash that gs:// puts behind folders."""
+    """Returns the names in a directory, without the slash that gs:// appends to folders."""
     return {name.rstrip("/") for name in _call("listdir", directory)}
 
 
 def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As os.walk, but with no other files than those whose names end so (in any case).
+    """Walks as os.walk, but yields only files that end with a suffix (in any case).
 
-    Such a name is not asked whether it is a directory: an answer takes a round trip or two.
+    A name with a suffix is taken for a file, which saves a request.
     """
     found = list_names(directory)
     names = {name for name in found if name.lower().endswith(suffixes)}
     others = sorted(found - names)
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_QUESTIONS) as pool:
-        answers = list(pool.map(is_directory, (os.path.join(directory, name) for name in others)))
-    folders = [name for name, is_folder in zip(others, answers) if is_folder]
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        are_folders = list(pool.map(is_directory, (os.path.join(directory, name) for name in others)))
+    folders = [name for name, is_folder in zip(others, are_folders) if is_folder]
     yield directory, folders, sorted(names)
     for folder in folders:
         yield from walk(os.path.join(directory, folder), suffixes)
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Gives bytes and the time of the last change in ns; s3:// tells whole seconds."""
+    """Returns size in bytes and modification time in ns; s3:// has whole seconds."""
     status = _call("stat", path)
     return status.length, status.mtime_nsec
 
 
 def open_copy(path: str) -> BinaryIO:
-    """Opens a copy for reading, which goes away when it is closed."""
+    """Opens a temporary copy of a file."""
     copy = tempfile.TemporaryFile()
     with reading(path) as file:
         shutil.copyfileobj(file, copy, 1 << 20)
@@ -86,13 +85,13 @@ def open_copy(path: str) -> BinaryIO:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for reading parts of it; it has no descriptor."""
+    """Opens a file without a descriptor, for reading a part of it."""
     with _translated(path), _gfile().GFile(_name(path), "rb") as file:
         yield file
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory and those above it; in an object store there is nothing to make."""
+    """Creates a directory with its parents; in an object store, only checks the bucket."""
     if _is_in_object_store(path):
         _check_store(path)
     else:
@@ -100,7 +99,7 @@ def make_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves a file within a file system, over the target if there is one."""
+    """Moves a file within a file system, replacing the target."""
     if source.startswith("s3://"):
         _copy_object(source, target)
         remove(source)
@@ -109,22 +108,20 @@ def move(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file; s3:// does not mind if there is none."""
+    """Removes a file; s3:// does not complain if it does not exist."""
     _call("remove", path)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes a directory and all that is below it."""
+    """Removes a directory with its contents."""
     _call("rmtree", directory)
 
 
 @contextlib.contextmanager
 def uploading(path: str, beside: str) -> Iterator[str]:
-    """Gives a local name to write to, whose file becomes `path` when the block ends without an error.
+    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
 
-    Args:
-      path: where to.
-      beside: name to give it first where a file is seen before all of it is there.
+    Outside object stores it is uploaded as `beside` first, and then renamed.
     """
     with tempfile.TemporaryDirectory() as directory:
         temporary = os.path.join(directory, os.path.basename(path))
@@ -145,9 +142,9 @@ def _upload(source: str, target: str) -> None:
 
 
 def _copy_object(source: str, target: str) -> None:
-    """Copies within s3://, whose rename takes every object along whose name begins like the source's.
+    """Copies within s3://, whose rename also moves every object whose name starts with that of the source.
 
-    The copy may lose the end of an object that is a few bytes longer than a multiple of 50 MiB.
+    The copy may lose the last bytes of an object that is slightly longer than a multiple of 50 MiB.
     """
     size, _ = size_and_time(source)
     if size:
@@ -160,7 +157,7 @@ def _copy_object(source: str, target: str) -> None:
 
 
 def _write_empty(path: str) -> None:
-    """Of an empty file a copy makes nothing, or an error."""
+    """Writes an empty file, which copying would lose."""
     with _translated(path), _gfile().GFile(_name(path), "wb") as file:
         file.write(b"")
 
@@ -170,14 +167,14 @@ def _is_in_object_store(path: str) -> bool:
 
 
 def _name(path: str) -> str:
-    """Gives the one name that a store has for a path: no . and .., and a slash behind a bucket alone."""
+    """Returns the normal form of a path: without . and .., with a slash after a bucket alone."""
     scheme, mark, rest = path.partition("://")
     rest = posixpath.normpath(rest)
     return f"{scheme}{mark}{rest if '/' in rest else rest + '/'}"
 
 
 def _call(function: str, path: str, *arguments, **options):
-    """Calls a function of tf.io.gfile; what TensorFlow says of a failure becomes an OSError."""
+    """Calls a function of tf.io.gfile; its errors become OSErrors."""
     with _translated(path):
         return getattr(_gfile(), function)(_name(path), *arguments, **options)
 
@@ -189,14 +186,14 @@ def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.NotFoundError as error:
-        _check_store(path)  # s3:// finds nothing where it may not look, and where nobody answers
+        _check_store(path)  # s3:// says so also without permission or connection
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except tf.errors.OpError as error:
         raise _os_error(error, path) from error
 
 
 def _check_store(path: str) -> None:
-    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path cannot be used."""
+    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path is unusable."""
     import tensorflow as tf
 
     store = _name("/".join(path.split("/")[:3]))
@@ -224,17 +221,14 @@ def _gfile():
     os.environ.pop("S3_DISABLE_MULTI_PART_DOWNLOAD", None)  # with it, a read at the very end crashes
 
     import tensorflow as tf
-    import tensorflow_io  # noqa: F401  (its import registers the file systems)
+    import tensorflow_io  # noqa: F401  (registers the file systems)
 
     _end_without_destructors()
     return tf.io.gfile
 
 
 def _end_without_destructors() -> None:
-    """Lets the process end with its exit code, after all that Python has to do.
-
-    Those of tensorflow-io 0.35 to 0.37 abort every process that used s3:// (tensorflow/io, issue 1912).
-    """
+    """Skips C++ destructors at exit: those of tensorflow-io 0.35 to 0.37 abort after s3:// (issue 1912)."""
     libc = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError):  # glibc alone has it
         libc.on_exit(libc._exit, None)

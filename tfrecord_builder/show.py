@@ -22,8 +22,6 @@ import numpy as np
 from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, vocabulary
 from tfrecord_builder.records import pictures, record_checks, search
 
-_QUARTERS = ("first", "second", "third", "last")
-
 
 @dataclasses.dataclass(frozen=True)
 class ShowConfig:
@@ -42,11 +40,6 @@ class ShowConfig:
         if self.output and not self.output.lower().endswith(".png"):
             raise errors.UserError(
                 f"--output: file is {self.output}, expected a name that ends in .png; rename it."
-            )
-        directory = os.path.dirname(self.output)
-        if directory and not os.path.isdir(directory):
-            raise errors.UserError(
-                f"--output: {directory} does not exist, expected a directory; create it first."
             )
 
 
@@ -94,7 +87,8 @@ def _describe(found: search.Found, expected: record_checks.Expected) -> Iterator
         yield f"duration_ms    {record.duration_ms}"
         yield f"num_frames     {len(record.fbank)}"
         yield f"fbank          {expected.fbank_dtype} {list(record.fbank.shape)}"
-        yield from _describe_features(record.fbank)
+        fbank = record.fbank.astype(np.float32)
+        yield f"{'':13s}  min {fbank.min():.2f}, mean {fbank.mean():.2f}, max {fbank.max():.2f}"
 
 
 def _describe_part(utterance) -> str:
@@ -109,14 +103,6 @@ def _describe_ids(name: str, ids, known: vocabulary.Vocabulary) -> list[str]:
     written = " ".join(f"{each}" for each in ids)
     unknown = sum(each == known.unknown_id for each in ids)
     return [f"{name:13s}  {written}".rstrip(), f"{'':13s}  ({len(ids)}, {unknown} unknown)"]
-
-
-def _describe_features(fbank: np.ndarray) -> Iterator[str]:
-    """Yields one line per quarter of the time."""
-    for name, part in zip(_QUARTERS, np.array_split(fbank.astype(np.float32), len(_QUARTERS))):
-        if len(part):
-            statistics = f"min {part.min():7.2f}  mean {part.mean():7.2f}  max {part.max():7.2f}"
-            yield f"{'':13s}  {name:6s} quarter: {statistics}"
 
 
 def _draw(found: search.Found, expected: record_checks.Expected, output: str) -> None:

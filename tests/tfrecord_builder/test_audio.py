@@ -285,8 +285,8 @@ def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
         audio.read_audio(path, 16000)
     assert caught.value.reason == audio.DISK_FAILED
     assert str(caught.value) == (
-        f"{path}: it cannot be read (Bad file descriptor), expected its disk or store to answer; "
-        "check them and call the program again: finished shards are kept."
+        f"{path}: it cannot be read (Bad file descriptor), expected a working disk or store; "
+        "check it and run the command again: finished shards are kept."
     )
 
 

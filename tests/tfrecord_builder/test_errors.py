@@ -98,15 +98,15 @@ def test_a_reader_that_goes_away_is_told_nothing():
 
 
 def test_what_the_file_system_refuses_is_one_sentence_and_exit_1():
-    no_place = "error: /nowhere/x: No such file or directory; give a path that can be read and written\n"
+    no_place = "error: /nowhere/x: No such file or directory; pass a path that can be read and written\n"
     assert run("--depth=5") == (1, "", no_place)
     code, _, stderr = run("--depth=6")
-    assert code == 1 and "No space left on device; make room; what was finished is kept" in stderr
+    assert code == 1 and "No space left on device; free some space; what was finished is kept" in stderr
 
 
 def test_what_tensorflow_cannot_write_is_one_sentence_too():
     full = "/am/model.ckpt-2_temp/part-00000-of-00001: No space left on device"
-    assert run("--depth=9") == (1, "", f"error: {full}; make room; what was finished is kept\n")
+    assert run("--depth=9") == (1, "", f"error: {full}; free some space; what was finished is kept\n")
     code, _, stderr = run("--depth=10")  # an error of that name from elsewhere is a bug
     assert code == 1 and "Traceback" in stderr
 
@@ -117,7 +117,7 @@ def test_of_several_errors_of_tensorflow_the_path_is_told_without_their_number()
         "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
     )
     assert errors.describe_refusal(error(both)) == (
-        "/am/part: No space left on device; make room; what was finished is kept"
+        "/am/part: No space left on device; free some space; what was finished is kept"
     )
 
 
@@ -171,7 +171,7 @@ def test_leftover_words_are_refused_unless_the_program_takes_them():
     code, _, stderr = run("--depth=1", "False")
     assert (code, stderr) == (
         1,
-        "error: command line: 'False' is no flag; write --flag=value, --switch or --noswitch\n",
+        "error: command line: argument is 'False', expected flags; write --flag=value or --noflag\n",
     )
     assert run("a.wav", accepts_words=True) == (0, "words ['a.wav']\n", "")
 
@@ -181,7 +181,7 @@ def test_a_flag_file_that_is_no_text_is_one_sentence(tmp_path):
     assert run(f"--flagfile={tmp_path}/sound.wav") == (
         1,
         "",
-        "error: --flagfile: it is not UTF-8, expected a file of flags; give another\n",
+        "error: --flagfile: file is not UTF-8, expected a text file; see --help\n",
     )
 
 
@@ -189,5 +189,5 @@ def test_of_several_words_the_first_is_named(tmp_path):
     file = tmp_path / "page.txt"
     file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
     assert run(f"--flagfile={file}")[2] == (
-        "error: command line: 'once' is no flag; write --flag=value, --switch or --noswitch\n"
+        "error: command line: argument is 'once', expected flags; write --flag=value or --noflag\n"
     )

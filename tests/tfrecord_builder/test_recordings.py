@@ -51,5 +51,5 @@ def test_a_line_that_is_no_item_is_named(tmp_path, line):
     with open(tmp_path / "train-0.jsonl", "a") as file:
         file.write(line + "\n")
     assert recordings.find(shard, "u1")
-    with pytest.raises(errors.UserError, match=r"train-0.jsonl: line 2 is no item \(.*expected the JSON"):
+    with pytest.raises(errors.UserError, match=r"train-0.jsonl: line 2 is not an item \(.*expected the JSON"):
         recordings.find(shard, "u2")

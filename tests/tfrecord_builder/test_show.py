@@ -4,7 +4,6 @@ import re
 
 import built_data
 import matplotlib.font_manager
-import numpy as np
 import programs
 import pytest
 
@@ -44,26 +43,12 @@ def test_all_fields_of_a_record(whole, tmp_path, capsys):
         "num_frames     48",
         "fbank          float16 [48, 80]",
     ]
-    assert [line.split()[0] for line in lines[13:17]] == ["first", "second", "third", "last"]
-    assert all("min " in line and " mean " in line and " max " in line for line in lines[13:17])
-    assert lines[17] == f"picture        {output}"
+    assert re.fullmatch(r" +min -?[0-9.]+, mean -?[0-9.]+, max -?[0-9.]+", lines[13])
+    assert lines[14] == f"picture        {output}"
     assert output.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_figures_are_those_of_each_quarter_and_what_is_unknown_is_counted():
-    fbank = np.repeat(np.float16([1, 2, 3, 4]), 5).reshape(20, 1)
-    fbank[7] = -9.5
-    assert [line.split()[0::2] for line in show._describe_features(fbank)][:2] == [
-        ["first", "min", "mean", "max"],
-        ["second", "min", "mean", "max"],
-    ]
-    figures = [re.findall(r"[-0-9.]+", line) for line in show._describe_features(fbank)]
-    assert figures == [
-        ["1.00", "1.00", "1.00"],
-        ["-9.50", "-0.30", "2.00"],
-        ["3.00", "3.00", "3.00"],
-        ["4.00", "4.00", "4.00"],
-    ]
+def test_unknown_labels_are_counted():
     known = vocabulary.Vocabulary(["<unk>", "a", "b"])
     assert show._describe_ids("token_ids", [0, 1, 0, 2], known)[1].strip() == "(4, 2 unknown)"
 
@@ -111,5 +96,3 @@ def test_flags_that_do_not_fit():
         show.ShowConfig()
     with pytest.raises(errors.UserError, match="--output: file is a.jpg, expected a name that ends in .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")
-    with pytest.raises(errors.UserError, match="--output: no/where does not exist, expected a dir"):
-        show.ShowConfig(data_dir="x", output="no/where/a.png")

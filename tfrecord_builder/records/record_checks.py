@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -78,21 +79,21 @@ def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
 
 
 def _label_problems(record: schema.Record, expected: Expected) -> Iterator[str]:
-    tokens = record.pronunciation.split(" ")
     if not record.token_ids:
         yield "number of tokens is 0, expected one or more"
-    for name, ids, known in (
-        ("token", record.token_ids, expected.tokens),
-        ("character", record.character_ids, expected.characters),
-    ):
-        wrong = [each for each in ids if not 0 <= each < known.size]
-        if wrong:
-            yield f"{name} id is {wrong[0]}, expected 0 to {known.size - 1}"
-    if list(record.token_ids) != expected.tokens.encode(tokens):
-        yield f"token_ids do not match the pronunciation {_shorten(record.pronunciation)!r}"
-    characters = record.transcript.replace(" ", "")
-    if record.character_ids and list(record.character_ids) != expected.characters.encode(characters):
-        yield f"character_ids do not match the transcript {_shorten(record.transcript)!r}"
+    tokens, characters = record.pronunciation.split(" "), record.transcript.replace(" ", "")
+    yield from _id_problems("token_ids", record.token_ids, expected.tokens, tokens)
+    if record.character_ids:
+        yield from _id_problems("character_ids", record.character_ids, expected.characters, characters)
+
+
+def _id_problems(name: str, ids: Sequence[int], known: vocabulary.Vocabulary, labels) -> Iterator[str]:
+    wrong = [each for each in ids if not 0 <= each < known.size]
+    if wrong:
+        yield f"{name} has {wrong[0]}, expected 0 to {known.size - 1}"
+    elif list(ids) != known.encode(labels):
+        text = textwrap.shorten(" ".join(labels), 50, placeholder="...")
+        yield f"{name} do not match the labels {text!r}"
 
 
 def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) -> Iterator[str]:
@@ -141,10 +142,6 @@ def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
             f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )
     return np.frombuffer(data, dtype).reshape(num_frames, -1)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _list(names) -> str:

@@ -264,8 +264,8 @@ def test_a_recording_whose_disk_fails_is_not_told_as_a_full_disk(tmp_path, monke
     path, error = _write_with(monkeypatch, tmp_path, OSError(number, "the reason"))
     assert isinstance(error, errors.UserError)
     assert str(error) == (
-        f"{path}: it cannot be read (the reason), expected its disk or store to answer; "
-        "check them and call the program again: finished shards are kept."
+        f"{path}: it cannot be read (the reason), expected a working disk or store; "
+        "check it and run the command again: finished shards are kept."
     )
 
 
@@ -279,7 +279,7 @@ def test_items_that_cannot_be_read_are_not_told_as_a_full_disk(tmp_path, keep_ct
     (tmp_path / recordings.path_of(planned.file)).unlink()
     (error,) = _talk(tmp_path, planned)
     assert str(error).startswith(
-        f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected its"
+        f"{tmp_path}/train-00000-of-00001.jsonl: it cannot be read (No such file or directory), expected a wo"
     )
 
 

@@ -91,7 +91,7 @@ def test_no_token_ids_at_all_are_a_problem_and_no_crash():
     said = list(record_checks.problems(found, EXPECTED))
     assert said == [
         "number of tokens is 0, expected one or more",
-        "token_ids do not match the pronunciation 'ni3 hao3'",
+        "token_ids do not match the labels 'ni3 hao3'",
     ]
 
 
@@ -99,11 +99,11 @@ def test_no_token_ids_at_all_are_a_problem_and_no_crash():
     "changes, said",
     [
         ({"utterance_id": ""}, "utterance id is empty, expected a unique one"),
-        ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token id is 3, expected 0 to 2"),
-        ({"token_ids": [2, -1]}, "token id is -1, expected 0 to 2"),
-        ({"token_ids": [2, 2]}, "token_ids do not match the pronunciation 'ni3 hao3'"),
-        ({"character_ids": [1, 3]}, "character id is 3, expected 0 to 2"),
-        ({"character_ids": [2, 2]}, "character_ids do not match the transcript '你 好'"),
+        ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token_ids has 3, expected 0 to 2"),
+        ({"token_ids": [2, -1]}, "token_ids has -1, expected 0 to 2"),
+        ({"token_ids": [2, 2]}, "token_ids do not match the labels 'ni3 hao3'"),
+        ({"character_ids": [1, 3]}, "character_ids has 3, expected 0 to 2"),
+        ({"character_ids": [2, 2]}, "character_ids do not match the labels '你 好'"),
         ({"fbank": np.where(FBANK == FBANK[7, 3], np.nan, FBANK).astype(np.float16)}, "first in frame 7"),
         ({"fbank": np.where(FBANK == FBANK[9, 3], np.inf, FBANK).astype(np.float32)}, "first in frame 9"),
         ({"duration_ms": 490}, "num_frames is 48, expected 47 for 490 ms"),
