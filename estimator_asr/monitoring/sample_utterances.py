@@ -1,10 +1,10 @@
-"""The few utterances of dev that are looked at after each evaluation: always the same of the same data."""
+"""Sample utterances of dev: always the same ones of the same data, chosen by a hash of their ids."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import task_spec
+from estimator_asr.inputs import dataset_elements
 from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
@@ -20,16 +21,14 @@ class Utterance(NamedTuple):
     """A record.
 
     Attributes:
-        shard: path of the file that it is in.
-        token_ids, character_ids: int32 [num_tokens] and [num_characters].
-        fbank: float32 [num_frames, num_bins]; None of text.
+        utterance_id: of the record.
+        shard: path of its file.
+        values: by the keys of schema.parse_examples; without "fbank" if the model reads none.
     """
 
     utterance_id: str
     shard: str
-    token_ids: np.ndarray
-    character_ids: np.ndarray
-    fbank: Optional[np.ndarray]
+    values: Mapping[str, np.ndarray]
 
 
 def choose(
@@ -39,28 +38,29 @@ def choose(
     spec: task_spec.TaskSpec,
     count: int,
 ) -> list[Utterance]:
-    """Takes those whose ids have the lowest hashes among the first shard of each directory.
+    """Returns those with the lowest hashes in the first shard of each data directory.
 
     Args:
         infos, data_dirs: the data; directories without the split are left out.
         split: name of the split.
-        spec: of the model; only utterances that it can read are taken.
-        count: how many at most.
+        spec: of the model; only utterances that it can read are chosen.
+        count: maximum number of utterances.
 
     Raises:
         errors.UserError: a shard is missing or has another size.
     """
-    candidates = []
+    chosen = []
     for info, data_dir in zip(infos, data_dirs):
         if split in info.splits:
-            found = _read(info, info.shard_paths(data_dir, split)[0], spec)
-            candidates.extend(utterance for utterance in found if _is_whole(utterance))
-            candidates = sorted(candidates, key=lambda each: _hash(each.utterance_id))[:count]
-    return candidates
+            shard = info.shard_paths(data_dir, split)[0]
+            chosen.extend(each for each in _read(info, shard, spec) if _is_usable(each.values))
+            chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
+            chosen = chosen[:count]
+    return chosen
 
 
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
-    """Returns the recording that a record was made of as a WAV file; None if it is gone, with a line why."""
+    """Returns the recording of a record as a WAV file; None and a log line if it cannot be read."""
     try:
         found = recordings.find(utterance.shard, utterance.utterance_id)
         if found is None:
@@ -75,28 +75,15 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     return file.getvalue()
 
 
-def _read(info, shard, spec) -> Iterator[Utterance]:
-    """Yields the records of a shard."""
-    with tf.Graph().as_default(), tf.device("/cpu:0"):
-        num_bins = info.frontend.num_bins if spec.reads_audio else None
-        examples = schema.parse_examples(tf.data.TFRecordDataset(shard), num_bins, info.fbank_dtype)
-        example = tf.compat.v1.data.make_one_shot_iterator(examples).get_next()
-        with tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(device_count={"GPU": 0})) as session:
-            while True:
-                try:
-                    values = session.run(example)
-                except tf.errors.OutOfRangeError:
-                    return
-                name = values["utterance_id"].decode()
-                ids = values["token_ids"], values["character_ids"]
-                yield Utterance(name, shard, *ids, values.get("fbank"))
+def _read(info, shard, spec):
+    num_bins = info.frontend.num_bins if spec.reads_audio else None
+    records = dataset_elements.read(
+        lambda: schema.parse_examples(tf.data.TFRecordDataset(shard), num_bins, info.fbank_dtype)
+    )
+    return (Utterance(values["utterance_id"].decode(), shard, values) for values in records)
 
 
-def _is_whole(utterance):
-    if utterance.fbank is not None:
-        return len(utterance.fbank) > 0
-    return 0 < len(utterance.token_ids) == len(utterance.character_ids)
-
-
-def _hash(utterance_id):
-    return hashlib.sha256(utterance_id.encode()).digest()
+def _is_usable(values):
+    if "fbank" in values:
+        return values["num_frames"] > 0
+    return 0 < values["num_tokens"] == values["num_characters"]

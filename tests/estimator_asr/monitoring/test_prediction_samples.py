@@ -13,8 +13,8 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import training_config
-from estimator_asr.monitoring import inspection, prediction_samples, sample_utterances
-from estimator_asr.tasks import registry
+from estimator_asr.monitoring import alignment, prediction_samples, sample_recogniser, sample_utterances
+from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, manifest
 from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
@@ -132,7 +132,9 @@ def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
 
 def test_each_evaluation_looks_at_its_own_checkpoint(acoustic, monkeypatch):
     taken = []
-    monkeypatch.setattr(inspection.Inspector, "restore", lambda self, checkpoint: taken.append(checkpoint))
+    monkeypatch.setattr(
+        sample_recogniser.SampleRecogniser, "restore", lambda self, checkpoint: taken.append(checkpoint)
+    )
     for checkpoint in ("model.ckpt-1", "model.ckpt-2"):
         export(acoustic.exporter, acoustic.path / "each", checkpoint, 1)
     assert taken == ["model.ckpt-1", "model.ckpt-2"]
@@ -143,12 +145,12 @@ def test_it_says_when_it_takes_long(acoustic, monkeypatch):
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
     monkeypatch.setattr(prediction_samples.time, "monotonic", lambda: next(times))
     acoustic.export(11)
-    assert said[-1] == "showing 4 utterances in TensorBoard took 6 s; give a lower --show_utterances"
+    assert said[-1] == "showing 4 utterances in TensorBoard took 6 s; pass a smaller --show_utterances"
 
 
 def test_it_says_once_if_no_font_can_write_the_tokens(acoustic, monkeypatch):
     said = []
-    exporter = prediction_samples.Cards(acoustic.model, "test", acoustic.exporter._utterances)
+    exporter = prediction_samples.PredictionSamples(acoustic.model, "test", acoustic.exporter._utterances)
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
     monkeypatch.setattr(prediction_samples.fonts, "can_draw", lambda text: False)
     for step in (1, 2):
@@ -159,29 +161,44 @@ def test_it_says_once_if_no_font_can_write_the_tokens(acoustic, monkeypatch):
     ]
 
 
-def test_a_view_is_of_the_checkpoint(acoustic):
-    inspector = inspection.Inspector(acoustic.model)
-    inspector.restore(acoustic.checkpoint)
+def test_a_recognition_is_of_the_checkpoint(acoustic):
+    recogniser = sample_recogniser.SampleRecogniser(acoustic.model)
+    recogniser.restore(acoustic.checkpoint)
     utterance = acoustic.exporter._utterances[0]
-    view = inspector.view(utterance)
-    frames, classes = -(-len(utterance.fbank) // 4), tiny_models.TOKENS.num_classes
-    assert view.log_probs.shape == (frames, classes)
-    np.testing.assert_allclose(np.exp(view.log_probs).sum(axis=1), 1, rtol=1e-4)
-    assert view.attention.shape == (len(utterance.token_ids) + 1, frames)
-    np.testing.assert_allclose(view.attention.sum(axis=1), 1, rtol=1e-4)
-    best = view.log_probs.argmax(axis=1)
+    found = recogniser.recognise(utterance)
+    frames, classes = -(-len(utterance.values["fbank"]) // 4), tiny_models.TOKENS.num_classes
+    assert found.log_probs.shape == (frames, classes)
+    np.testing.assert_allclose(np.exp(found.log_probs).sum(axis=1), 1, rtol=1e-4)
+    assert found.attention.shape == (utterance.values["num_tokens"] + 1, frames)
+    np.testing.assert_allclose(found.attention.sum(axis=1), 1, rtol=1e-4)
+    best = found.log_probs.argmax(axis=1)
     merged = [int(c) for i, c in enumerate(best) if c != classes - 1 and (i == 0 or c != best[i - 1])]
-    assert view.hypothesis == merged
+    assert found.ids.tolist() == merged
     save_weights(dataclasses.replace(acoustic.model, path=str(acoustic.path)), seed=9)
-    inspector.restore(tf.train.latest_checkpoint(str(acoustic.path)))
-    assert not np.allclose(inspector.view(utterance).log_probs, view.log_probs)
+    recogniser.restore(tf.train.latest_checkpoint(str(acoustic.path)))
+    assert not np.allclose(recogniser.recognise(utterance).log_probs, found.log_probs)
 
 
 def test_a_model_without_a_decoder_has_no_attention(tmp_path):
     made = tiny_models.make_acoustic_model(str(tmp_path / "model"))
     without = dataclasses.replace(tiny_models.ACOUSTIC, decoder_layers=0)
     config = dataclasses.replace(made.config, acoustic=without)
-    inspector = inspection.Inspector(dataclasses.replace(made, config=config))
-    inspector.restore(tf.train.latest_checkpoint(made.path))
-    utterance = sample_utterances.Utterance("u", "", [1], [], np.zeros([40, 20], np.float32))
-    assert inspector.view(utterance).attention is None
+    recogniser = sample_recogniser.SampleRecogniser(dataclasses.replace(made, config=config))
+    recogniser.restore(tf.train.latest_checkpoint(made.path))
+    values = {"fbank": np.zeros([40, 20], np.float32), "num_frames": 40, "token_ids": [1], "num_tokens": 1}
+    assert recogniser.recognise(sample_utterances.Utterance("u", "", values)).attention is None
+
+
+def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acoustic):
+    """Log probabilities as of a trained model: a peak of two frames per label, blanks between."""
+    blank, (first, second) = acoustic.model.tokens.blank_id, (1, 3)
+    best = np.full(20, blank)
+    best[[4, 5]], best[[11, 12]] = first, second
+    probabilities = np.where(np.arange(blank + 1) == best[:, None], 0.9, 0.1 / blank)
+    values = {"fbank": np.zeros([80, 20], np.float32), "token_ids": np.array([first, second])}
+    found = task.Recognition(np.array([first, second]), 2, 0.0, np.log(probabilities))
+    utterance = sample_utterances.Utterance("u", "", values)
+    picture = prediction_samples.build_picture(acoustic.model, utterance, found, ["a", "b"], ["a", "c"])
+    assert picture.spans == [alignment.Span(4, 5), alignment.Span(11, 12)]
+    np.testing.assert_allclose(picture.probabilities[[4, 12], [0, 1]], 0.9)
+    assert picture.lines == ["u", "reference:  a b", "hypothesis: a c"] and picture.seconds == 0.8
