@@ -26,7 +26,7 @@ from tfrecord_builder.building import (
     summary,
     worker_pool,
 )
-from tfrecord_builder.labels import bpe, labelling, subwords, vocabularies
+from tfrecord_builder.labels import labelling, vocabularies
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
@@ -57,8 +57,9 @@ def build(
     write_shards = _choose_writer(config)
     with _open(config) as (workspace, listed):
         listing.list_corpus(config.corpus, config.corpus_dir, listed, config.dev_fraction)
-        bpe_model = subwords.make(label_config, vocabulary_config, listed.utterances("train"))
-        labeller = labelling.Labeller(label_config, bpe_model and bpe.BpeModel(bpe_model))
+        training = listed.utterances("train")
+        bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
+        labeller = labelling.Labeller(label_config, bpe_model)
         collector = vocabularies.Collector(label_config)
         listing.label_corpus(listed, labeller, collector, augmentation, sources)
         summary.check_rejected(config, listed)

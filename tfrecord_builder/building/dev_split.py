@@ -13,7 +13,7 @@ from absl import logging
 
 from tfrecord_builder import manifest
 from tfrecord_builder.building import catalog
-from tfrecord_builder.labels import tokenisation
+from tfrecord_builder.labels import normalisation
 
 
 def make(listed: catalog.Catalog, fraction: float) -> None:
@@ -39,7 +39,7 @@ def make(listed: catalog.Catalog, fraction: float) -> None:
 def _group_key(utterance: manifest.Utterance) -> str:
     """Returns what must not be divided between train and dev."""
     if utterance.audio is None:
-        return tokenisation.normalise(utterance.text) or utterance.pinyin
+        return normalisation.normalise(utterance.text) or utterance.pinyin
     is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
     return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
 

@@ -1,1 +1,1 @@
-"""Transcripts to labels: normalisation, pinyin, tone sandhi, numbers, subwords, vocabularies."""
+"""Transcripts to labels: normalisation, numbers, pinyin, tone sandhi, subwords, vocabularies."""

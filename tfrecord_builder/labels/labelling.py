@@ -1,4 +1,4 @@
-"""What an utterance is labelled with: transcript, tokens and, where they stand one to one, characters."""
+"""Labels of an utterance: normalised transcript, tokens and, where they align one to one, characters."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import functools
 from typing import Optional
 
 from tfrecord_builder import config_flags, errors, initials_finals, manifest, syllables, vocabulary
-from tfrecord_builder.labels import bpe, numerals, tokenisation, user_dictionary
+from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation, user_dictionary
 
-# A syllable to the tokens of the token types that are spoken.
-_SPOKEN_TOKEN_TYPES = {
+# From a syllable to its tokens, for the token types that are pinyin.
+_OF_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
     "initial_final": initials_finals.split,
 }
-PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens stand one to one against characters
-# The flags that say nothing for other token types.
+PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
+# The flags that have no effect on other token types.
 _TOKEN_TYPES_OF = {
-    "user_dictionary": tuple(_SPOKEN_TOKEN_TYPES),
+    "user_dictionary": tuple(_OF_SYLLABLE),
     "tone_sandhi": ("syllable", "initial_final"),
     "bpe_vocab_size": ("bpe",),
 }
@@ -31,26 +31,25 @@ class LabelConfig:
     token_type: str = config_flags.setting(
         "syllable",
         "what a token is: zhong1 (syllable), zhong (toneless), zh ong1 (initial_final), a character, or a "
-        "piece of a word in any language (bpe); a language model needs syllable or toneless, as the others "
-        "leave it nothing to write. A Latin letter is a token of its own, a capital one with toneless and "
-        "initial_final, and only with bpe a part of one",
+        "subword in any language (bpe); a language model needs syllable or toneless, as the others leave it "
+        "nothing to convert. A Latin letter is a token of its own, a capital one with toneless and "
+        "initial_final; only with bpe it is part of a subword",
         choices=vocabulary.TOKEN_TYPES,
         former_name="unit",
     )
     user_dictionary: str = config_flags.setting(
         "",
-        "file of phrases and how to read them, phrase<TAB>pin1 yin1 a line, before pypinyin's; no tone of "
-        "theirs changes",
+        "file of phrases and their pinyin, phrase<TAB>pin1 yin1 per line, which take precedence over "
+        "pypinyin's; tone sandhi does not change them",
     )
     tone_sandhi: bool = config_flags.setting(
-        False,
-        "change third tones and those of 一 and 不 as in speech, where the corpus gives no pinyin",
+        False, "apply tone sandhi to third tones, 一 and 不, where the corpus has no pinyin"
     )
     numbers: str = config_flags.setting(
         "keep",
         "digits in transcripts: keep (each is a token) or read (23 is 二十三, 2026年 is 二零二六年, 3.5 is "
-        "三点五, 50% is 百分之五十, seven digits and more one by one); where the corpus gives pinyin, "
-        "only if the transcript then pairs with it",
+        "三点五, 50% is 百分之五十, seven digits and more one by one); where the corpus has pinyin, "
+        "only if the transcript then aligns with it",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
@@ -59,14 +58,12 @@ class LabelConfig:
 
     def __post_init__(self):
         config_flags.validate(self)
-        for field in dataclasses.fields(self):
-            allowed = _TOKEN_TYPES_OF.get(field.name, vocabulary.TOKEN_TYPES)
-            value = getattr(self, field.name)
-            if self.token_type not in allowed and value != field.default:
+        for name, token_types in _TOKEN_TYPES_OF.items():
+            value = getattr(self, name)
+            if self.token_type not in token_types and value != getattr(LabelConfig, name):
                 raise errors.UserError(
-                    f"--token_type={self.token_type}, --{field.name}={value}: that flag is for "
-                    f"--token_type={'|'.join(allowed)}, "
-                    "expected one of them; leave the flag out or choose such a token type."
+                    f"--token_type={self.token_type}, --{name}={value}: that flag needs "
+                    f"--token_type={'|'.join(token_types)}; leave it out or choose one of these."
                 )
 
 
@@ -75,10 +72,10 @@ class Labels:
     """The labels of one utterance.
 
     Attributes:
-      transcript: normalised transcript; may be empty where the corpus gives only a pronunciation.
-      tokens: what the acoustic model learns to write, of the token type of LabelConfig.
-      characters: what the language model learns to write, one a token; empty where they do not stand one to
-        one, and for every token type that is not in PAIRED_TOKEN_TYPES.
+        transcript: normalised transcript; empty where the corpus has only a pronunciation.
+        tokens: labels of the acoustic model, of the token type of LabelConfig.
+        characters: labels of the language model, one per token; empty where they do not align one to one, and
+            for token types that are not in PAIRED_TOKEN_TYPES.
     """
 
     transcript: str
@@ -87,70 +84,68 @@ class Labels:
 
 
 class Labeller:
-    """Labels utterances: labeller(utterance) gives Labels, which depend on that and the config alone."""
+    """Labels utterances: labeller(utterance) returns Labels, which depend on it and the config alone."""
 
-    def __init__(self, config: LabelConfig, bpe_model: Optional[bpe.BpeModel] = None):
-        """Reads the user's dictionary.
+    def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
+        """Loads the user's dictionary.
 
         Args:
-          config: how to label.
-          bpe_model: what parts transcripts, for the token type bpe.
+            config: how to label.
+            bpe_model: the SentencePiece model, for the token type bpe.
 
         Raises:
-          UserError: the dictionary cannot be read or is not as it should be.
+            errors.UserError: the dictionary or the model cannot be read or is not valid.
         """
         self._config = config
-        self._bpe_model = bpe_model
+        self._subwords = None if bpe_model is None else subwords.SubwordModel(bpe_model)
         self._phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
 
     def __call__(self, utterance: manifest.Utterance) -> Labels:
-        written = _write_numbers(utterance, self._config)
-        transcript = tokenisation.normalise(written)
-        if self._config.token_type == "character":
+        text = _read_numbers(utterance, self._config)
+        transcript = normalisation.normalise(text)
+        token_type = self._config.token_type
+        if token_type == "character":
             return Labels(transcript, tuple(tokenisation.to_characters(transcript)), ())
-        if self._config.token_type == "bpe":
-            return Labels(transcript, tuple(self._bpe_model.encode(transcript)), ())
-        spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._read(written)
-        tokens = [token for each in spoken for token in _SPOKEN_TOKEN_TYPES[self._config.token_type](each)]
-        is_paired = self._config.token_type in PAIRED_TOKEN_TYPES
-        characters = tokenisation.one_to_one(transcript, spoken) if is_paired else ()
+        if token_type == "bpe":
+            return Labels(transcript, tuple(self._subwords.encode(transcript)), ())
+        spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._to_syllables(text)
+        tokens = [token for syllable in spoken for token in _OF_SYLLABLE[token_type](syllable)]
+        characters = tokenisation.align(transcript, spoken) if token_type in PAIRED_TOKEN_TYPES else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
 
+    def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
+        """Returns the tokens of the corpus's pinyin that should be syllables but are not, if used."""
+        is_used = self._config.token_type in _OF_SYLLABLE
+        return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
+
     @functools.cached_property
-    def _reader(self):
-        from tfrecord_builder.labels import (
-            pinyin,  # pypinyin's tables take time, which a corpus with pinyin saves
-        )
+    def _reader(self) -> tokenisation.Reader:
+        from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
 
         return pinyin.Reader(self._phrases, self._config.tone_sandhi)
 
-    def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
-        """Returns what should be a syllable and is not in the corpus's pinyin, where that becomes tokens."""
-        is_spoken = self._config.token_type in _SPOKEN_TOKEN_TYPES
-        return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_spoken else []
-
-    def _read(self, written: str) -> list[str]:
-        """Reads a transcript with its punctuation: no word and no change of tone reaches over a pause."""
-        phrases = tokenisation.to_phrases(written)
+    def _to_syllables(self, text: str) -> list[str]:
+        """Reads a transcript phrase by phrase: no word and no tone sandhi crosses a pause."""
+        phrases = normalisation.split_phrases(text)
         return [
             syllable for phrase in phrases for syllable in tokenisation.to_syllables(phrase, self._reader)
         ]
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Gives the transcript of the labels alone, which the pieces of the token type bpe are learnt from."""
-    return tokenisation.normalise(_write_numbers(utterance, config))
+    """Returns the transcript of the labels alone, from which subwords are learned."""
+    return normalisation.normalise(_read_numbers(utterance, config))
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
-    """Gives the tokens that the dictionary would write for a character, alone or before a third tone.
+    """Returns the tokens that the dictionary has for a character, alone or before a third tone.
 
-    The user's dictionary adds none: what it reads stands in the labels.
+    The user's dictionary adds none: its pinyin is in the labels.
     """
-    found = _dictionary_readings(character) if tokenisation.is_hanzi(character) else set()
+    found = _dictionary_readings(character) if normalisation.is_hanzi(character) else set()
     if config.tone_sandhi:
         found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
-    return {token for syllable in found for token in _SPOKEN_TOKEN_TYPES[config.token_type](syllable)}
+    return {token for syllable in found for token in _OF_SYLLABLE[config.token_type](syllable)}
 
 
 def _dictionary_readings(hanzi: str) -> set[str]:
@@ -159,17 +154,17 @@ def _dictionary_readings(hanzi: str) -> set[str]:
     return set(pinyin.dictionary_readings(hanzi))
 
 
-def _write_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Gives the corpus's transcript, its numbers in hanzi where config says so and the pinyin allows it."""
+def _read_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:
+    """Returns the corpus's transcript, with numbers in hanzi if config and the corpus's pinyin allow it."""
     if config.numbers == "keep":
         return utterance.text
     spoken = numerals.read(utterance.text)
     if not tokenisation.normalise_pinyin(utterance.pinyin):
         return spoken
-    pairs_only_so = _pairs(spoken, utterance.pinyin) and not _pairs(utterance.text, utterance.pinyin)
-    return spoken if pairs_only_so else utterance.text
+    is_better = _aligns(spoken, utterance.pinyin) and not _aligns(utterance.text, utterance.pinyin)
+    return spoken if is_better else utterance.text
 
 
-def _pairs(written: str, pronunciation: str) -> bool:
-    transcript = tokenisation.normalise(written)
-    return bool(tokenisation.one_to_one(transcript, tokenisation.normalise_pinyin(pronunciation, transcript)))
+def _aligns(text: str, pinyin: str) -> bool:
+    transcript = normalisation.normalise(text)
+    return bool(tokenisation.align(transcript, tokenisation.normalise_pinyin(pinyin, transcript)))

@@ -1,8 +1,7 @@
-"""Hanzi to toned syllables, by pypinyin's dictionary and the user's own; spelled as in syllables.
+"""Converts hanzi to toned syllables with pypinyin's dictionary and the user's; spelled as in syllables.
 
-Text is cut into the longest words that either dictionary has, from left to right, as pypinyin cuts it.
-pypinyin's tables, which belong to the whole process, are only read: another Reader is not touched by this
-one's dictionary.
+Text is segmented from left to right into the longest words that either dictionary has, as pypinyin does it.
+The user's phrases are not added to pypinyin's tables, which are global: they belong to one Reader.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Optional
 
 import pypinyin
 from pypinyin import constants
@@ -24,20 +24,20 @@ _TONED = re.compile("[a-z]+[1-5]")
 class Reader:
     """Reads hanzi."""
 
-    def __init__(self, user_phrases: Mapping[str, Sequence[str]] | None = None, has_sandhi: bool = False):
-        """Takes what differs from pypinyin.
+    def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
+        """Configures what differs from pypinyin.
 
         Args:
-          user_phrases: phrase or single hanzi to its syllables; they stay as they are.
-          has_sandhi: whether tones change as in speech, see tone_sandhi; else only those of 一 and 不 do, in
-            the phrases that pypinyin's dictionary spells so.
+            user_phrases: phrase or single hanzi to its syllables, to which no tone sandhi applies.
+            has_sandhi: whether to apply tone sandhi; otherwise only 一 and 不 change, in the phrases that
+                pypinyin's dictionary spells so.
         """
         self._user_phrases = dict(user_phrases or {})
         self._has_sandhi = has_sandhi
         self._user_lengths = _lengths_by_beginning(self._user_phrases)
 
     def read(self, hanzi: str) -> list[str]:
-        """Gives a syllable for each hanzi between two pauses; a hanzi without a reading stands for itself."""
+        """Returns a syllable per hanzi of a phrase; a hanzi without a reading is returned itself."""
         words = self._cut(hanzi)
         syllables = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
         if not self._has_sandhi:
@@ -46,14 +46,14 @@ class Reader:
         return tone_sandhi.change_tones(self._segment(words), syllables, is_fixed)
 
     def _segment(self, words: Sequence[str]) -> list[str]:
-        """Returns the words for the sandhi: the user's phrases, and jieba's between them."""
+        """Returns the words for tone sandhi: the user's phrases, and jieba's between them."""
         found: list[str] = []
-        for is_users, group in itertools.groupby(words, self._is_users_phrase):
+        for is_user_phrase, group in itertools.groupby(words, self._is_user_phrase):
             phrases = list(group)
-            found += phrases if is_users else word_segmentation.cut("".join(phrases))
+            found += phrases if is_user_phrase else word_segmentation.cut("".join(phrases))
         return found
 
-    def _is_users_phrase(self, word: str) -> bool:
+    def _is_user_phrase(self, word: str) -> bool:
         return len(word) > 1 and word in self._user_phrases
 
     def _cut(self, hanzi: str) -> list[str]:
@@ -61,7 +61,7 @@ class Reader:
         while begin < len(hanzi):
             word = self._longest_word(hanzi, begin, phrases)
             if not word and hanzi[begin:] in mmseg.p_set:
-                phrases = {}  # pypinyin finds no word in an end with which a longer phrase of its begins
+                phrases = {}  # pypinyin finds no word in a rest that is the prefix of a phrase
             words.append(word or hanzi[begin])
             begin += len(words[-1])
         return words
@@ -77,7 +77,7 @@ class Reader:
 
 
 def dictionary_readings(character: str) -> list[str]:
-    """Gives every toned syllable that pypinyin's dictionary knows for one character; [] for what is none."""
+    """Returns the toned syllables that pypinyin's dictionary has for one hanzi; [] for other characters."""
     found = _pypinyin(pypinyin.pinyin, character, heteronym=True)
     return [reading for reading in found[0] if _TONED.fullmatch(reading)] if found else []
 
@@ -89,7 +89,7 @@ def _read(word: str) -> tuple[str, ...]:
 
 
 def _pypinyin(function, hanzi, **options):
-    """Calls pypinyin in this project's spelling; a hanzi that it does not know gives no toned syllable."""
+    """Calls pypinyin with the spelling of syllables.py; an unknown hanzi returns no toned syllable."""
     return function(
         hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
     )

@@ -1,26 +1,119 @@
-"""The pieces of words of a build, for the token type bpe: taken over, or learnt from the corpus."""
+"""Subwords by byte pair encoding (Sennrich et al., 2016; sentencepiece), learned from the transcripts.
+
+A subword at the start of a word begins with vocabulary.WORD_START, so joined subwords are the text again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Optional
+import io
+from collections.abc import Iterable, Iterator
 
-from tfrecord_builder import manifest
-from tfrecord_builder.labels import bpe, labelling, vocabularies
+from tfrecord_builder import errors, vocabulary
+
+_NUM_META_PIECES = 3  # <unk>, <s>, </s>
+_MAX_SENTENCES = 1_000_000  # kept in memory; of more sentencepiece takes a sample, always the same
+_MAX_SENTENCE_BYTES = 1 << 20  # longer ones would be ignored
+_LOG_ERRORS = 2
 
 
-def make(
-    label_config: labelling.LabelConfig,
-    vocabulary_config: vocabularies.VocabularyConfig,
-    training_utterances: Iterable[manifest.Utterance],
-) -> Optional[bytes]:
-    """Gives a sentencepiece model, frozen or of the train split's transcripts; None for another token type.
+class SubwordModel:
+    """Splits transcripts into subwords."""
+
+    def __init__(self, model: bytes):
+        """Loads what `train` returned.
+
+        Raises:
+            errors.UserError: it is something else, or sentencepiece is not installed.
+        """
+        try:
+            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+            self._processor.encode("")
+        except RuntimeError as error:
+            raise errors.UserError(
+                f"bpe.model ({len(model)} bytes) is not a valid SentencePiece model ({error}); restore the "
+                "file that belongs to the vocabulary."
+            ) from None
+
+    def encode(self, text: str) -> list[str]:
+        """Returns the subwords of a normalised transcript; a run of unknown characters is one subword.
+
+        A transcript has no leading space, so a first subword that is only WORD_START is left out.
+        """
+        subwords = self._processor.encode(text, out_type=str)
+        return subwords[1:] if subwords[:1] == [vocabulary.WORD_START] else subwords
+
+    def list_subwords(self) -> set[str]:
+        """Returns all that `encode` can return, apart from unknown characters."""
+        model = self._processor
+        ids = range(model.get_piece_size())
+        return {model.id_to_piece(i) for i in ids if not model.is_unknown(i) and not model.is_control(i)}
+
+
+def train(transcripts: Iterable[str], size: int) -> bytes:
+    """Learns subwords; the same transcripts in the same order give the same bytes.
+
+    Args:
+        transcripts: normalised; empty ones are ignored.
+        size: maximum vocabulary size, including 3 of sentencepiece's own; few transcripts give fewer.
+
+    Returns:
+        A SentencePiece model.
 
     Raises:
-      UserError: the frozen one is missing, or none can be learnt.
+        errors.UserError: there is no transcript, size is less than the number of characters, each of which is
+            a subword, or sentencepiece is not installed.
     """
-    frozen = vocabularies.load_bpe(vocabulary_config, label_config.token_type)
-    if frozen is not None or label_config.token_type != "bpe":
-        return frozen
-    transcripts = (labelling.make_transcript(each, label_config) for each in training_utterances)
-    return bpe.train(transcripts, label_config.bpe_vocab_size)
+    characters: set[str] = set()
+    model = io.BytesIO()
+    try:
+        _sentencepiece().SentencePieceTrainer.train(
+            sentence_iterator=_note_characters(transcripts, characters),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            input_sentence_size=_MAX_SENTENCES,
+            max_sentence_length=_MAX_SENTENCE_BYTES,
+            num_threads=1,
+            minloglevel=_LOG_ERRORS,
+        )
+    except RuntimeError as error:
+        raise errors.UserError(_explain(size, characters, error)) from error
+    return model.getvalue()
+
+
+def _note_characters(transcripts: Iterable[str], characters: set[str]) -> Iterator[str]:
+    for transcript in filter(None, transcripts):
+        characters.update(transcript)
+        yield transcript
+
+
+def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
+    if not characters:
+        return (
+            "--token_type=bpe: the train split has no transcripts to learn subwords from; add transcripts, "
+            "or pass --vocabulary_dir=DIR to reuse the subwords of an earlier build."
+        )
+    least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # 1 for WORD_START
+    if size < least:
+        return (
+            f"--bpe_vocab_size={size}: expected at least {least}, because every character of the train "
+            f"split is a subword; pass --bpe_vocab_size={least} or more."
+        )
+    return (
+        f"--token_type=bpe: sentencepiece cannot learn subwords from the transcripts ({error}); "
+        "choose another token type."
+    )
+
+
+def _sentencepiece():
+    try:
+        import sentencepiece
+    except ImportError:
+        raise errors.UserError(
+            "--token_type=bpe: sentencepiece is not installed; "
+            "install it with python -m pip install sentencepiece==0.2.2."
+        ) from None
+    return sentencepiece

@@ -1,21 +1,21 @@
-"""Tone sandhi of Mandarin: the tones of speech for syllables with the tones of a dictionary.
+"""Tone sandhi of Mandarin: from the tones of a dictionary to the tones of speech.
 
-For pinyin that is made here, never for that of a corpus. The rules, for the words between two pauses:
+It is never applied to the pinyin of a corpus. The rules, for the words between two pauses:
 
     third tone  A third tone before a third tone is a second, first inside words, then between them. A word of
-                three or more hanzi is made of shorter ones (小老虎 of 小 and 老虎): inside those first.
-                Words of one hanzi form pairs; one that is left alone goes with the word after it. Duanmu
+                three or more hanzi consists of shorter ones (小老虎 of 小 and 老虎): inside those first.
+                Words of one hanzi form pairs; a single one joins the word after it. Duanmu
                 2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal rhythmic unit).
                 你好 ni2 hao3, 老展览 lao3 zhan2 lan3, 展览馆 zhan2 lan2 guan3, 你很好 ni2 hen2 hao3.
     不          second before a fourth (不对 bu2 dui4), neutral between two equal characters (好不好) and
-                where the dictionary says so, else fourth. Chao 1968, A Grammar of Spoken Chinese.
+                where the dictionary has it so, otherwise fourth. Chao 1968, A Grammar of Spoken Chinese.
     一          second before a fourth (一个 yi2 ge4), fourth before another (一天 yi4 tian1), neutral between
-                two equal characters (看一看). First where it counts or orders: at the end, after 第 or a
+                two equal characters (看一看). First in cardinal and ordinal use: at the end, after 第 or a
                 numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 级 or 审, and in 统一, 唯一, 周一
                 and the like.
     kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
 
-Whether a longer row of third tones changes as a whole is up to the speaker; this is one of the ways.
+Speakers differ on longer sequences of third tones; this is one of the ways.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tfrecord_builder.labels import word_segmentation
 
 _DIGITS = frozenset("〇零一二三四五六七八九")
 _BEFORE_FIRST_TONE = _DIGITS | frozenset("十百千万亿两点第初周期拜之统唯惟单专归逐")
-_BEHIND_FIRST_TONE = _DIGITS | frozenset("十月号楼级审")
+_AFTER_FIRST_TONE = _DIGITS | frozenset("十月号楼级审")
 _KINSHIP = frozenset("爸妈哥姐弟妹爷奶叔伯舅姑婶嫂姥公婆太宝")
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
-    """Gives the syllables with their tones changed.
+    """Returns the syllables after tone sandhi.
 
     Args:
-      words: the hanzi between two pauses, in words.
-      syllables: toned, one a hanzi; what is none (a hanzi without a reading) stays.
-      is_fixed: for each hanzi, whether its syllable stays.
+        words: the hanzi between two pauses, in words.
+        syllables: toned, one per hanzi; anything else (a hanzi without a reading) is kept.
+        is_fixed: for each hanzi, whether its syllable is kept.
     """
     hanzi, changed = "".join(words), list(syllables)
     for place, character in enumerate(hanzi):
@@ -69,11 +69,11 @@ def _tone_of_bu(hanzi: str, syllables: Sequence[str], place: int) -> str:
 
 
 def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
-    before, behind = hanzi[place - 1 : place], hanzi[place + 1 : place + 2]
-    is_decimal = behind == "点" and hanzi[place + 2 : place + 3] in _DIGITS
-    is_hundred = behind in ("百", "千") and before != "第"
-    is_named = before in _BEFORE_FIRST_TONE or behind in _BEHIND_FIRST_TONE or is_decimal
-    if not behind or (is_named and not is_hundred):
+    before, after = hanzi[place - 1 : place], hanzi[place + 1 : place + 2]
+    is_decimal = after == "点" and hanzi[place + 2 : place + 3] in _DIGITS
+    is_hundred = after in ("百", "千") and before != "第"
+    is_named = before in _BEFORE_FIRST_TONE or after in _AFTER_FIRST_TONE or is_decimal
+    if not after or (is_named and not is_hundred):
         return "1"
     if _is_between_equals(hanzi, place) and hanzi[place - 2 : place - 1] != "一":  # not 一天一天
         return "5"
@@ -81,7 +81,7 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
 
 
 _TONES = {"一": _tone_of_yi, "不": _tone_of_bu}
-_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # a dictionary's bu5 stays: 差不多
+_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # a dictionary's bu5 is kept: 差不多
 
 
 def _is_between_equals(hanzi: str, place: int) -> bool:
@@ -103,11 +103,11 @@ def _group_feet(words: Sequence[str]) -> list[str]:
 
 
 def _order(parts: Sequence[str], tones: str) -> list[int]:
-    """Lists the places whose third tone may change, in the order in which they do.
+    """Returns the positions whose third tone may change, in the order in which they do.
 
     Args:
-      parts: words, or what a word is made of.
-      tones: of all their hanzi.
+        parts: words, or the parts of a word.
+        tones: of all their hanzi.
     """
     starts = [0, *itertools.accumulate(map(len, parts))]
     spans = [(start, start + len(part), part) for start, part in zip(starts, parts)]
@@ -119,5 +119,5 @@ def _order(parts: Sequence[str], tones: str) -> list[int]:
 def _order_inside(word: str, tones: str) -> list[int]:
     if len(word) == 1:
         return []
-    parts = word_segmentation.split(word) if "333" in tones else ()  # else the order does not matter
+    parts = word_segmentation.split(word) if "333" in tones else ()  # otherwise the order does not matter
     return _order(parts if len(parts) > 1 else word, tones)

@@ -1,7 +1,7 @@
-"""The files that number the labels: tokens, characters, and which character may stand for which token.
+"""Vocabularies of a build: tokens, characters, and which character may be written for which token.
 
-They come from the training split, or are taken over from an earlier build or model: as they are (frozen), or
-with what the training split has besides (extended).
+They come from the train split, or from an earlier build or model: as they are (frozen), or with the additions
+of the train split (extended).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from tfrecord_builder import config_flags, dataset_info, errors, files, manifest, readings, vocabulary
-from tfrecord_builder.labels import bpe, labelling
+from tfrecord_builder.labels import labelling, subwords
 
 _TRAIN = manifest.SPLITS[0]
 _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
@@ -22,7 +22,7 @@ _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directo
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig:
-    """Where the vocabularies come from; from the train split if nothing is said."""
+    """Where the vocabularies come from; by default from the train split."""
 
     vocabulary: str = config_flags.setting("", "tokens.txt to reuse, instead of the train split's tokens")
     vocabulary_dir: str = config_flags.setting(
@@ -30,19 +30,19 @@ class VocabularyConfig:
         "data or model directory whose tokens.txt, characters.txt, readings.tsv and bpe.model to reuse",
     )
     extend_vocabulary: bool = config_flags.setting(
-        False, "add what the train split has besides, behind what --vocabulary or --vocabulary_dir gives"
+        False, "append what the train split adds to --vocabulary or --vocabulary_dir"
     )
 
     def __post_init__(self):
         config_flags.validate(self)
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: both are given, expected one; the directory has tokens too."
+                "--vocabulary, --vocabulary_dir: expected only one of them; the directory has tokens too."
             )
         if self.extend_vocabulary and not (self.vocabulary or self.vocabulary_dir):
             raise errors.UserError(
-                "--extend_vocabulary: there is no vocabulary to extend, expected --vocabulary_dir=DIR or "
-                "--vocabulary=FILE; pass one, or leave --extend_vocabulary out."
+                "--extend_vocabulary: no vocabulary to extend; pass --vocabulary_dir=DIR or "
+                "--vocabulary=FILE, or leave --extend_vocabulary out."
             )
 
 
@@ -51,7 +51,7 @@ class Vocabularies:
     """Tokens of the acoustic model, characters of the language model, and the readings between them.
 
     Attributes:
-      bpe: the sentencepiece model that parts transcripts into tokens; None for another token type.
+        bpe: the SentencePiece model that splits transcripts into tokens; None for other token types.
     """
 
     tokens: vocabulary.Vocabulary
@@ -60,7 +60,7 @@ class Vocabularies:
     bpe: Optional[bytes] = None
 
     def save(self, directory: str) -> None:
-        """Writes the three files, and bpe.model if there is one."""
+        """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if there is one."""
         self.tokens.save(os.path.join(directory, dataset_info.TOKENS_FILE))
         self.characters.save(os.path.join(directory, dataset_info.CHARACTERS_FILE))
         self.readings.save(os.path.join(directory, dataset_info.READINGS_FILE))
@@ -71,16 +71,15 @@ class Vocabularies:
 
 
 class Collector:
-    """What the labels of a corpus hold. It grows with the vocabulary, not with the corpus.
+    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus.
 
     Attributes:
-      tokens, characters: each with how often it occurs in all splits.
-      training_tokens, training_characters: those of the train split.
-      pairs: token to the characters that stand for it in the train split.
+        tokens, characters: each with its number of occurrences in all splits.
+        training_tokens, training_characters: those of the train split.
+        pairs: token to the characters that are written for it in the train split.
     """
 
     def __init__(self, config: labelling.LabelConfig):
-        """Takes how the labels are made."""
         self.config = config
         self.tokens: collections.Counter[str] = collections.Counter()
         self.characters: collections.Counter[str] = collections.Counter()
@@ -100,63 +99,73 @@ class Collector:
 
 
 def check_token_type(directory: str, token_type: str) -> None:
-    """Raises UserError if a data or model directory says that its tokens are of another token type."""
+    """Raises errors.UserError if a data or model directory has tokens of another type."""
     for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
         saved = _read_token_type(path) if files.exists(path) else token_type
         if saved != token_type:
             raise errors.UserError(
-                f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type}, the --token_type "
-                f"of this build; pass --token_type={saved}, or another directory."
+                f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type} as in this build; "
+                f"pass --token_type={saved}, or another directory."
             )
 
 
-def load_bpe(config: VocabularyConfig, token_type: str) -> Optional[bytes]:
-    """Gives the sentencepiece model that a frozen vocabulary belongs to; None if there is none to take over.
+def make_subwords(
+    label_config: labelling.LabelConfig, config: VocabularyConfig, training: Iterable[manifest.Utterance]
+) -> Optional[bytes]:
+    """Returns the SentencePiece model of a frozen vocabulary, or learns one; None for other token types.
+
+    Args:
+        label_config: how to label.
+        config: what is frozen.
+        training: the utterances of the train split.
 
     Raises:
-      UserError: the token type is bpe, and the frozen vocabulary has no such model.
+        errors.UserError: the frozen vocabulary has no such model, or none can be learned.
     """
-    if token_type != "bpe" or not (config.vocabulary or config.vocabulary_dir):
+    if label_config.token_type != "bpe":
         return None
     if config.vocabulary:
         raise errors.UserError(
-            "--vocabulary, --token_type=bpe: tokens alone do not part a transcript, expected bpe.model too; "
+            "--vocabulary, --token_type=bpe: tokens.txt does not split transcripts, expected bpe.model too; "
             "pass the directory of both as --vocabulary_dir."
         )
+    if not config.vocabulary_dir:
+        transcripts = (labelling.make_transcript(each, label_config) for each in training)
+        return subwords.train(transcripts, label_config.bpe_vocab_size)
     path = os.path.join(config.vocabulary_dir, dataset_info.BPE_FILE)
     try:
         with files.open_binary(path) as file:
             return file.read()
     except OSError as error:
         raise errors.UserError(
-            f"--vocabulary_dir: {path} cannot be read ({error.strerror}), expected the pieces of its tokens; "
-            "pass a directory that was built with --token_type=bpe."
+            f"--vocabulary_dir: {path} cannot be read ({error.strerror}); pass a directory that was built "
+            "with --token_type=bpe."
         ) from None
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Gives the vocabularies of a build.
+    """Returns the vocabularies of a build.
 
     Args:
-      collector: the labels of all splits; those of the train split give whatever is not frozen.
-      config: what is frozen. Of a directory, characters and readings may be missing (a model that writes
-        tokens has none).
-      bpe_model: what parted the transcripts, for the token type bpe.
+        collector: the labels of all splits; those of the train split give whatever is not frozen.
+        config: what is frozen. Characters and readings may be missing in a directory (a model that writes
+            tokens has none).
+        bpe_model: the SentencePiece model, for the token type bpe.
 
     Raises:
-      UserError: there is neither a training split nor a frozen vocabulary, or the frozen one is missing.
+        errors.UserError: there is no train split and no frozen vocabulary, or the frozen one is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
     if not tokens_file and not collector.training_tokens:
         raise errors.UserError(
-            "--corpus_dir: it has no usable train split, which gives the vocabulary, expected one; "
-            "add it, or pass --vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
+            "--corpus_dir: no usable train split to make the vocabulary from; add one, or pass "
+            "--vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
         )
-    characters_file = _existing(directory, dataset_info.CHARACTERS_FILE)
-    # Pieces that no transcript of the train split is parted into are tokens too: other texts are.
-    learnt = collector.training_tokens | (bpe.BpeModel(bpe_model).pieces() if bpe_model else set())
-    tokens = _make_vocabulary(tokens_file, learnt, config.extend_vocabulary)
+    characters_file = _find(directory, dataset_info.CHARACTERS_FILE)
+    # Subwords that no transcript of the train split has are tokens too: other texts have them.
+    learned = subwords.SubwordModel(bpe_model).list_subwords() if bpe_model else set()
+    tokens = _make_vocabulary(tokens_file, collector.training_tokens | learned, config.extend_vocabulary)
     characters = _make_vocabulary(characters_file, collector.training_characters, config.extend_vocabulary)
     return Vocabularies(tokens, characters, _make_readings(collector, characters, config), bpe_model)
 
@@ -164,12 +173,12 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 def most_frequent_unknown(
     counts: Mapping[str, int], known: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
-    """Gives what a vocabulary lacks, with how often it occurs, the most frequent first.
+    """Returns what a vocabulary lacks, with the number of occurrences, most frequent first.
 
     Args:
-      counts: Collector.tokens or Collector.characters.
-      known: the vocabulary of the same.
-      limit: how many to give at most.
+        counts: Collector.tokens or Collector.characters.
+        known: the vocabulary of the same.
+        limit: maximum number of results.
     """
     unknown = [(token, count) for token, count in counts.items() if known.count_unknown([token])]
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
@@ -179,11 +188,11 @@ def _read_token_type(path: str) -> object:
     try:
         with files.open_binary(path) as file:
             saved = json.load(file)
-            return saved.get("unit") or saved["token_type"]  # the former name of the same key
+            return saved.get("unit") or saved["token_type"]  # unit is its former name
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise errors.UserError(
-            f"--vocabulary_dir: {path}: it cannot be read ({error!r}), expected JSON with the key "
-            "token_type; pass a data or model directory, or --vocabulary=FILE."
+            f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
+            "pass a data or model directory, or --vocabulary=FILE."
         ) from error
 
 
@@ -197,20 +206,21 @@ def _make_vocabulary(path: str, found: Iterable[str], is_extended: bool) -> voca
 def _make_readings(
     collector: Collector, characters: vocabulary.Vocabulary, config: VocabularyConfig
 ) -> readings.Readings:
-    """Gives which characters a token may stand for: the pairs seen in training, and the dictionary's."""
-    path = _existing(config.vocabulary_dir, dataset_info.READINGS_FILE)
+    """Returns the characters of each token: the pairs of the train split and of the dictionary."""
+    path = _find(config.vocabulary_dir, dataset_info.READINGS_FILE)
     frozen = readings.Readings.load(path) if path else readings.Readings({})
     if path and not config.extend_vocabulary:
         return frozen
-    pairs = {token: set(written) for token, written in frozen.pairs.items()}
-    for token, written in collector.pairs.items():
-        pairs.setdefault(token, set()).update(written)
+    pairs = collections.defaultdict(set)
+    for known in (frozen.pairs, collector.pairs):
+        for token, written in known.items():
+            pairs[token].update(written)
     for character in characters.tokens:
         for token in labelling.dictionary_tokens(character, collector.config):
-            pairs.setdefault(token, set()).add(character)
+            pairs[token].add(character)
     return readings.Readings({token: "".join(written) for token, written in pairs.items()})
 
 
-def _existing(directory: str, name: str) -> str:
+def _find(directory: str, name: str) -> str:
     path = os.path.join(directory, name)
     return path if directory and files.exists(path) else ""

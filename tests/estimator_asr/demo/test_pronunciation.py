@@ -6,7 +6,7 @@ import pytest
 
 from estimator_asr.demo import grammar, pronunciation
 from tfrecord_builder import syllables
-from tfrecord_builder.labels import tokenisation
+from tfrecord_builder.labels import normalisation, tokenisation
 
 # Every word of the grammar with a polyphonic hanzi whose other reading a dictionary look-up could have given.
 POLYPHONES = {
@@ -80,7 +80,7 @@ def test_polyphones_have_the_reading_of_their_word(word, reading):
 
 def test_every_hanzi_of_the_grammar_has_one_syllable():
     for word in grammar.words():
-        assert all(tokenisation.is_hanzi(character) for character in word), word
+        assert all(normalisation.is_hanzi(character) for character in word), word
         assert len(pronunciation.read(word)) == len(word), word
         assert all(syllables.split_syllable(syllable) for syllable in pronunciation.read(word)), word
 

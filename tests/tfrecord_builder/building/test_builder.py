@@ -326,9 +326,7 @@ def test_a_frozen_vocabulary_of_another_unit(tmp_path, file, content):
     if content is not None:  # a model directory has another file of the same key
         os.remove(tmp_path / "old" / "dataset_info.json")
         small_corpora.write_text(tmp_path / "old" / file, content)
-    message = (
-        f"--vocabulary_dir: .*/old/{file}: token_type is character, expected syllable, the .* of this build"
-    )
+    message = f"--vocabulary_dir: .*/old/{file}: token_type is character, expected syllable as in this build"
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"))
     assert not (tmp_path / "out").exists()

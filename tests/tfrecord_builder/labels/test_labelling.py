@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from tfrecord_builder import errors, manifest, vocabulary
-from tfrecord_builder.labels import bpe, labelling
+from tfrecord_builder.labels import labelling, subwords
 
 
 def _utterance(text="", pinyin=""):
@@ -70,8 +70,8 @@ def test_initials_and_finals():
     assert _tokens("", "you3 HH r5", token_type="initial_final") == "iou3 HH r5"
 
 
-def test_pieces():
-    model = bpe.BpeModel(bpe.train(["the cat", "the mat"] * 3, 40))
+def test_subwords():
+    model = subwords.train(["the cat", "the mat"] * 3, 40)
     labeller = labelling.Labeller(labelling.LabelConfig(token_type="bpe"), model)
     assert labeller(_utterance("The CAT!", "x")) == labelling.Labels("the cat", ("▁the", "▁cat"), ())
     assert labeller(_utterance("", "ni3")) == labelling.Labels("", (), ())
@@ -176,7 +176,7 @@ def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
 
 @pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
 def test_unknown_syllables_are_of_pinyin_that_becomes_tokens(token_type):
-    labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type), bpe_model=object())
+    labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type))
     expected = ["hao9"] if token_type in ("syllable", "toneless", "initial_final") else []
     assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
     assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
@@ -206,7 +206,7 @@ def test_numbers_beside_given_pinyin(text, pinyin, transcript):
     assert _label(text, pinyin).transcript == text.replace("%", "")
 
 
-def test_transcripts_to_learn_pieces_from():
+def test_transcripts_to_learn_subwords_from():
     config = labelling.LabelConfig(token_type="bpe", numbers="read")
     assert labelling.make_transcript(_utterance("It's 3!"), config) == "its三"
 
@@ -217,7 +217,7 @@ def test_user_dictionary(tmp_path):
     assert _tokens("重庆", user_dictionary=str(path)) == "zhong4 qing4"
     assert _tokens("重庆", token_type="toneless", user_dictionary=str(path)) == "zhong qing"
     assert _tokens("重庆") == "chong2 qing4"
-    with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: it has no tab"):
+    with pytest.raises(errors.UserError, match="--user_dictionary: .*line 1: tab is missing"):
         path.write_text("重庆", "utf-8")
         _label("重庆", user_dictionary=str(path))
 
@@ -243,7 +243,7 @@ def test_dictionary_tokens():
         (dict(token_type="bpe", bpe_vocab_size=0), "--bpe_vocab_size=0: expected at least 1"),
         (
             dict(bpe_vocab_size=900),
-            r"--token_type=syllable, --bpe_vocab_size=900: that flag is for --token_type=bpe, .*leave the",
+            r"--token_type=syllable, --bpe_vocab_size=900: that flag needs --token_type=bpe; leave",
         ),
         (
             dict(token_type="toneless", tone_sandhi=True),

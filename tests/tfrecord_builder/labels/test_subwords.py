@@ -1,37 +1,98 @@
+import sys
+
 import pytest
 
-from tfrecord_builder import errors, manifest
-from tfrecord_builder.labels import bpe, labelling, subwords, vocabularies
+from tfrecord_builder import errors, vocabulary
+from tfrecord_builder.labels import subwords
 
-TEXTS = ("The cat sat!", "the mat 3")
-
-
-@pytest.fixture
-def training_utterances():
-    return [manifest.Utterance(f"u{i}", f"{i}.wav", "", text, "", "train") for i, text in enumerate(TEXTS)]
+ENGLISH = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog"] * 3
+MANDARIN = ["今天天气很好", "今天你好吗", "天气不好", "你听let it go"]
 
 
-def _make(training_utterances, vocabulary_dir="", **options):
-    config = vocabularies.VocabularyConfig(vocabulary_dir=vocabulary_dir)
-    return subwords.make(labelling.LabelConfig(**options), config, training_utterances)
+@pytest.fixture(scope="module")
+def model():
+    return subwords.SubwordModel(subwords.train(ENGLISH, 60))
 
 
-def test_learnt_from_the_normalised_transcripts_of_the_train_split(training_utterances):
-    assert _make(training_utterances, token_type="bpe", bpe_vocab_size=40) == bpe.train(
-        ["the cat sat", "the mat 3"], 40
-    )
-    assert _make(training_utterances, token_type="bpe", numbers="read") == bpe.train(
-        ["the cat sat", "the mat三"], 500
-    )
+def test_english(model):
+    assert model.encode("the cat on a mat") == ["▁the", "▁cat", "▁on", "▁a", "▁mat"]
+    assert model.encode("") == []
 
 
-def test_taken_over(training_utterances, tmp_path):
-    (tmp_path / "bpe.model").write_bytes(b"model")
-    assert _make(training_utterances, str(tmp_path), token_type="bpe") == b"model"
-    (tmp_path / "bpe.model").unlink()
-    with pytest.raises(errors.UserError, match="bpe.model cannot be read"):
-        _make(training_utterances, str(tmp_path), token_type="bpe")
+@pytest.mark.parametrize("transcripts", [ENGLISH, MANDARIN])
+def test_subwords_join_to_the_text(transcripts):
+    trained = subwords.SubwordModel(subwords.train(transcripts, 60))
+    for text in [*transcripts, "a cat", "good dog"]:
+        assert vocabulary.join_tokens(trained.encode(text), "bpe") == text
 
 
-def test_another_unit_has_none(training_utterances):
-    assert _make(training_utterances) is None
+def test_mandarin_has_no_leading_space():
+    trained = subwords.SubwordModel(subwords.train(MANDARIN, 40))
+    assert trained.encode("气今天") == ["气", "今", "天"]
+    assert trained.encode("今天天气") == ["▁今天", "天气"]
+
+
+def test_unknown_characters_are_one_subword(model):
+    assert model.encode("the 犇犇") == ["▁the", "▁", "犇犇"]
+
+
+def test_subwords_are_all_that_transcripts_can_have():
+    trained = subwords.SubwordModel(subwords.train(["the cat"] * 3, 15))
+    letters = set("▁thecat")
+    assert letters < trained.list_subwords() and {"▁the", "▁cat"} < trained.list_subwords()
+    assert set(trained.encode("hat chat tea")) <= trained.list_subwords()
+    assert not {"<unk>", "<s>", "</s>"} & trained.list_subwords()
+
+
+def test_rare_characters_and_long_transcripts_count():
+    trained = subwords.SubwordModel(subwords.train(["a" * 5000, "é", "b " * 5000], 10))
+    assert {"a", "b", "é"} < trained.list_subwords()
+
+
+def test_the_same_transcripts_give_the_same_bytes():
+    first = subwords.train(iter(ENGLISH + MANDARIN), 80)
+    assert subwords.train(iter(ENGLISH + MANDARIN), 80) == first
+    assert subwords.train(iter(MANDARIN), 80) != first
+
+
+def test_the_size_is_the_most_there_can_be():
+    def count_pieces(size):
+        trained = subwords.SubwordModel(subwords.train(ENGLISH, size))
+        return len({piece for text in ENGLISH for piece in trained.encode(text)})
+
+    assert count_pieces(20) <= 20
+    assert count_pieces(5000) == 9  # every word is a subword
+
+
+def test_logs_nothing(capfd):
+    subwords.train(["", *ENGLISH], 60)
+    subwords.train(["啊"], 60)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_refuses():
+    with pytest.raises(errors.UserError, match="--bpe_vocab_size=10: expected at least 16, .*=16 or more"):
+        subwords.train(ENGLISH, 10)
+    assert subwords.train(ENGLISH, 16)
+    for nothing in ([], ["", ""]):
+        with pytest.raises(
+            errors.UserError, match="--token_type=bpe: the train split has no transcripts to learn.*--vocab"
+        ):
+            subwords.train(nothing, 60)
+    with pytest.raises(
+        errors.UserError, match=r"sentencepiece cannot learn subwords .*choose another token type"
+    ):
+        subwords.train(["a" * (1 << 20) + "a"], 60)  # longer than what it reads
+
+
+@pytest.mark.parametrize("content", [b"", b"no model"])
+def test_refuses_another_file(content):
+    message = rf"bpe.model \({len(content)} bytes\) is not a valid SentencePiece model .*restore the file"
+    with pytest.raises(errors.UserError, match=message):
+        subwords.SubwordModel(content)
+
+
+def test_without_sentencepiece(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(errors.UserError, match=r"not installed.*pip install sentencepiece==0\.2\.2"):
+        subwords.train(ENGLISH, 60)

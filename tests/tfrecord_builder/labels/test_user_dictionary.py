@@ -26,24 +26,27 @@ def test_compatibility_ideographs_are_written_as_in_transcripts(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("重庆 chong2 qing4", "it has no tab"),
-        ("\tchong2", "the phrase is '', which is not hanzi alone"),
-        ("A楼\ta lou2", "the phrase is 'A楼', which is not hanzi alone"),
+        ("重庆 chong2 qing4", "tab is missing"),
+        ("\tchong2", "phrase is '', which is not only hanzi"),
+        ("A楼\ta lou2", "phrase is 'A楼', which is not only hanzi"),
         ("重庆\tchong2", "重庆 has 2 hanzi and 1 syllables"),
         ("重庆\t", "重庆 has 2 hanzi and 0 syllables"),
-        ("重庆\tchong qing4", "'chong' is no toned syllable"),
-        ("重庆\tchóng qìng", "'chóng' is no toned syllable"),
-        ("重庆\tchong2 bzz4", "'bzz4' is no toned syllable"),
-        ("重庆\tchong2 qing0", "'qing0' is no toned syllable"),
-        ("重庆\tchong2´ qing4", "'chong2´' is no toned syllable"),  # NFKC makes a blank and an accent of it
-        ("重庆\tchong2\u200b qing4", "'chong2\\u200b' is no toned syllable"),
-        ("一\tyi1", "一 is there twice"),
+        ("重庆\tchong qing4", "'chong' is not a toned syllable"),
+        ("重庆\tchóng qìng", "'chóng' is not a toned syllable"),
+        ("重庆\tchong2 bzz4", "'bzz4' is not a toned syllable"),
+        ("重庆\tchong2 qing0", "'qing0' is not a toned syllable"),
+        (
+            "重庆\tchong2´ qing4",
+            "'chong2´' is not a toned syllable",
+        ),  # NFKC makes a blank and an accent of it
+        ("重庆\tchong2\u200b qing4", "'chong2\\u200b' is not a toned syllable"),
+        ("一\tyi1", "一 is a duplicate"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path, line, message):
     with pytest.raises(errors.UserError) as caught:
         _load(tmp_path, f"一\tyi1\n{line}\n")
-    assert f"names.tsv: line 2: {message}, expected phrase<TAB>pin1 yin1; mend the line." in str(caught.value)
+    assert f"names.tsv: line 2: {message}, expected phrase<TAB>pin1 yin1; fix the line." in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -1,13 +1,14 @@
 import pytest
 
-from tfrecord_builder import errors, readings, vocabulary
-from tfrecord_builder.labels import bpe, labelling, vocabularies
+from tfrecord_builder import errors, manifest, readings, vocabulary
+from tfrecord_builder.labels import labelling, subwords, vocabularies
 
 TRAINING = (
     labelling.Labels("你好", ("ni3", "hao3"), ("你", "好")),
     labelling.Labels("花儿", ("huar1",), ()),
     labelling.Labels("ok", ("o", "k"), ("o", "k")),
 )
+BPE = labelling.LabelConfig(token_type="bpe", bpe_vocab_size=40)
 AGAIN = labelling.Labels("再", ("zai4",), ("再",))
 
 
@@ -40,7 +41,7 @@ def test_readings_are_training_pairs_and_the_dictionary():
     assert "huar1" not in pairs
 
 
-def test_readings_are_of_the_unit():
+def test_readings_are_of_the_token_type():
     collector = _collect([labelling.Labels("好a", ("hao", "A"), ("好", "a"))], token_type="toneless")
     pairs = vocabularies.make(collector, vocabularies.VocabularyConfig()).readings.pairs
     assert pairs == {"hao": "好", "A": "a"}
@@ -101,27 +102,34 @@ def test_unknown_tokens_of_all_splits_are_counted(tmp_path):
     assert collector.tokens["hao3"] == 2
 
 
-def test_pieces_go_with_the_tokens(tmp_path):
+def test_subwords_go_with_the_tokens(tmp_path):
     collector = _collect([labelling.Labels("the", ("▁the",), ())], token_type="bpe")
-    model = bpe.train(["the"] * 3, 10)
+    model = subwords.train(["the"] * 3, 10)
     made = vocabularies.make(collector, vocabularies.VocabularyConfig(), model)
     made.save(str(tmp_path))
-    assert {"t", "h", "e", "▁", "▁the"} < set(made.tokens.tokens)  # other texts are parted otherwise
+    assert {"t", "h", "e", "▁", "▁the"} < set(made.tokens.tokens)  # other texts are split otherwise
     frozen = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
-    assert vocabularies.load_bpe(frozen, "bpe") == model
-    assert vocabularies.load_bpe(frozen, "syllable") is None
-    assert vocabularies.load_bpe(vocabularies.VocabularyConfig(), "bpe") is None
+    assert vocabularies.make_subwords(BPE, frozen, []) == model
+    assert vocabularies.make_subwords(labelling.LabelConfig(), frozen, []) is None
 
 
-def test_pieces_that_are_missing(tmp_path):
+def test_subwords_are_learned_from_the_normalised_transcripts():
+    config = vocabularies.VocabularyConfig()
+    texts = ("The cat sat!", "the mat 3")
+    training = [manifest.Utterance("u", None, "", text, "", "train") for text in texts]
+    expected = subwords.train(["the cat sat", "the mat 3"], 40)
+    assert vocabularies.make_subwords(BPE, config, training) == expected
+
+
+def test_subwords_that_are_missing(tmp_path):
     config = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
     message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --token_type=bpe"
     with pytest.raises(errors.UserError, match=message):
-        vocabularies.load_bpe(config, "bpe")
+        vocabularies.make_subwords(BPE, config, [])
     with pytest.raises(
-        errors.UserError, match="--vocabulary, --token_type=bpe: tokens alone do not part .*_dir"
+        errors.UserError, match="--vocabulary, --token_type=bpe: tokens.txt does not split transcripts.*_dir"
     ):
-        vocabularies.load_bpe(vocabularies.VocabularyConfig(vocabulary="tokens.txt"), "bpe")
+        vocabularies.make_subwords(BPE, vocabularies.VocabularyConfig(vocabulary="tokens.txt"), [])
 
 
 def test_refuses():
@@ -136,10 +144,10 @@ def test_refuses():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: both are given"),
+        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: expected only one"),
         (
             dict(extend_vocabulary=True),
-            "--extend_vocabulary: there is no vocabulary to extend.*--vocabulary_d",
+            "--extend_vocabulary: no vocabulary to extend.*--vocabulary_d",
         ),
     ],
 )
@@ -149,22 +157,20 @@ def test_config_refuses(options, message):
 
 
 @pytest.mark.parametrize("key", ["token_type", "unit"])  # unit in files of earlier versions
-@pytest.mark.parametrize("token_type", vocabulary.TOKEN_TYPES)
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
-def test_token_type_of_a_frozen_vocabulary(tmp_path, file, token_type, key):
-    vocabularies.check_token_type(str(tmp_path), "syllable")  # it says nothing, so nothing can be checked
-    (tmp_path / file).write_text(f'{{"{key}": "{token_type}"}}')
-    vocabularies.check_token_type(str(tmp_path), token_type)
-    other = vocabulary.TOKEN_TYPES[vocabulary.TOKEN_TYPES.index(token_type) - 1]
-    message = f"{file}: token_type is {token_type}, expected {other}, .*; pass --token_type={token_type}, or"
+def test_token_type_of_a_frozen_vocabulary(tmp_path, file, key):
+    vocabularies.check_token_type(str(tmp_path), "syllable")  # nothing to check
+    (tmp_path / file).write_text(f'{{"{key}": "bpe"}}')
+    vocabularies.check_token_type(str(tmp_path), "bpe")
+    message = f"{file}: token_type is bpe, expected syllable as in this build; pass --token_type=bpe, or"
     with pytest.raises(errors.UserError, match=message):
-        vocabularies.check_token_type(str(tmp_path), other)
+        vocabularies.check_token_type(str(tmp_path), "syllable")
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "{}", "1"])
-def test_a_directory_that_does_not_say_its_unit(tmp_path, content):
+def test_a_directory_without_its_token_type(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(
-        errors.UserError, match="config.json: it cannot be read .*, expected JSON with the key token_type"
+        errors.UserError, match="config.json cannot be read .*, expected JSON with the key token_type"
     ):
         vocabularies.check_token_type(str(tmp_path), "syllable")

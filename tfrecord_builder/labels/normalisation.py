@@ -1,0 +1,68 @@
+"""Normalises transcripts: every transcript goes through STEPS, in order.
+
+    normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
+
+To add a rule, write a function from text to text and enter it in STEPS. Numbers are written as words before
+that, where --numbers=read asks for it (numerals.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+# 〇, the unified ideographs with extension A, the compatibility ideographs, and extensions B and later.
+_HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+HANZI_RUN = re.compile(f"([{_HANZI}]+)")
+_SPACE_NEXT_TO_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
+_APOSTROPHES = re.compile("['\u2019\u02bc]")
+
+
+def normalise(transcript: str) -> str:
+    """Returns the canonical form of a transcript; that of a canonical transcript is the same."""
+    return functools.reduce(lambda text, step: step(text), STEPS, transcript)
+
+
+def split_phrases(transcript: str) -> list[str]:
+    """Returns the normalised phrases of a transcript, which end at punctuation."""
+    text = "".join(
+        "\n" if unicodedata.category(c)[0] == "P" else c for c in _join_elisions(_fold(transcript))
+    )
+    return [phrase for phrase in map(normalise, text.split("\n")) if phrase]
+
+
+def is_hanzi(text: str) -> bool:
+    """True for one Chinese character, or several."""
+    return HANZI_RUN.fullmatch(text) is not None
+
+
+def _fold(text: str) -> str:
+    """NFKC (full-width letters become ASCII) in lower case; some letters compose only in lower case."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+
+
+def _join_elisions(text: str) -> str:
+    """An apostrophe does not separate words: it's becomes its."""
+    return _APOSTROPHES.sub("", text)
+
+
+def _drop_punctuation(text: str) -> str:
+    """Punctuation and symbols become spaces; control and zero-width characters are removed."""
+    return "".join(map(_keep_or_space, text))
+
+
+@functools.cache
+def _keep_or_space(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Cf":  # byte order mark, zero-width joiners
+        return ""
+    return " " if category[0] in "PSZC" else character
+
+
+def _drop_spaces(text: str) -> str:
+    """A single space remains between two words, none next to a hanzi."""
+    return _SPACE_NEXT_TO_HANZI.sub("", " ".join(text.split()))
+
+
+STEPS = (_fold, _join_elisions, _drop_punctuation, _drop_spaces)
