@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from benchmarks import train_step_work
 from estimator_asr import config as config_lib
-from estimator_asr import estimator_api, experiment, model_directory, task_spec, training_config
+from estimator_asr import estimator_api, experiment, model_directory, observers, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
-from estimator_asr.training import model_fn, step_hooks, step_time
-from estimator_asr.training import plan as course
+from estimator_asr.training import model_fn, step_time
+from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import frontend, vocabulary
 
@@ -122,7 +122,9 @@ def make_model(
 
 
 def _build_model_fn(model, batch, turns=None):
-    inner = model_fn.build_model_fn(model, step_hooks.TrainingPlan(_make_course(batch), step_time.Clock()))
+    plan = _make_plan(batch)
+    observed = observers.Training(model, [], [], "", None).observe(plan, step_time.Clock())
+    inner = model_fn.build_model_fn(model, plan, observed.build_hooks if turns else ())
 
     def build(features, labels, mode):
         spec = inner(features, labels, mode)
@@ -134,14 +136,14 @@ def _build_model_fn(model, batch, turns=None):
     return build
 
 
-def _make_course(batch):
+def _make_plan(batch):
     """Epochs of as many utterances as their batches hold."""
     size, longest = len(batch.num_frames), int(batch.num_frames.max())
     num_bins, num_tokens = batch.fbank.shape[2], batch.token_ids.shape[1]
     counts = {longest: size * _STEPS_PER_EPOCH}
     source = splits.Split(task_spec.ACOUSTIC, (), counts, 0.0, num_bins, "float16", num_tokens, "")
     bucketing = buckets.Bucketing((longest,), (size,), _STEPS_PER_EPOCH)
-    return course.TrainingPlan(source, 0, 1000, input_progress.InputProgress(0, 0, "", bucketing, 1))
+    return plan_lib.TrainingPlan(source, 0, 1000, input_progress.InputProgress(0, 0, "", bucketing, 1))
 
 
 def _dataset(batch):

@@ -1,9 +1,9 @@
-"""Trains a model, or goes on with one that is there.
+"""Trains a model, or continues the training of a model directory.
 
     python -m estimator_asr.train --flagfile=flags/thchs30/acoustic.flags --data_dir=DATA --model_dir=AM
     python -m estimator_asr.train --flagfile=flags/thchs30/language.flags --data_dir=TEXT --model_dir=LM
 
-Several data directories, comma separated, are one corpus; they need the same vocabulary. SIGTERM saves a
+Several data directories, separated by commas, are one corpus; they need the same vocabulary. SIGTERM saves a
 checkpoint and ends with exit code 143; the same command continues. Watch with `tensorboard --logdir=AM`.
 """
 
@@ -15,31 +15,30 @@ import os
 import shlex
 import sys
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
-os.environ.setdefault(
-    "TF_XLA_FLAGS", "--tf_xla_cpu_global_jit"
-)  # likewise; lets --xla reach the CPU, else idle
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # likewise; lets --xla compile for the CPU
 
 import tensorflow as tf
 from absl import flags, logging
 
 from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, task_spec
-from estimator_asr.diagnostics import overfit
-from estimator_asr.training import directory_lock, loop, plan, termination
+from estimator_asr import experiment, model_directory, observers, task_spec
+from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import config_flags, dataset_info, errors
 
-_EXIT_TERMINATED = 128 + 15  # as the shell shows a process that SIGTERM ended
+_EXIT_TERMINATED = 128 + 15  # as a shell reports a process that SIGTERM ended
 _EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help
 
 
 def define_flags() -> None:
     """Defines --data_dir, --model_dir and one flag per config field."""
     flags.DEFINE_list("data_dir", None, "data directories made by tfrecord_builder.build")
-    flags.DEFINE_string("model_dir", None, "where the model is made or continued")
+    flags.DEFINE_string("model_dir", None, "model directory, created or continued")
     for section in config_lib.SECTIONS.values():
         config_flags.define(section)
 
@@ -47,11 +46,26 @@ def define_flags() -> None:
 def main(argv: list[str]) -> int:
     """Trains with the settings of the flags; returns the exit code."""
     _set_up_logging()
-    for name in ("data_dir", "model_dir"):
-        if not flags.FLAGS[name].value:
-            raise errors.UserError(f"train: --{name} is missing; give a directory")
     sections = {name: config_flags.from_flags(section) for name, section in config_lib.SECTIONS.items()}
-    data_dirs, model_dir = flags.FLAGS.data_dir, flags.FLAGS.model_dir
+    # As it was given, for messages that advise what to run next: the last of two equal flags counts.
+    command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
+    return run(flags.FLAGS.data_dir, flags.FLAGS.model_dir, sections, command)
+
+
+def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
+    """Trains a model directory; returns the exit code.
+
+    Args:
+        data_dirs, model_dir: the directories.
+        sections: settings by the names of config.SECTIONS.
+        command: the command line that started the program.
+
+    Raises:
+        errors.UserError: settings, data and model directory do not fit together; nothing was changed.
+    """
+    for name, value in (("data_dir", data_dirs), ("model_dir", model_dir)):
+        if not value:
+            raise errors.UserError(f"train: --{name} is missing; give a directory")
     infos = dataset_info.load_all(data_dirs)
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
@@ -62,19 +76,23 @@ def main(argv: list[str]) -> int:
         model_directory.check_data(known, config, info, data_dir)
     tf.compat.v1.disable_eager_execution()
     if config.watch.overfit_batches:
-        logging.info("overfit: %s", overfit.run(config, infos, data_dirs, _command()))
+        from estimator_asr.diagnostics import overfit
+
+        logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
         return 0
     is_writer = cluster is None or cluster.is_chief
     open_model = model_directory.check if is_writer else model_directory.open_for_worker
     wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
     with directory_lock.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
-        return _train(open_model(model_dir, config, data_dirs[0]), infos, data_dirs, cluster)
+        model = open_model(model_dir, config, data_dirs[0])
+        return _train(observers.Training(model, infos, data_dirs, command, cluster))
 
 
-def _train(model, infos, data_dirs, cluster):
+def _train(training):
+    model, infos, data_dirs, _, cluster = training
     try:
-        loop.train(model, infos, data_dirs, _command())
-    except termination.Terminated:
+        loop.train(model, infos, data_dirs, cluster, training.observe)
+    except stopping.Terminated:
         logging.warning("SIGTERM: a checkpoint is saved in %s; the same command continues", model.path)
         return _EXIT_TERMINATED
     except errors.UserError:
@@ -87,15 +105,10 @@ def _train(model, infos, data_dirs, cluster):
     return 0
 
 
-def _command():
-    """As it was given, for sentences that say what to run next; there the last of two equal flags counts."""
-    return shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
-
-
 def build_config(
-    sections: dict, infos: list[dataset_info.DatasetInfo], data_dirs: list[str]
+    sections: dict[str, Any], infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Joins the settings of the flags with what the data says of itself.
+    """Returns the settings of the flags together with the description of the data.
 
     Raises:
         errors.UserError: an acoustic model cannot be trained on text, nor a language model without

@@ -92,7 +92,7 @@ def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
 
 
 class Recorder(estimator_api.Exporter):
-    """Records every evaluation; comes first, because the other exporters use the log."""
+    """Records every evaluation."""
 
     name = "evaluations"
 

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.training import model_fn, step_hooks, step_time
-from estimator_asr.training import plan as course
+from estimator_asr.training import model_fn
+from estimator_asr.training import plan as plan_lib
 
 
 class Batches(NamedTuple):
@@ -82,7 +82,7 @@ def start(
         spec: of the batches.
         session_config: settings of the session.
     """
-    plan = step_hooks.TrainingPlan(course.one_utterance(model.config.spec), step_time.Clock())
+    plan = plan_lib.one_utterance(model.config.spec)
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
         tf.compat.v1.set_random_seed(model.config.train.seed)
         tf.compat.v1.train.create_global_step()

@@ -19,7 +19,7 @@ from tensorboard.plugins.hparams import api_pb2, summary
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, task_spec, training_config
-from estimator_asr.training import termination
+from estimator_asr.training import stopping
 
 _SUFFIX = ".hparams"
 _EVALUATIONS = "eval"  # the folder into which an Estimator writes its figures
@@ -46,7 +46,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
     try:
         yield
         status = api_pb2.STATUS_SUCCESS
-    except termination.Terminated:
+    except stopping.Terminated:
         status = api_pb2.STATUS_RUNNING
         raise
     finally:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.checkpointing import checkpoints, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
@@ -47,15 +47,18 @@ def open_trained_model(path: str) -> TrainedModel:
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     try:
-        return locks.lock(lambda: _best_checkpoint(path) or checkpoints.latest(path))
+        return locks.lock(lambda: _find_best(path) or checkpoints.latest(path))
     except FileNotFoundError as error:
         raise checkpoints.DamagedError(
             error.filename.removesuffix(".index"), "its .index is missing"
         ) from error
 
 
-def _best_checkpoint(path: str) -> str | None:
-    """The weights in the SavedModel that training's best exporter keeps: lowest error rate on dev."""
+def _find_best(path):
+    """The lowest error rate on dev: in best/, or the SavedModel that earlier versions kept in export/best."""
+    kept = best_checkpoints.read(path)
+    if kept:
+        return best_checkpoints.prefix(path, kept[0].step)
     best_dir = os.path.join(path, "export", "best")
     versions = recogniser.list_versions(best_dir)
     return os.path.join(best_dir, str(versions[-1]), "variables", "variables") if versions else None

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
-from estimator_asr.diagnostics import memory_probe
 from estimator_asr.models import losses, replicas
 from estimator_asr.tasks import metrics, objective, registry
-from estimator_asr.training import step_hooks, step_time
+from estimator_asr.training import plan as plan_lib
+from estimator_asr.training import step_time
 from estimator_asr.training.optimizer import gradient_accumulation, optimization, schedules
 
 _SERVING_KEY = "serving_default"
+BuildHook = Callable[[objective.Step], estimator_api.SessionRunHook]
 
 
 def build_model_fn(
-    model: model_directory.ModelDirectory, plan: Optional[step_hooks.TrainingPlan] = None
+    model: model_directory.ModelDirectory,
+    plan: Optional[plan_lib.TrainingPlan] = None,
+    build_hooks: Sequence[BuildHook] = (),
+    ctc_kernel: str = losses.CLASSIC,
 ) -> Callable[..., estimator_api.EstimatorSpec]:
     """Returns the model_fn of the model's Estimator.
 
     Args:
         model: architecture, vocabularies and hyperparameters.
-        plan: needed for TRAIN alone.
+        plan: of the training; needed for TRAIN alone.
+        build_hooks: each returns a session hook for the tensors of a training step.
+        ctc_kernel: one of losses.KERNELS.
     """
     task = registry.of(model.config)
 
@@ -34,14 +40,13 @@ def build_model_fn(
             return _predict_spec(task.predict(model, features))
         training = mode == estimator_api.ModeKeys.TRAIN
         timed = (step_time.time_input if training else step_time.TimedInput)(features, labels)
-        kernel = plan.ctc_kernel if plan else losses.CLASSIC
-        forward = task.forward(model, timed.features, timed.labels, training, kernel)
+        forward = task.forward(model, timed.features, timed.labels, training, ctc_kernel)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.stated(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            return _train_spec(model, plan, timed, forward)
+            return _train_spec(model, plan, build_hooks, timed, forward)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -55,19 +60,16 @@ def _predict_spec(predictions):
 
 
 def _eval_spec(forward):
-    pairs = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
+    values = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
     return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=pairs
+        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=values
     )
 
 
-def _train_spec(model, plan, timed, forward):
-    config, course = model.config.optimizer, plan.course
+def _train_spec(model, plan, build_hooks, timed, forward):
     global_step = tf.compat.v1.train.get_or_create_global_step()
-    history = evaluation_log.History(model.path, model.config.spec.error_rate)
-    schedule = schedules.build_schedule(config, course.batch_size, course.steps_per_epoch, history)
-    learning_rate = schedule(global_step + course.step_offset)
-    optimizer = optimization.build_optimizer(config, learning_rate)
+    learning_rate = _build_learning_rate(model, plan, global_step)
+    optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate)
     update = _build_update(model.config, forward.losses, optimizer, global_step)
     scalars = {
         "total-loss": forward.losses.total,
@@ -78,7 +80,6 @@ def _train_spec(model, plan, timed, forward):
         **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
     _write_scalars(scalars)
-    memory_probe.remember(timed.features, timed.labels)
     step = objective.Step(
         number=update.number,
         features=timed.features,
@@ -94,18 +95,19 @@ def _train_spec(model, plan, timed, forward):
     )
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,
-        # Under a strategy the Estimator adds up what the replicas show.
+        # Under a strategy the Estimator adds up the losses of the replicas.
         loss=objective.shown_loss(update.loss) / replicas.num_replicas(),
         train_op=update.train_op,
-        training_hooks=[*update.hooks, *step_hooks.build(model, plan, step)],
+        training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
     )
 
 
-def _write_scalars(values):
-    """Adds one scalar summary per tag; the tag is shown as it is, whatever name scope is open."""
-    with tf.compat.v1.name_scope(None):
-        for tag, value in values.items():
-            tf.compat.v1.summary.scalar(tag, value)
+def _build_learning_rate(model, plan, global_step):
+    history = evaluation_log.History(model.path, model.config.spec.error_rate)
+    schedule = schedules.build_schedule(
+        model.config.optimizer, plan.batch_size, plan.steps_per_epoch, history
+    )
+    return schedule(global_step + plan.step_offset)
 
 
 def _build_update(config, losses, optimizer, global_step):
@@ -114,3 +116,10 @@ def _build_update(config, losses, optimizer, global_step):
     if num_batches > 1:
         return gradient_accumulation.minimize(losses, optimizer, clip_norm, global_step, num_batches, scale)
     return optimization.minimize(losses.to_minimise(), optimizer, clip_norm, global_step, scale)
+
+
+def _write_scalars(values):
+    """Adds one scalar summary per tag; the tag is shown as it is, whatever name scope is open."""
+    with tf.compat.v1.name_scope(None):
+        for tag, value in values.items():
+            tf.compat.v1.summary.scalar(tag, value)

@@ -12,6 +12,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, task_spec, training_config
+from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
@@ -53,6 +54,30 @@ class TrainingPlan:
     def step_offset(self) -> int:
         """What a schedule in epochs adds to the global step, where earlier epochs had other batches."""
         return round(-self.progress.step_at(0))
+
+
+def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
+    """Returns the step of the newest checkpoint that can be read; 0 if there is none.
+
+    Args:
+        model: the model to train.
+        is_writer: whether this process may set damaged files aside; the others find the same checkpoint.
+
+    Raises:
+        errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
+            of the optimizer.
+    """
+    checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
+    step = 0
+    if checkpoint:
+        checkpoints.check(checkpoint, model)
+        config = model.config
+        checkpoints.require_optimizer(checkpoint, config.optimizer.optimizer, config.train.precision)
+        step = checkpoints.global_step(checkpoint)
+    if is_writer:
+        evaluation_log.forget_after(model.path, step)
+    logging.info("%s: %s", model.path, f"continues from step {step}" if checkpoint else "new model")
+    return step
 
 
 def make(

@@ -1,25 +1,30 @@
-"""The program as a user runs it, each time in a process of its own."""
+"""The training program: as a user runs it, and its refusals in process."""
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
+import types
 
 import programs
 import pytest
 import small_records
 import tensorflow as tf
 
+from estimator_asr import config as config_lib
+from estimator_asr import observers, training_config
+from estimator_asr import train as train_program
 from estimator_asr.checkpointing import checkpoints, recovery
-from tfrecord_builder import frontend, vocabulary
+from estimator_asr.training.distributed import cluster as cluster_lib
+from tfrecord_builder import errors, frontend, vocabulary
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
@@ -67,12 +72,13 @@ def test_a_run_says_what_it_does(directory, first):
     assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
 
 
-def test_the_model_directory_holds_config_vocabulary_checkpoints_and_exports(directory, first):
+def test_the_model_directory_holds_config_vocabulary_and_checkpoints(directory, first):
     path = directory / "am"
     assert json.loads((path / "config.json").read_text(encoding="utf-8"))["acoustic"]["encoder_units"] == 16
     assert (path / "tokens.txt").read_bytes() == (directory / "data" / "tokens.txt").read_bytes()
     assert tf.train.latest_checkpoint(str(path)).endswith("model.ckpt-4")
-    assert [len(os.listdir(path / "export" / kind)) for kind in ("best", "final")] == [1, 1]
+    assert [file.name for file in (path / "best").glob("*.index")] == ["model.ckpt-4.index"]
+    assert not (path / "export").exists()
 
 
 def test_the_training_figures_are_in_the_event_files(directory, first):
@@ -153,50 +159,64 @@ def test_xla_compiles_a_training_step(directory):
     assert re.search(r"Compiled cluster_\S+ 1 times", run.stderr)
 
 
-def refuse(*flags):
-    run = train(*flags)
-    assert run.returncode == 1 and "Traceback" not in run.stderr, run.stderr
-    return run.stderr.splitlines()[-1]
+SMALL = {
+    "acoustic": config_lib.AcousticConfig(
+        encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4
+    ),
+    "watch": training_config.WatchConfig(try_worst_batch=False),
+}
 
 
-def test_contradicting_flags_are_both_named(directory):
-    line = refuse("--data_dir=x", "--model_dir=y", "--train_steps=5", "--train_epochs=2")
-    assert line.startswith("error: train: --train_steps=5 and --train_epochs=2 are both given")
+@pytest.fixture(autouse=True)
+def _eager_stays_on(monkeypatch):
+    """Other tests of this process may need it."""
+    monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
+
+
+def refuse(data_dirs, model_dir, **sections):
+    """Returns the sentence with which a run is refused; `train` names the settings of that section."""
+    defaults = {name: section() for name, section in config_lib.SECTIONS.items()}
+    with pytest.raises(errors.UserError) as caught:
+        train_program.run(
+            [str(path) for path in data_dirs], str(model_dir), {**defaults, **SMALL, **sections}, "train"
+        )
+    return str(caught.value)
 
 
 def test_a_directory_that_is_not_given_is_one_sentence():
-    assert train("--model_dir=y").stderr == "error: train: --data_dir is missing; give a directory\n"
-    assert train("--data_dir=x").stderr == "error: train: --model_dir is missing; give a directory\n"
+    assert refuse([], "y") == "train: --data_dir is missing; give a directory"
+    assert refuse(["x"], "") == "train: --model_dir is missing; give a directory"
 
 
-def test_a_missing_data_directory_is_named(directory):
-    line = refuse(f"--data_dir={directory / 'nowhere'}", f"--model_dir={directory / 'new'}")
-    assert line.startswith(f"error: {directory / 'nowhere'}: there is no such data directory")
-    assert not (directory / "new").exists()
+def test_a_missing_data_directory_is_named(tmp_path):
+    reason = refuse([tmp_path / "nowhere"], tmp_path / "new")
+    assert reason.startswith(f"{tmp_path / 'nowhere'}: there is no such data directory")
+    assert not (tmp_path / "new").exists()
 
 
-def test_an_acoustic_model_cannot_be_made_of_text(directory):
-    line = refuse(f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'new'}")
-    assert "holds text, expected audio features for --model=acoustic" in line
-    assert not (directory / "new").exists()
+def test_an_acoustic_model_cannot_be_made_of_text(directory, tmp_path):
+    reason = refuse([directory / "text"], tmp_path / "new")
+    assert "holds text, expected audio features for --model=acoustic" in reason
+    assert not (tmp_path / "new").exists()
 
 
 def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
     tokens = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
     small_records.make_data(str(tmp_path / "other"), tokens=tokens)
-    both = f"--data_dir={directory / 'data'},{tmp_path / 'other'}"
-    line = refuse(both, f"--model_dir={directory / 'am'}", "--train_steps=9")
-    assert f"{tmp_path / 'other'}: tokens.txt has sha256 {tokens.sha256[:12]}, expected" in line
-    assert str(directory / "am") in line
+    reason = refuse([directory / "data", tmp_path / "other"], directory / "am")
+    assert f"{tmp_path / 'other'}: tokens.txt has sha256 {tokens.sha256[:12]}, expected" in reason
+    assert str(directory / "am") in reason
 
 
 def test_data_of_two_frontends_or_of_speech_and_text_is_refused(directory, tmp_path):
     wide = frontend.FrontendConfig(num_mel_bins=20)
     small_records.make_data(str(tmp_path / "wide"), frontend_config=wide)
-    for other, said in ((tmp_path / "wide", "num_mel_bins=20"), (directory / "text", "frontend is None")):
-        line = refuse(f"--data_dir={directory / 'data'},{other}", f"--model_dir={tmp_path / 'new'}")
-        assert f"{other}: frontend is " in line and said in line and "expected frontend=log_mel" in line
-        assert f"as in {directory / 'data'}" in line
+    for other, found in ((tmp_path / "wide", "num_mel_bins=20"), (directory / "text", "frontend is None")):
+        reason = refuse([directory / "data", other], tmp_path / "new")
+        assert (
+            f"{other}: frontend is " in reason and found in reason and "expected frontend=log_mel" in reason
+        )
+        assert f"as in {directory / 'data'}" in reason
         assert not (tmp_path / "new").exists()
 
 
@@ -204,27 +224,24 @@ def test_a_language_model_needs_characters(tmp_path):
     info = small_records.make_data(str(tmp_path / "data"), with_audio=False)
     train_split = dataclasses.replace(info.splits["train"], num_characters=0)
     dataclasses.replace(info, splits={**info.splits, "train": train_split}).save(str(tmp_path / "data"))
-    line = refuse("--model=language", f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / 'lm'}")
-    assert "has 0 characters that pair with tokens, expected some for --model=language" in line
+    language = training_config.TrainConfig(model="language")
+    reason = refuse([tmp_path / "data"], tmp_path / "lm", train=language)
+    assert "has 0 characters that pair with tokens, expected some for --model=language" in reason
 
 
-def test_no_data_directory_is_refused(tmp_path):
-    assert refuse("--data_dir=", f"--model_dir={tmp_path / 'am'}").startswith(
-        "error: train: --data_dir is missing"
+def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(directory, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert f"{tmp_path / 'file'} is a file" in refuse([directory / "data"], tmp_path / "file")
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "best_checkpoints.json").write_text("[]", encoding="utf-8")
+    reason = refuse([directory / "data"], tmp_path / "best")
+    assert reason.startswith(
+        f"--model_dir: {tmp_path / 'best'} holds the best checkpoints of another model dir"
     )
-
-
-def test_a_model_dir_that_is_a_file_is_one_sentence(directory, tmp_path):
-    (tmp_path / "am").write_text("", encoding="utf-8")
-    assert str(tmp_path / "am") in refuse(
-        f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path / 'am'}"
-    )
-
-
-def test_the_best_checkpoints_of_a_model_are_not_trained(directory, tmp_path):
-    (tmp_path / "best_checkpoints.json").write_text("[]", encoding="utf-8")
-    line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}")
-    assert line.startswith(f"error: --model_dir: {tmp_path} holds the best checkpoints of another model dir")
+    names = sorted(os.listdir(directory / "data"))
+    reason = refuse([directory / "data"], directory / "data")
+    assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), expected")
+    assert sorted(os.listdir(directory / "data")) == names
 
 
 def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(directory, first):
@@ -234,72 +251,48 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
     config = (path / "config.json").read_bytes()
     with open(path / "training.lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        line = refuse(
-            f"--data_dir={directory / 'data'}", f"--model_dir={path}", "--train_steps=4", "--seed=2"
-        )
-    assert line.startswith(f"error: --model_dir: another training is running in {path}, expected none")
+        reason = refuse([directory / "data"], path, train=training_config.TrainConfig(seed=2))
+    assert reason.startswith(f"--model_dir: another training is running in {path}, expected none")
     assert half_written.exists() and (path / "config.json").read_bytes() == config
     half_written.rmdir()
 
 
-def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        host, port = free.getsockname()
-    cluster = {"cluster": {"worker": [f"{host}:{port}"], "evaluator": ["e:1"]}}
-    environment = {**os.environ, "TF_CONFIG": json.dumps({**cluster, "task": {"type": "worker", "index": 0}})}
-    flags = [f"--data_dir={directory / 'data'}", f"--model_dir={tmp_path}", "--train_steps=4"]
-    command = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
-    with open(tmp_path / "training.lock", "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        process = subprocess.Popen(
-            command, cwd=programs.ROOT, env=environment, stderr=subprocess.PIPE, text=True
-        )
-        line = process.stderr.readline()
-        process.kill()
-        said = line + process.communicate()[1]
-    assert "training.lock: held by another training, waiting for at most 120 seconds" in line, said
+def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path, monkeypatch):
+    def reserve(model_dir, wait_seconds):
+        raise errors.UserError(f"waits for {wait_seconds:g} seconds")
+
+    cluster = {"cluster": {"worker": ["a:1"], "evaluator": ["e:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    monkeypatch.setattr(train_program.directory_lock, "reserve", reserve)
+    assert refuse([directory / "data"], tmp_path / "am") == "waits for 120 seconds"
 
 
 def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
-    data = f"--data_dir={directory / 'data'}"
-    line = refuse(data, f"--model_dir={tmp_path / 'new'}", f"--warm_start_from={tmp_path / 'nowhere'}")
-    assert f"{tmp_path / 'nowhere'}: there is no such" in line and not (tmp_path / "new").exists()
+    nowhere = training_config.TrainConfig(warm_start_from=str(tmp_path / "nowhere"))
+    reason = refuse([directory / "data"], tmp_path / "new", train=nowhere)
+    assert f"{tmp_path / 'nowhere'}: there is no such" in reason and not (tmp_path / "new").exists()
     config = (directory / "am" / "config.json").read_bytes()
-    line = refuse(data, f"--model_dir={directory / 'am'}", "--optimizer=momentum", "--train_steps=9")
-    assert "holds the state of another optimizer" in line
+    momentum = config_lib.OptimizerConfig(optimizer="momentum")
+    without_decoder = dataclasses.replace(SMALL["acoustic"], decoder_layers=0)
+    reason = refuse([directory / "data"], directory / "am", optimizer=momentum, acoustic=without_decoder)
+    assert "holds the state of another optimizer" in reason
     assert (directory / "am" / "config.json").read_bytes() == config
 
 
-WORKER = """
-import errno
-from estimator_asr import train
-from estimator_asr.training.devices import cluster
+@pytest.mark.parametrize("code, asks_for_restart", [(errno.ECONNRESET, True), (errno.ENOSPC, False)])
+def test_a_worker_asks_for_a_restart_unless_the_disk_is_full(monkeypatch, code, asks_for_restart):
+    def fail(*arguments):
+        raise OSError(code, "refused")
 
-def fail(*_):
-    raise OSError(code, "refused")
-
-train.run_loop.train = fail
-for code in (errno.ECONNRESET, errno.ENOSPC):
-    try:
-        print(train._train(None, [], [], cluster.Cluster(("a:1", "b:2"), None, 1)))
-    except OSError as error:
-        print(error.errno == errno.ENOSPC)
-"""
-
-
-def test_a_worker_asks_for_a_restart_unless_the_disk_is_full():
-    done = subprocess.run([sys.executable, "-c", WORKER], cwd=programs.ROOT, capture_output=True, text=True)
-    assert done.stdout.split() == [str(os.EX_SOFTWARE), "True"], done.stderr
-
-
-def test_a_data_directory_is_not_trained_in(directory):
-    names = sorted(os.listdir(directory / "data"))
-    line = refuse(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'data'}", "--train_steps=1")
-    assert line.startswith(
-        f"error: --model_dir: {directory / 'data'} holds data (dataset_info.json), expected"
-    )
-    assert sorted(os.listdir(directory / "data")) == names
+    monkeypatch.setattr(train_program.loop, "train", fail)
+    model = types.SimpleNamespace(path="model")
+    worker = cluster_lib.Cluster(("a:1", "b:2"), None, 1)
+    training = observers.Training(model, [], [], "", worker)
+    if asks_for_restart:
+        assert train_program._train(training) == os.EX_SOFTWARE
+    else:
+        with pytest.raises(OSError):
+            train_program._train(training)
 
 
 # A file system of 5 MB that only these processes see; what is in it at the end is copied out of it.

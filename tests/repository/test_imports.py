@@ -39,7 +39,7 @@ FOLDERS = {
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing tasks models training") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
-    "training": _rooms("training tasks inputs models scoring checkpointing monitoring diagnostics") | GROUND,
+    "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs models scoring checkpointing") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training tasks inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
@@ -269,8 +269,7 @@ SOUND = {
     "estimator_asr.inputs.input_fn": "from tfrecord_builder import vocabulary",
     "estimator_asr.scoring.error_rate": "import numpy as np",
     "estimator_asr.training.model_fn": "from estimator_asr import estimator_api\n"
-    "from estimator_asr.inputs import input_fn\nfrom estimator_asr.models import acoustic\n"
-    "from estimator_asr.scoring import error_rate",
+    "from estimator_asr.inputs import input_fn\nfrom estimator_asr.models import acoustic",
     "estimator_asr.serving.cascade": "from estimator_asr.models import acoustic\n"
     "import tfrecord_builder.vocabulary",
     "estimator_asr.transcribe": 'from tfrecord_builder import errors\nif __name__ == "__main__": pass',

@@ -15,7 +15,7 @@ import sys
 import loop_models
 import tensorflow as tf
 
-from estimator_asr.training import exporters, loop
+from estimator_asr.training import evaluation, loop
 
 
 def read_memory() -> float:
@@ -25,13 +25,13 @@ def read_memory() -> float:
 
 def main():
     tf.compat.v1.disable_eager_execution()
-    free = exporters.FreeMemory.export
+    free = evaluation.FreeMemory.export
 
     def export(*args, **kwargs):
         free(*args, **kwargs)
         print(f"{read_memory():.1f}", flush=True)
 
-    exporters.FreeMemory.export = export
+    evaluation.FreeMemory.export = export
     steps = int(sys.argv[2])
     loop.train(
         *loop_models.make_model(pathlib.Path(sys.argv[1]), train_steps=steps, save_checkpoints_steps=1)

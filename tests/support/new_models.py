@@ -11,8 +11,7 @@ import tiny_models
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, task_spec, training_config
-from estimator_asr.training import plan as course
-from estimator_asr.training import step_hooks, step_time
+from estimator_asr.training import plan as plan_lib
 from tfrecord_builder import dataset_info, frontend, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "ai4", "hao3", "ni3", "shi4"])  # ai4 is new, ma5 and tian1 are gone
@@ -66,8 +65,8 @@ def make_new_model(
     return model_directory.open_model_directory(path)
 
 
-def plan() -> step_hooks.TrainingPlan:
-    return step_hooks.TrainingPlan(course.one_utterance(task_spec.ACOUSTIC), step_time.Clock())
+def plan() -> plan_lib.TrainingPlan:
+    return plan_lib.one_utterance(task_spec.ACOUSTIC)
 
 
 def build_input_fn(model: model_directory.ModelDirectory):

@@ -17,7 +17,8 @@ from absl import logging
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing.pretrained import keras_source, transfer, weight_files, weight_sources
-from estimator_asr.training import model_fn, step_hooks
+from estimator_asr.training import model_fn
+from estimator_asr.training import plan as plan_lib
 from tfrecord_builder import errors
 
 _WAIT_SECONDS = 600.0
@@ -25,7 +26,7 @@ _WAIT_SECONDS = 600.0
 
 def prepare(
     model: model_directory.ModelDirectory,
-    plan: step_hooks.TrainingPlan,
+    plan: plan_lib.TrainingPlan,
     train_input_fn: Callable[[], tf.data.Dataset],
     is_chief: bool = True,
     describe: Callable[[], object] = lambda: None,

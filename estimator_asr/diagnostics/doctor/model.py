@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from estimator_asr import model_directory
-from estimator_asr.checkpointing import checkpoints
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.monitoring import watchdog
-from estimator_asr.training import exporters
 from tfrecord_builder import dataset_info
 
 
@@ -27,10 +26,10 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     checkpoints.check(checkpoint, model)
     step = checkpoints.global_step(checkpoint)
     yield findings.ok(f"checkpoint of step {step:,} can be read")
-    best = exporters.read_evaluation(exporters.export_path(model_dir, exporters.BestExporter.name))
-    tag = model.config.spec.error_rate
-    if tag in best:
-        yield findings.ok(f"best on dev at step {int(best['global_step']):,}: {tag} {best[tag]:.4f}")
+    kept = best_checkpoints.read(model_dir)
+    if kept:
+        tag = model.config.spec.error_rate
+        yield findings.ok(f"best on dev at step {kept[0].step:,}: {tag} {kept[0].error_rate:.4f}")
     else:
         yield findings.warning(f"{model_dir}: nothing has been evaluated yet, so there is no best checkpoint")
     alarm = watchdog.last_alarm(model_dir)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from estimator_asr import estimator_api
-from estimator_asr.training import termination as hooks
+from estimator_asr.training import stopping
 from tfrecord_builder import errors
 
 
@@ -23,7 +23,7 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
 
     def __init__(
         self,
-        termination: hooks.Termination,
+        termination: stopping.Termination,
         num_workers: int,
         should_stop: Callable[[int], bool] = lambda step: False,
     ):

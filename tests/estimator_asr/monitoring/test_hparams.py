@@ -10,7 +10,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from estimator_asr import config, experiment, training_config
 from estimator_asr.monitoring import hparams
-from estimator_asr.training import termination
+from estimator_asr.training import stopping
 
 
 def make_config(tmp_path, model="acoustic", **optimizer):
@@ -76,7 +76,7 @@ def test_a_run_is_running_then_finished(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error, status", [(ValueError, api_pb2.STATUS_FAILURE), (termination.Terminated, api_pb2.STATUS_RUNNING)]
+    "error, status", [(ValueError, api_pb2.STATUS_FAILURE), (stopping.Terminated, api_pb2.STATUS_RUNNING)]
 )
 def test_an_error_is_a_failure_and_sigterm_is_none(tmp_path, error, status):
     with pytest.raises(error), hparams.session(str(tmp_path), make_config(tmp_path)):

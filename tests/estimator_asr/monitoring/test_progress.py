@@ -12,7 +12,7 @@ import paths
 import tensorflow as tf
 
 from estimator_asr.monitoring import bars, progress
-from estimator_asr.training import step_time, termination
+from estimator_asr.training import step_time, stopping
 
 PROGRAM = paths.SUPPORT / "terminal_training.py"
 
@@ -49,7 +49,7 @@ class Session:
         fetches = self.hook.before_run(None).fetches
         self.time.now += seconds
         if evaluation:
-            termination.CheckpointListener(termination.Termination(), self.clock).before_save(None, self.step)
+            stopping.CheckpointListener(stopping.Termination(), self.clock).before_save(None, self.step)
             self.time.now += evaluation
         values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}

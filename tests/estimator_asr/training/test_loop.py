@@ -3,16 +3,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import shutil
 
 import loop_models
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config
-from estimator_asr.training import context, dev_evaluation, loop, termination
-from estimator_asr.training import plan as course
-from estimator_asr.training.distributed import cluster
+from estimator_asr.checkpointing import saver
+from estimator_asr.training import loop, stopping
+from estimator_asr.training import plan as plan_lib
 from tfrecord_builder import errors
 
 
@@ -37,19 +35,18 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, li
     )
     assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in lines)
     assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in lines)
-    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
+    assert [path.name for path in pathlib.Path(model.path, "best").glob("*.index")] == ["model.ckpt-8.index"]
     loop.train(model, infos, dirs)
     assert lines[-1] == f"{model.path}: already at step 8 of 8, nothing to do"
 
 
-def test_what_an_end_before_the_last_evaluation_left_undone_is_done_by_the_next_run(tmp_path, lines):
+def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
     loop.train(model, infos, dirs)
-    shutil.rmtree(os.path.join(model.path, "export"))
+    os.remove(os.path.join(model.path, "evaluations.json"))
     del lines[:]
     loop.train(model, infos, dirs)
     assert any(line.startswith("dev at step 3: ") for line in lines) and loop_models.latest_step(model) == 3
-    assert [len(os.listdir(os.path.join(model.path, "export", kind))) for kind in ("best", "final")] == [1, 1]
 
 
 def test_a_damaged_record_ends_with_one_sentence(tmp_path):
@@ -77,21 +74,14 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, lines):
     assert loop_models.latest_step(model) == 4
 
 
-def test_without_a_dev_split_nothing_is_evaluated_and_the_final_model_exported(tmp_path, lines):
+def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: there is no dev split, so nothing is evaluated" in lines
+    assert f"{dirs[0]}: has no dev split, so nothing is evaluated" in lines
     assert loop_models.latest_step(model) == 3
-    assert os.listdir(os.path.join(model.path, "export")) == ["final"]
-
-
-def test_a_loss_that_is_not_a_number_ends_with_one_sentence(tmp_path):
-    wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
-    model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
-    with pytest.raises(
-        errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"
-    ):
-        loop.train(model, infos, dirs)
+    assert not os.path.exists(os.path.join(model.path, "best"))
+    loop.train(model, infos, dirs)
+    assert lines[-1] == f"{model.path}: already at step 3 of 3, nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):
@@ -110,33 +100,29 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
         loop.train(dataclasses.replace(model), infos, dirs)
 
 
-def test_the_evaluator_of_a_cluster_looks_at_dev_and_the_chief_at_its_steps(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
-    found = course.make(model, infos, dirs, 0)
-    watched = {}
-    for rank, name in ((0, "chief"), (1, "worker-1"), (None, "evaluator")):
-        of_three = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
-        watched[name] = context.plan(model, found, infos, dirs, "train", of_three).watchdog is not None
-    assert watched == {"chief": True, "worker-1": False, "evaluator": True}
-
-
-def test_a_chief_without_an_evaluator_looks_at_the_dev_that_it_evaluates_at_the_end(tmp_path):
-    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
-    chief = cluster.Cluster(("a:1", "b:1"), None, 0)
-    plan = context.plan(model, course.make(model, infos, dirs, 0), infos, dirs, "train", chief)
-    dev = dev_evaluation.build(model, infos, dirs, plan.watchdog, termination.Termination(), chief)
-    assert [exporter.name for exporter in dev.exporters[-2:]] == ["watchdog", "memory"]
-
-
-def test_a_run_that_its_labels_refuse_changes_nothing(tmp_path, monkeypatch):
+def test_a_run_that_an_observer_refuses_changes_nothing(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
 
-    def refuse(*arguments):
+    def refuse(plan, clock):
         raise errors.UserError("data: labels look one-hot, expected token ids; build the data again.")
 
-    monkeypatch.setattr(loop.label_checks, "check", refuse)
     other = dataclasses.replace(model, config=dataclasses.replace(model.config, token_type="other"))
     before = {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()}
     with pytest.raises(errors.UserError, match="labels look one-hot"):
-        loop.train(other, infos, dirs)
+        loop.train(other, infos, dirs, observe=refuse)
     assert {path.name: path.read_bytes() for path in pathlib.Path(model.path).iterdir()} == before
+
+
+class Estimator:
+    def train(self, input_fn, hooks, max_steps, saving_listeners):
+        self.hooks = hooks
+
+
+def test_no_hook_comes_after_the_saver_whose_listener_raises_after_sigterm(tmp_path, monkeypatch):
+    model, _, _ = loop_models.make_model(tmp_path)
+    estimator = Estimator()
+    monkeypatch.setattr(loop.Loop, "_build_estimator", lambda self, strategy: estimator)
+    plan = plan_lib.one_utterance(model.config.spec)
+    rule = stopping.StopRule(None, 0, 1)
+    loop.Loop(model, plan, rule, None, None, loop.Observers(), None, None, None, None).run()
+    assert isinstance(estimator.hooks[-1], saver.RegularSaver)

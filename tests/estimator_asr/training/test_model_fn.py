@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from estimator_asr import config, estimator_api
 from estimator_asr.inputs import buckets, input_fn, input_progress, splits
-from estimator_asr.training import model_fn, plan, step_hooks, step_time
+from estimator_asr.training import model_fn, plan
 
 SOURCE = splits.Split("acoustic", (), {10: 16}, 1.0, 12, "float16", 3, "")
 PROGRESS = input_progress.InputProgress(0, 0, "", buckets.Bucketing((10,), (8,), 2), 1)
-PLAN = step_hooks.TrainingPlan(plan.TrainingPlan(SOURCE, 0, 10, PROGRESS), step_time.Clock())
+HOOK = estimator_api.SessionRunHook()
+PLAN = plan.TrainingPlan(SOURCE, 0, 10, PROGRESS)
 
 OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-fraction"}
 
@@ -27,7 +28,7 @@ def build(tmp_path, kind, mode, **changes):
     tf.compat.v1.set_random_seed(1)
     features, labels = tf.compat.v1.data.make_one_shot_iterator(read().repeat()).get_next()
     features["seed"] = tf.constant([1, 2], tf.int64)
-    spec = model_fn.build_model_fn(model, PLAN)(features, labels, mode)
+    spec = model_fn.build_model_fn(model, PLAN, [lambda step: HOOK])(features, labels, mode)
     return spec, features, labels
 
 
@@ -73,7 +74,7 @@ def test_evaluate(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_train(tmp_path, kind):
     spec, _, _ = build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)
-    assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and spec.training_hooks
+    assert spec.loss.dtype == tf.float32 and spec.loss.shape == [] and HOOK in spec.training_hooks
     with start() as session:
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(18)]
         assert session.run(tf.compat.v1.train.get_global_step()) == 18

@@ -5,13 +5,13 @@ import small_records
 
 from estimator_asr import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_progress
-from estimator_asr.training import plan as course
+from estimator_asr.training import plan as plan_lib
 
 
 @pytest.fixture
 def said(monkeypatch):
     lines = []
-    monkeypatch.setattr(course.logging, "info", lines.append)
+    monkeypatch.setattr(plan_lib.logging, "info", lines.append)
     return lines
 
 
@@ -28,7 +28,7 @@ def plan(tmp_path):
             train=training_config.TrainConfig(model="language", **train),
         )
         model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
-        made = course.make(model, [info], [path], first_step)
+        made = plan_lib.make(model, [info], [path], first_step)
         input_progress.save(model.path, made.progress)
         return made
 
@@ -73,7 +73,7 @@ def test_a_change_where_an_epoch_ends_goes_without_a_word(plan, said):
 def test_what_is_said_of_it(plan, said):
     made = plan(train_epochs=3)
     optimizer = config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
-    course.log(made, "language", optimizer, num_replicas=2)
+    plan_lib.log(made, optimizer, num_replicas=2)
     assert said == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",

@@ -16,7 +16,7 @@ import small_records
 import tensorflow as tf
 from loop_models import LANGUAGE
 
-from estimator_asr import config, experiment, model_directory, training_config
+from estimator_asr import config, experiment, model_directory, observers, training_config
 from estimator_asr.training import loop
 from tfrecord_builder import dataset_info
 
@@ -53,7 +53,8 @@ def train(
         display=training_config.DisplayConfig(show_utterances=0),
     )
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
-    loop.train(model, [info], [data])
+    observe = observers.Training(model, [info], [data], "", None).observe
+    loop.train(model, [info], [data], observe=observe)
     return read_weights(model.path)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from estimator_asr.checkpointing import best_checkpoints
 from estimator_asr.diagnostics.doctor import model
 from tfrecord_builder import errors
 
@@ -16,8 +17,8 @@ def test_a_model_that_opens_is_listed_with_its_step(tiny_export):
 
 
 def test_best_evaluation_and_last_alarm_are_listed(tiny_export, monkeypatch):
-    figures = {"global_step": 6.0, "token-error-rate": 0.125}
-    monkeypatch.setattr(model.exporters, "read_evaluation", lambda path: figures)
+    entry = best_checkpoints.Entry(6, 0.125, {})
+    monkeypatch.setattr(model.best_checkpoints, "read", lambda path: [entry])
     monkeypatch.setattr(model.watchdog, "last_alarm", lambda path: (5, "all is lost"))
     found = [tuple(finding) for finding in model.check(tiny_export.acoustic_dir)]
     assert found[2:] == [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import termination
+from estimator_asr.training import stopping
 from estimator_asr.training.distributed import coordinated_stop
 from tfrecord_builder import errors
 
@@ -12,7 +12,7 @@ class Run:
     """One step of a worker whose peers request what is given."""
 
     def __init__(self, should_stop=lambda step: False, num_workers=2, first_step=100):
-        self.termination = termination.Termination()
+        self.termination = stopping.Termination()
         self.hook = coordinated_stop.CoordinatedStopHook(self.termination, num_workers, should_stop)
         self.hook._own, self.hook._sums = "own", "sums"
         self.hook._global_step = "step"

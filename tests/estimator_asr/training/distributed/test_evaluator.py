@@ -6,7 +6,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from estimator_asr.training import termination as hooks
+from estimator_asr.training import stopping
 from estimator_asr.training.distributed import evaluator
 
 
@@ -18,27 +18,16 @@ def save(model_dir, step):
         return tf.compat.v1.train.Saver().save(session, os.path.join(model_dir, "model.ckpt"), step)
 
 
-class Estimator:
-    def __init__(self, model_dir, on_evaluate=lambda checkpoint: None):
-        self.model_dir = str(model_dir)
+class Evaluation:
+    """Reads the weights of each checkpoint, as the exporters do, after something happened."""
+
+    def __init__(self, while_it_runs=lambda checkpoint: None):
         self.seen = []
-        self._on_evaluate = on_evaluate
+        self._while_it_runs = while_it_runs
 
-    def evaluate(self, input_fn, hooks, checkpoint_path):
-        self.seen.append(int(checkpoint_path.rpartition("-")[2]))
-        self._on_evaluate(checkpoint_path)
-        return {"global_step": int(tf.train.load_variable(checkpoint_path, "global_step"))}
-
-
-class Exporter:
-    name = "note"
-
-    def __init__(self):
-        self.exports = []
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        self.exports.append((eval_result["global_step"], is_the_final_export))
-        assert export_path == os.path.join(estimator.model_dir, "export", "note")
+    def run(self, checkpoint):
+        self._while_it_runs(checkpoint)
+        self.seen.append(int(tf.train.load_variable(checkpoint, "global_step")))
 
 
 @pytest.fixture
@@ -56,14 +45,13 @@ def world(monkeypatch):
     return events, now
 
 
-def run(estimator, exporter, termination=None, throttle=0, last=30):
+def run(model_dir, evaluation, termination=None, throttle=0, last=30):
     evaluator.evaluate_checkpoints(
-        estimator,
-        None,
-        [exporter],
+        str(model_dir),
+        evaluation.run,
         is_last=lambda step: step >= last,
         throttle_seconds=throttle,
-        termination=termination or hooks.Termination(),
+        termination=termination or stopping.Termination(),
     )
 
 
@@ -75,9 +63,9 @@ def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(tmp_path, wo
         lambda: save(tmp_path, 20),
         lambda: save(tmp_path, 30),
     ]
-    estimator, exporter = Estimator(tmp_path), Exporter()
-    run(estimator, exporter)
-    assert exporter.exports == [(10, False), (20, False), (30, True)]
+    evaluation = Evaluation()
+    run(tmp_path, evaluation)
+    assert evaluation.seen == [10, 20, 30]
 
 
 def test_evaluations_are_throttled_except_for_the_last(tmp_path, world):
@@ -85,9 +73,9 @@ def test_evaluations_are_throttled_except_for_the_last(tmp_path, world):
     save(tmp_path, 10)
     events += [lambda: save(tmp_path, 20), *[lambda: None] * 8, lambda: save(tmp_path, 25)]
     events += [lambda: save(tmp_path, 30)]
-    estimator = Estimator(tmp_path)
-    run(estimator, Exporter(), throttle=5)
-    assert estimator.seen == [10, 20, 25, 30] and now[0] == 11
+    evaluation = Evaluation()
+    run(tmp_path, evaluation, throttle=5)
+    assert evaluation.seen == [10, 20, 25, 30] and now[0] == 11
 
 
 def delete(model_dir, step):
@@ -96,24 +84,16 @@ def delete(model_dir, step):
         path.unlink()
 
 
-class Reader(Exporter):
-    """An exporter that reads the weights, as that of the SavedModel does."""
-
-    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        step = int(tf.train.load_variable(checkpoint_path, "global_step"))
-        self.exports.append((step, is_the_final_export))
-
-
-def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_exported(tmp_path, world):
+def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(tmp_path, world):
     def lose(checkpoint):
         if checkpoint.endswith("-10"):
             delete(tmp_path, 10)
             save(tmp_path, 30)
 
-    estimator, exporter = Estimator(tmp_path, lose), Reader()
+    evaluation = Evaluation(lose)
     save(tmp_path, 10)
-    run(estimator, exporter)
-    assert exporter.exports == [(10, False), (30, True)]
+    run(tmp_path, evaluation)
+    assert evaluation.seen == [10, 30]
     assert not [path for path in tmp_path.iterdir() if path.is_dir() and any(path.iterdir())]  # no copy stays
 
 
@@ -130,10 +110,10 @@ def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_wa
         return hold(checkpoint)
 
     monkeypatch.setattr(evaluator.links, "hold", delete_and_hold)
-    estimator, exporter = Estimator(tmp_path), Reader()
+    evaluation = Evaluation()
     deleted = save(tmp_path, 10)
-    run(estimator, exporter)
-    assert estimator.seen == [30] and exporter.exports == [(30, True)]
+    run(tmp_path, evaluation)
+    assert evaluation.seen == [30]
     assert lines == [f"{deleted}: was deleted before it could be evaluated"]
 
 
@@ -141,7 +121,7 @@ def test_files_held_by_a_killed_evaluator_are_removed(tmp_path, world):
     (tmp_path / "evaluating").mkdir()
     (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
     save(tmp_path, 30)
-    run(Estimator(tmp_path), Exporter())
+    run(tmp_path, Evaluation())
     assert not (tmp_path / "evaluating").exists()
 
 
@@ -151,9 +131,9 @@ def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(tmp_path, world, mo
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     events.append(lambda: save(tmp_path, 30))
     save(tmp_path, 10)
-    exporter = Reader()
-    run(Estimator(tmp_path), exporter)
-    assert exporter.exports == [(10, False), (30, True)]
+    evaluation = Evaluation()
+    run(tmp_path, evaluation)
+    assert evaluation.seen == [10, 30]
 
 
 def test_errors_of_an_evaluation_are_raised(tmp_path, world):
@@ -162,12 +142,12 @@ def test_errors_of_an_evaluation_are_raised(tmp_path, world):
 
     save(tmp_path, 10)
     with pytest.raises(tf.errors.DataLossError):
-        run(Estimator(tmp_path, fail), Exporter())
+        run(tmp_path, Evaluation(fail))
 
 
 def test_sigterm_ends_the_wait_for_a_checkpoint(tmp_path, world):
     events, _ = world
-    termination = hooks.Termination()
+    termination = stopping.Termination()
     events.append(lambda: setattr(termination, "is_requested", True))
-    with pytest.raises(hooks.Terminated):
-        run(Estimator(tmp_path), Exporter(), termination)
+    with pytest.raises(stopping.Terminated):
+        run(tmp_path, Evaluation(), termination)

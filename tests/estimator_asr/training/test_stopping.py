@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import signal
 
 import loop_models
 import paths
@@ -12,7 +14,7 @@ import stopping_replicas
 import tensorflow as tf
 
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.training import early_stopping, exporters, loop
+from estimator_asr.training import loop, step_time, stopping
 
 NAN = math.nan
 
@@ -38,19 +40,25 @@ class Known:
     ],
 )
 def test_evaluations_since_the_lowest(rates, count):
-    assert early_stopping.count_since_lowest(rates) == count
+    assert stopping.count_since_lowest(rates) == count
 
 
-def test_patience_ends_training_and_says_what_was_lowest():
-    history = Known(0.5, 0.25, 0.3, NAN)
-    assert early_stopping.find_reason(history, 2, 39) is None
-    said = "no new lowest error rate on dev in 2 evaluations (the lowest was 0.2500 at step 20)"
-    assert early_stopping.find_reason(history, 2, 40) == said
-    assert (
-        early_stopping.find_reason(history, 3, 40) is None
-        and early_stopping.find_reason(history, 0, 40) is None
-    )
-    assert early_stopping.find_reason(Known(NAN), 1, 10).endswith("1 evaluations (none gave a number)")
+def find(known, patience, step):
+    return stopping.StopRule(known, patience, 1000).find_early_stop(step)
+
+
+def test_patience_ends_training_and_names_the_lowest_rate():
+    known = Known(0.5, 0.25, 0.3, NAN)
+    reason = "no new lowest error rate on dev in 2 evaluations (the lowest was 0.2500 at step 20)"
+    assert find(known, 2, 39) is None and find(known, 2, 40) == reason
+    assert find(known, 3, 40) is None and find(known, 0, 40) is None
+    assert find(Known(NAN), 1, 10).endswith("1 evaluations (all of them are NaN)")
+
+
+def test_training_ends_at_the_last_step_or_early():
+    rule = stopping.StopRule(Known(0.5, 0.5), 1, 30)
+    assert rule.find_reason(10) is None and rule.find_reason(30) == "already at step 30 of 30"
+    assert rule.find_reason(20).startswith("stopped early at step 20, no new lowest error rate on dev in 1 ")
 
 
 def test_the_hook_ends_training_with_the_step_that_was_evaluated():
@@ -59,17 +67,73 @@ def test_the_hook_ends_training_with_the_step_that_was_evaluated():
         number = tf.identity(step)
         with tf.control_dependencies([number]):
             train = tf.compat.v1.assign_add(step, 1)
-        hook = early_stopping.EarlyStoppingHook(number, Known(0.5, 0.5, 0.5), 2)
+        hook = stopping.EarlyStoppingHook(number, stopping.StopRule(Known(0.5, 0.5, 0.5), 2, 1000))
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
             while not session.should_stop():
                 last = session.run(train)
     assert last == 30
 
 
+class Time:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_sigterm_is_remembered_and_its_handler_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with stopping.Termination() as termination:
+        termination.raise_if_requested()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert termination.is_requested
+        with pytest.raises(stopping.Terminated):
+            termination.raise_if_requested()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+class Context:
+    def __init__(self):
+        self.is_stopped = False
+
+    def request_stop(self):
+        self.is_stopped = True
+
+
+def test_training_stops_and_evaluation_is_left_after_sigterm():
+    termination, context = stopping.Termination(), Context()
+    training, evaluation = stopping.StopTrainingHook(termination), stopping.StopEvaluationHook(termination)
+    training.after_run(context, None)
+    evaluation.after_run(context, None)
+    assert not context.is_stopped
+    termination.is_requested = True
+    training.after_run(context, None)
+    assert context.is_stopped
+    with pytest.raises(stopping.Terminated):
+        evaluation.after_run(context, None)
+
+
+def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
+    time = Time()
+    termination, clock = stopping.Termination(), step_time.Clock(time)
+    listener = stopping.CheckpointListener(termination, clock)
+    clock.resume()
+    listener.before_save(None, 1)
+    time.now += 10
+    assert clock.seconds == 0
+    listener.after_save(None, 1)
+    listener.end(None, 1)
+    termination.is_requested = True
+    for method in (listener.after_save, listener.end):
+        with pytest.raises(stopping.Terminated):
+            method(None, 1)
+
+
 @pytest.fixture
 def lines(monkeypatch):
     said = []
-    for module in (loop, early_stopping):
+    for module in (loop, stopping):
         monkeypatch.setattr(
             module.logging, "info", lambda text, *values: said.append(text % values if values else text)
         )
@@ -97,7 +161,5 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     lowest = found[0].figures["character-error-rate"]
     said = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert lines.count(f"training ends at step 6: {said}") == 1
-    final = exporters.read_evaluation(exporters.export_path(model.path, "final"))
-    assert final["global_step"] == 6
     loop.train(model, infos, dirs)
     assert lines[-1] == f"{model.path}: stopped early at step 6, {said}, nothing to do"
