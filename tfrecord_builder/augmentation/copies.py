@@ -1,15 +1,15 @@
-"""Which augmented copies of an utterance there are, and what they are called. No samples are touched here.
+"""Augmented copies of an utterance: which there are, and their ids. Reads no audio.
 
-Each speed gives a copy of the utterance, and each of --augmented_copies one more at that speed, with a room,
-a noise and a volume of its own:
+Each speed factor gives a copy of the utterance, and each of --augmented_copies another one at that speed,
+with its own reverberation, noise and volume:
 
-    --speeds=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
+    --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
 
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-Every draw is a digest of the seed, the utterance's id, the copy and what is drawn, so nothing else changes
-it: no order, no number of workers, no other folder.
+Every random number is a hash of the seed, the utterance id, the copy and what is sampled, so nothing else
+changes it: not the order, not the number of workers, not the contents of another directory.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.augmentation import sources as augmentation_sources
 
-SEPARATOR = "~"  # parts the id of an utterance from what was done to it
-_LAST_OFFSET = 0.9  # of a noise file, so that something is left to read behind it
+SEPARATOR = "~"  # between the id of an utterance and the names of its changes
+_LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """What is done to an utterance; plain values, so that Variant(**json) is what dataclasses.asdict gave.
+    """The changes of a copy, as plain values: Variant(**json) is what dataclasses.asdict returned.
 
     Attributes:
-      speed: 0.9 is slower and lower.
-      copy: which of the augmented copies at this speed, from 1; 0 for the one that has only the speed.
-      room: path of a room's impulse response; None for none.
-      noise: path of a noise recording; None for none.
-      noise_seconds: how long that recording is.
+      speed: factor; 0.9 is slower and lower.
+      copy: number of the augmented copy at this speed, from 1; 0 for the copy that has only the speed.
+      room: path of a room impulse response; None for no reverberation.
+      noise: path of a noise recording; None for no noise.
+      noise_seconds: duration of that recording.
       noise_offset_seconds: where in it the noise begins.
-      snr_db: level of the speech above the noise.
-      volume_db: change of level, after all else.
+      snr_db: signal-to-noise ratio.
+      volume_db: gain, applied last.
     """
 
     speed: float = 1.0
@@ -53,7 +53,7 @@ class Variant:
     volume_db: float = 0.0
 
     def name(self, utterance_id: str) -> str:
-        """Gives the id of the copy: the utterance's own and what is done to it, parted by "~"."""
+        """Returns the id of the copy: that of the utterance and the changes, separated by "~"."""
         parts = [
             utterance_id,
             f"speed{self.speed:g}" if self.speed != 1 else "",
@@ -68,25 +68,25 @@ class Variant:
 def list_variants(
     utterance_id: str, config: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
 ) -> list[Variant]:
-    """Lists the copies of an utterance, the one that changes nothing first if it is among them.
+    """Returns the copies of an utterance; the one that changes nothing comes first if it is among them.
 
     Raises:
       UserError: the id could be that of a copy.
     """
     if SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(
-            f"utterance {utterance_id}: its id has {SEPARATOR!r}, which parts an augmented copy's id, "
-            "expected none; name the utterance otherwise or leave augmentation out."
+            f"utterance {utterance_id}: its id contains {SEPARATOR!r}, which marks the ids of augmented "
+            "copies; rename the utterance or leave augmentation out."
         )
-    speeds = sorted(config.speeds, key=lambda speed: (speed != 1, config.speeds.index(speed)))
+    factors = config.speed_perturb_factors
     return [
-        _draw_variant(utterance_id, speed, copy, config, sources)
-        for speed in speeds
+        _sample_variant(utterance_id, speed, copy, config, sources)
+        for speed in sorted(factors, key=lambda factor: (factor != 1, factors.index(factor)))
         for copy in range(config.augmented_copies + 1)
     ]
 
 
-def _draw_variant(
+def _sample_variant(
     utterance_id: str,
     speed: float,
     copy: int,
@@ -96,31 +96,24 @@ def _draw_variant(
     if not copy:
         return Variant(speed=speed)
 
-    def draw(what: str) -> float:
-        """A number in [0, 1), uniform over utterances, copies and whats."""
+    def sample(what: str) -> float:
+        """Returns a number in [0, 1), uniform over utterances, copies and what is sampled."""
         key = repr((config.augmentation_seed, utterance_id, speed, copy, what))
-        return (
-            int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
-        )
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:6], "big") / 2**48
 
-    variant = Variant(speed, copy, volume_db=round((2 * draw("volume") - 1) * config.volume_db, 1))
-    if sources.rooms:
-        variant = dataclasses.replace(
-            variant, room=sources.rooms[int(draw("room") * len(sources.rooms))].path
-        )
+    changes = {"volume_db": round((2 * sample("volume") - 1) * config.volume_db, 1)}
+    if sources.rirs:
+        changes["room"] = sources.rirs[int(sample("room") * len(sources.rirs))].path
     if sources.noises:
-        noise = sources.noises[int(draw("noise") * len(sources.noises))]
+        noise = sources.noises[int(sample("noise") * len(sources.noises))]
         low, high = config.noise_snr_db
-        variant = dataclasses.replace(
-            variant,
-            noise=noise.path,
-            noise_seconds=noise.seconds,
-            noise_offset_seconds=round(draw("offset") * _LAST_OFFSET * noise.seconds, 3),
-            snr_db=round(low + draw("snr") * (high - low), 1),
-        )
-    return variant
+        changes["noise"], changes["noise_seconds"] = noise.path, noise.seconds
+        changes["noise_offset_seconds"] = round(sample("offset") * _LAST_OFFSET * noise.seconds, 3)
+        changes["snr_db"] = round(low + sample("snr") * (high - low), 1)
+    return Variant(speed, copy, **changes)
 
 
 def _stem(path: str) -> str:
-    """A file's name without its ending and without what an id must not have."""
+    """Returns the name of a file without its suffix and without characters that an id must not have."""
     return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])

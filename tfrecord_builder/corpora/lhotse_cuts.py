@@ -24,7 +24,7 @@ from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 
 _SOURCES = "expected file or command that only decodes one"
 _TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
-_SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # the ranges of --speeds and --volume_db
+_SPEEDS, _VOLUMES = (0.5, 2.0), (0.001, 1000.0)  # the ranges of --speed_perturb_factors and --volume_db
 
 Fields = dict[str, Any]
 

@@ -47,11 +47,13 @@ def folders(tmp_path):
     small_corpora.write_audio(tmp_path / "noises" / "cafe.wav", noise_like(3 * RATE))
     small_corpora.write_audio(tmp_path / "noises" / "street.flac", noise_like(RATE // 2, seed=1))
     small_corpora.write_text(tmp_path / "noises" / "README.txt", "from somewhere")
-    return {"room_dir": str(tmp_path / "rooms"), "noise_dir": str(tmp_path / "noises")}
+    return {"rir_dir": str(tmp_path / "rooms"), "noise_dir": str(tmp_path / "noises")}
 
 
 def make_config(folders, **changes):
-    return Config(**{**folders, "speeds": (0.9, 1.0), "augmented_copies": 2, "volume_db": 6.0, **changes})
+    return Config(
+        **{**folders, "speed_perturb_factors": (0.9, 1.0), "augmented_copies": 2, "volume_db": 6.0, **changes}
+    )
 
 
 def find_sources(**folders):
@@ -72,11 +74,11 @@ def test_defaults_take_every_utterance_as_it_is():
 
 
 def test_a_copy_for_each_speed_the_plain_one_first():
-    config = Config(speeds=(0.9, 1.0, 1.1))
+    config = Config(speed_perturb_factors=(0.9, 1.0, 1.1))
     variants = augmentation_plan.list_variants("u1", config, augmentation_sources.Sources())
     assert [each.name("u1") for each in variants] == ["u1", "u1~speed0.9", "u1~speed1.1"]
     assert not config.is_plain
-    without = Config(speeds=(0.9, 1.1))
+    without = Config(speed_perturb_factors=(0.9, 1.1))
     variants = augmentation_plan.list_variants("u1", without, augmentation_sources.Sources())
     assert [each.name("u1") for each in variants] == ["u1~speed0.9", "u1~speed1.1"]
 
@@ -115,7 +117,9 @@ def test_names(variant, name):
 )
 def test_the_corpus_own_speed_and_volume_come_on_top(split, changes, variants):
     utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
-    found = listing.list_copies(utterance, Config(speeds=(1.0, 0.8)), augmentation_sources.Sources())
+    found = listing.list_copies(
+        utterance, Config(speed_perturb_factors=(1.0, 0.8)), augmentation_sources.Sources()
+    )
     assert list(found) == variants
 
 
@@ -135,7 +139,7 @@ def test_draws_are_these(folders):
 
 def test_draws_lie_in_their_ranges_and_fill_them(folders):
     sources = find_sources(**folders)
-    config = make_config(folders, noise_snr_db=(5.0, 10.0), speeds=(1.0,), augmented_copies=1)
+    config = make_config(folders, noise_snr_db=(5.0, 10.0), speed_perturb_factors=(1.0,), augmented_copies=1)
     drawn = [augmentation_plan.list_variants(f"u{i}", config, sources)[1] for i in range(400)]
     for values, low, high in (
         ([each.snr_db for each in drawn], 5, 10),
@@ -151,7 +155,7 @@ def test_draws_lie_in_their_ranges_and_fill_them(folders):
 
 def test_names_are_unique_even_where_nothing_is_left_to_draw(folders):
     only = {"noise_dir": folders["noise_dir"]}
-    config = Config(**only, noise_snr_db=(10.0, 10.0), augmented_copies=30, speeds=(0.9, 1.0))
+    config = Config(**only, noise_snr_db=(10.0, 10.0), augmented_copies=30, speed_perturb_factors=(0.9, 1.0))
     sources = find_sources(noise_dir=folders["noise_dir"])
     names = [each.name("u1") for each in augmentation_plan.list_variants("u1", config, sources)]
     assert len(set(names)) == len(names) == 62
@@ -166,8 +170,8 @@ def test_a_draw_depends_on_the_seed_and_the_utterance_and_on_no_other_folder(fol
     assert drawn != augmentation_plan.list_variants("u2", make_config(folders), sources)
     alone = augmentation_plan.list_variants(
         "u1",
-        make_config({"room_dir": folders["room_dir"]}),
-        find_sources(room_dir=folders["room_dir"]),
+        make_config({"rir_dir": folders["rir_dir"]}),
+        find_sources(rir_dir=folders["rir_dir"]),
     )
     assert [each.room for each in alone] == [each.room for each in drawn]
     assert [each.volume_db for each in alone] == [each.volume_db for each in drawn]
@@ -184,8 +188,9 @@ PROGRAM = """
 import dataclasses, hashlib, json, sys
 from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
 import numpy as np
-folders = dict(room_dir=sys.argv[1], noise_dir=sys.argv[2])
-config = augmentation_config.AugmentationConfig(speeds=(1.1, 1.0), augmented_copies=2, **folders)
+folders = dict(rir_dir=sys.argv[1], noise_dir=sys.argv[2])
+factors = (1.1, 1.0)
+config = augmentation_config.AugmentationConfig(factors, augmented_copies=2, **folders)
 found = sources.find_sources(config)
 speech = np.sin(np.arange(20000) / 10).astype(np.float32)
 for variant in copies.list_variants("u1", config, found):
@@ -197,7 +202,7 @@ for variant in copies.list_variants("u1", config, found):
 def test_same_samples_in_processes_of_different_hash_seeds(folders):
     said = []
     for seed in ("1", "2"):
-        command = [sys.executable, "-c", PROGRAM, folders["room_dir"], folders["noise_dir"]]
+        command = [sys.executable, "-c", PROGRAM, folders["rir_dir"], folders["noise_dir"]]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         root = str(paths.ROOT)
         said.append(
@@ -211,10 +216,16 @@ def test_flags_of_the_issue():
     values = flags.FlagValues()
     config_flags.define(Config, values)
     values(
-        ["program", "--speeds=0.9,1.0,1.1", "--noise_snr_db=5,15", "--augmented_copies=1", "--noise_dir=N"]
+        [
+            "program",
+            "--speed_perturb_factors=0.9,1.0,1.1",
+            "--noise_snr_db=5,15",
+            "--augmented_copies=1",
+            "--noise_dir=N",
+        ]
     )
     config = config_flags.from_flags(Config, values)
-    assert (config.speeds, config.noise_snr_db) == ((0.9, 1.0, 1.1), (5.0, 15.0))
+    assert (config.speed_perturb_factors, config.noise_snr_db) == ((0.9, 1.0, 1.1), (5.0, 15.0))
 
 
 # --- where it is drawn from
@@ -222,12 +233,12 @@ def test_flags_of_the_issue():
 
 def test_sources_are_sorted_by_name_with_length_and_stamp(folders):
     sources = find_sources(**folders)
-    assert [each.name for each in sources.rooms] == ["far/my room (2).wav", "hall1.wav"]
+    assert [each.name for each in sources.rirs] == ["far/my room (2).wav", "hall1.wav"]
     assert [(each.name, each.seconds) for each in sources.noises] == [("cafe.wav", 3.0), ("street.flac", 0.5)]
     path = os.path.join(folders["noise_dir"], "cafe.wav")
     assert sources.noises[0].path == path
     status = os.stat(path)
-    assert sources.noises[0].stamp == (status.st_size, status.st_mtime_ns)
+    assert sources.noises[0].signature == (status.st_size, status.st_mtime_ns)
     assert find_sources() == augmentation_sources.Sources()
 
 
@@ -250,32 +261,28 @@ def test_a_relative_folder_gives_absolute_paths(folders, monkeypatch):
 
 
 def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
-    def refused(room_dir="", noise_dir=""):
+    def refused(rir_dir="", noise_dir=""):
         with pytest.raises(errors.UserError) as caught:
-            find_sources(room_dir=room_dir, noise_dir=noise_dir)
+            find_sources(rir_dir=rir_dir, noise_dir=noise_dir)
         return str(caught.value)
 
     missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
-    assert refused(missing) == (
-        f"--room_dir: {missing} is no directory, expected one of audio files; give another --room_dir."
-    )
+    assert refused(missing) == (f"--rir_dir: {missing} is not a directory; choose one of audio files.")
     empty.mkdir()
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {empty} holds no audio file, expected .wav, .flac, .ogg, .mp3; "
-        "give another --noise_dir."
+        f"--noise_dir: {empty} has no audio, expected .wav, .flac, .ogg, .mp3; choose another directory."
     )
     path = small_corpora.write_text(empty / "a.WAV", "no audio")
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {path} cannot be read (Format not recognised), expected audio; "
-        "copy it again or remove it."
+        f"--noise_dir: {path} cannot be read (Format not recognised); copy it again or remove it."
     )
     small_corpora.write_audio(path, np.zeros(0, np.float32))
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {path} has 0 s of audio, expected some, of a known length; remove it from the folder."
+        f"--noise_dir: {path} has 0 s of audio, expected a known duration; remove it from the directory."
     )
     small_corpora.write_audio(path, noise_like(11 * RATE))
     assert refused(str(empty)) == (
-        f"--room_dir: {path} has 11 s of audio, expected at most 10 s; remove it from the folder."
+        f"--rir_dir: {path} has 11 s of audio, expected at most 10 s; remove it from the directory."
     )
     os.remove(path)
     os.symlink(empty / "nowhere", path)
@@ -285,35 +292,40 @@ def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"speeds": (0.4,)}, "flag --speeds=0.4: expected at least 0.5 and at most 2"),
         (
-            {"speeds": ()},
-            "--speeds=: they are missing, expected different ones; pass for example --speeds=0.9,1.0,1.1.",
+            {"speed_perturb_factors": (0.4,)},
+            "flag --speed_perturb_factors=0.4: expected at least 0.5 and at most 2",
         ),
-        ({"speeds": (1.0, 0.9, 1.0)}, "--speeds=1,0.9,1: they are given twice, expected different ones"),
+        (
+            {"speed_perturb_factors": ()},
+            "--speed_perturb_factors=: a factor is missing; pass for example",
+        ),
+        (
+            {"speed_perturb_factors": (1.0, 0.9, 1.0)},
+            "--speed_perturb_factors=1,0.9,1: a factor is duplicate",
+        ),
         (
             {"volume_db": 6.0, "noise_dir": "N"},
-            "--noise_dir, --volume_db: --augmented_copies is 0, expected at least 1 copy to be so changed; "
+            "--noise_dir, --volume_db: --augmented_copies is 0, expected at least 1; "
             "pass --augmented_copies=1.",
         ),
         (
             {"augmented_copies": 2},
-            "--augmented_copies=2: the copies would all be the same, expected something to change; "
-            "pass --room_dir, --noise_dir or --volume_db.",
+            "--augmented_copies=2: all copies would be the same; pass --rir_dir, --noise_dir or --volume_db.",
         ),
         ({"augmented_copies": -1}, "flag --augmented_copies=-1: expected at least 0"),
         ({"volume_db": -6.0}, "flag --volume_db=-6.0: expected at least 0 and at most 60"),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (20.0, 5.0)},
-            "--noise_snr_db=20,5: it is no range, expected lowest,highest; pass for example 0,20.",
+            "--noise_snr_db=20,5: expected lowest,highest; pass for example 0,20.",
         ),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (5.0,)},
-            "--noise_snr_db=5: it is no range",
+            "--noise_snr_db=5: expected lowest,highest",
         ),
         (
             {"noise_snr_db": (5.0, 10.0)},
-            "--noise_snr_db=5,10: there is no noise, expected --noise_dir with it",
+            "--noise_snr_db=5,10: --noise_dir is missing; pass it",
         ),
     ],
 )
@@ -326,11 +338,11 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 def test_an_id_that_could_be_a_copys_is_refused():
     with pytest.raises(errors.UserError) as caught:
         augmentation_plan.list_variants(
-            "u1~speed0.9", Config(speeds=(1.0, 0.9)), augmentation_sources.Sources()
+            "u1~speed0.9", Config(speed_perturb_factors=(1.0, 0.9)), augmentation_sources.Sources()
         )
     assert str(caught.value) == (
-        "utterance u1~speed0.9: its id has '~', which parts an augmented copy's id, expected none; "
-        "name the utterance otherwise or leave augmentation out."
+        "utterance u1~speed0.9: its id contains '~', which marks the ids of augmented "
+        "copies; rename the utterance or leave augmentation out."
     )
     assert augmentation_plan.list_variants("a~b", Config(), augmentation_sources.Sources()) == [Variant()]
 
@@ -349,7 +361,7 @@ def test_speed_changes_length_and_pitch(speed, num_samples, hz):
 def test_a_room_of_one_sample_changes_nothing():
     speech = noise_like(5000)
     for response in ([1.0], [-0.25], [0.0] * 700 + [0.5] + [0.0] * 50):
-        heard = effects.add_room(speech, np.float32(response))
+        heard = effects.reverberate(speech, np.float32(response))
         assert heard.dtype == np.float32
         np.testing.assert_allclose(heard, np.sign(sum(response)) * speech, atol=1e-6)
 
@@ -359,7 +371,7 @@ def test_a_room_is_the_convolution_from_the_direct_path_on():
     response[120] = 2.0
     expected = np.convolve(speech.astype(np.float64), response)[120:3120]
     expected *= np.linalg.norm(speech) / np.linalg.norm(expected)
-    np.testing.assert_allclose(effects.add_room(speech, response), expected, atol=1e-6)
+    np.testing.assert_allclose(effects.reverberate(speech, response), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("num_samples", [1, 2, 400, 12345])
@@ -367,20 +379,20 @@ def test_a_room_keeps_length_and_energy(num_samples):
     speech = noise_like(num_samples)
     response = noise_like(8000, seed=1) * np.exp(-np.arange(8000) / 1500).astype(np.float32)
     response[40] = 0.9
-    heard = effects.add_room(speech, response)
+    heard = effects.reverberate(speech, response)
     assert heard.shape == speech.shape
     assert np.sum(heard**2) == pytest.approx(np.sum(speech**2), rel=1e-5)
 
 
 def test_a_direct_path_may_be_negative():
     speech = noise_like(500)
-    heard = effects.add_room(speech, np.float32([0.0, -1.0, 0.3]))
+    heard = effects.reverberate(speech, np.float32([0.0, -1.0, 0.3]))
     expected = np.convolve(speech, [-1.0, 0.3])[:500]
     np.testing.assert_allclose(heard / heard.std(), expected / expected.std(), atol=1e-5)
 
 
 def test_silence_stays_silent_in_a_room_and_in_noise():
-    assert not effects.add_room(np.zeros(100, np.float32), noise_like(10)).any()
+    assert not effects.reverberate(np.zeros(100, np.float32), noise_like(10)).any()
     assert not effects.add_noise(np.zeros(100, np.float32), noise_like(100), 10.0).any()
 
 
@@ -430,12 +442,12 @@ def test_volume_is_a_factor_and_clips_nothing():
 
 def test_order_is_speed_room_noise_volume(folders):
     """Noise is added at its level to what is heard of the slowed speech in the room, and all gets louder."""
-    rooms, noises = (folders[name] for name in ("room_dir", "noise_dir"))
+    rooms, noises = (folders[name] for name in ("rir_dir", "noise_dir"))
     hall, cafe = os.path.join(rooms, "hall1.wav"), os.path.join(noises, "cafe.wav")
     speech = small_corpora.tone(1.0)
     heard = effects.apply(speech, RATE, Variant(0.9, 1, hall))
     noisy = effects.apply(speech, RATE, Variant(0.9, 1, hall, cafe, 3.0, 0.0, 10.0, 6.0)) / 10 ** (6 / 20)
-    expected = effects.add_room(effects.change_speed(speech, 0.9), audio.read_audio(hall, RATE))
+    expected = effects.reverberate(effects.change_speed(speech, 0.9), audio.read_audio(hall, RATE))
     np.testing.assert_array_equal(heard, expected)
     assert snr_db(heard, noisy) == pytest.approx(10.0, abs=0.01)
 
@@ -443,26 +455,21 @@ def test_order_is_speed_room_noise_volume(folders):
 def test_the_first_channel_of_a_room_is_taken(folders):
     both = np.zeros([300, 2], np.float32)
     both[50, 0], both[90, 1] = 0.5, 0.9
-    path = small_corpora.write_audio(os.path.join(folders["room_dir"], "two.wav"), both)
+    path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "two.wav"), both)
     speech = noise_like(1000)
     np.testing.assert_allclose(effects.apply(speech, RATE, Variant(room=path)), speech, atol=1e-6)
 
 
 def test_rooms_and_noises_that_have_changed_are_named(folders):
-    path = small_corpora.write_audio(os.path.join(folders["room_dir"], "mute.wav"), np.zeros(RATE))
+    path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "mute.wav"), np.zeros(RATE))
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(1.0), RATE, Variant(room=path))
-    assert (
-        str(caught.value)
-        == f"{path}: the room's response is silent, expected sound; remove it from the folder."
-    )
+    assert str(caught.value) == f"{path}: the room impulse response is silent; remove it from the directory."
     path = os.path.join(folders["noise_dir"], "nan.wav")
     soundfile.write(path, np.float32([np.nan] * RATE), RATE, subtype="FLOAT")
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))
-    assert str(caught.value) == (
-        f"{path}: it has samples that are NaN or infinite, expected none; remove it from the folder."
-    )
+    assert str(caught.value) == (f"{path}: samples are NaN or Inf; remove it from the directory.")
     os.remove(path)
     with pytest.raises(errors.UserError, match="nan.wav"):
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))

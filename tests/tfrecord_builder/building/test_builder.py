@@ -454,7 +454,7 @@ def test_copies_at_other_speeds_are_of_the_train_split_and_named_in_the_id(tmp_p
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 2, 2)
     manifest_file = tmp_path / "in" / "manifest.tsv"
     small_corpora.write_text(manifest_file, "test".join(manifest_file.read_text("utf-8").rsplit("dev", 1)))
-    speeds = augmentation_config.AugmentationConfig(speeds=(0.9, 1.0, 1.25))
+    speeds = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9, 1.0, 1.25))
     info = _build(corpus_dir, tmp_path / "out", augmentation=speeds)
     durations = {
         record["utterance_id"].decode(): record["duration_ms"]
