@@ -1,8 +1,7 @@
-"""--overfit_batches: a few utterances are learned by heart, as every sound model can; or it is said why not.
+"""Overfit test (--overfit_batches): trains on a few utterances until they are memorised, or explains why not.
 
-The model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at
-the learning rate that the warm-up leads to. All happens in memory and in a temporary directory: the model
-directory of the training is neither read nor written.
+Model, loss and optimizer are those of the training, without masks, dropout, noise and label smoothing, at the
+learning rate after warm-up. The model directory of the training is neither read nor written.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info, errors
 
-LOSS = 0.05  # per label: the labels have a probability of 95 % then
-NUM_UTTERANCES = 10  # in a batch, about
+LOSS = 0.05  # per label: a label has a probability of 95 %
+NUM_UTTERANCES = 10  # per batch, roughly
 SECONDS = 120.0  # for each batch, once the graph is built
 MAX_STEPS = 5000
-# Adam's first steps are as long as the rate whatever the gradient.
-_WARMUP_STEPS = 20
+_WARMUP_STEPS = 20  # Adam's first steps are as large as the rate, whatever the gradient
 _PROGRESS_SECONDS = 5.0
 _ROUNDING = 1e-6  # of float32
 
@@ -39,17 +37,17 @@ def run(
     train_command: str,
     seconds: float = SECONDS,
 ) -> str:
-    """Learns the first batches of the train split by heart; returns the sentence of success.
+    """Trains on the first batches of the train split; returns the sentence of success.
 
     Args:
-        config: of the training; config.watch.overfit_batches says how many batches.
+        config: of the training; config.watch.overfit_batches is the number of batches.
         infos, data_dirs: the data; checked against the config.
-        train_command: as it was given, for what to run next.
+        train_command: as it was given, for the advice.
         seconds: limit for each batch.
 
     Raises:
-        errors.UserError: labels have the wrong form, or were not learned within the limit; says what is
-            likely wrong and what to run next.
+        errors.UserError: labels have the wrong form, or are not memorised within the limit; names the likely
+            cause and the next command.
     """
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
@@ -61,20 +59,20 @@ def run(
     with tempfile.TemporaryDirectory() as directory:
         model = model_directory.create_or_check(directory, simple, data_dirs[0])
         label_checks.check(infos, data_dirs, model, splits=("train",))
-        course = learn(model, batches, seconds * count)
+        result = learn(model, batches, seconds * count)
     rate = config.optimizer.learning_rate
-    sentence = overfit_verdict.describe(course, train_command, rate, ",".join(data_dirs))
-    if not course.is_learned:
+    sentence = overfit_verdict.describe(result, train_command, rate, ",".join(data_dirs))
+    if not result.is_learned:
         raise errors.UserError(f"train: --overfit_batches={count}: {sentence}")
     return sentence
 
 
 def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experiment.ExperimentConfig:
-    """Returns the settings of a training that only has to remember.
+    """Returns the settings of a training without regularisation, on batches of about ten utterances.
 
     Args:
         config: of the training.
-        split: what is learned from; batches of about ten utterances of any length are made of it.
+        split: the training data.
     """
     batches_per_epoch = split.bucket(config.input).batches_per_epoch
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
@@ -93,7 +91,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
             learning_rate=rate,
             learning_rate_batch_size=0.0,
             schedule="step",
-            warmup_epochs=float(_WARMUP_STEPS),  # a trial's epoch is a step
+            warmup_epochs=float(_WARMUP_STEPS),  # an epoch of a trial is one step
             decay_boundary_epochs=(),
             decay_factors=(1.0,),
             gradient_accumulation_steps=1,
@@ -103,27 +101,32 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 
 def learn(
     model: model_directory.ModelDirectory, batches: trial.Batches, seconds: float, max_steps: int = MAX_STEPS
-) -> overfit_verdict.Course:
-    """Goes round the batches until all are known, time or steps are spent, or the loss is no number."""
-    figures, error_rate = [], model.config.spec.error_rate
+) -> overfit_verdict.Result:
+    """Trains on the batches in turn until all are memorised, a limit is reached or the loss is NaN."""
+    metrics, error_rate, count = [], model.config.spec.error_rate, len(batches.values)
     with trial.start(model, batches.spec, strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
-        while not is_learned(figures, len(batches.values), error_rate) and len(figures) < max_steps:
-            figures.append(running.step_with_figures(batches.values[len(figures) % len(batches.values)]))
+        while not is_learned(metrics, count, error_rate) and len(metrics) < max_steps:
+            metrics.append(running.step_with_metrics(batches.values[len(metrics) % count]))
             now = time.monotonic()
             if now - shown >= _PROGRESS_SECONDS:
                 shown = now
-                logging.info("%s", overfit_verdict.progress(figures, error_rate, seconds - (now - started)))
-            if now - started > seconds or not math.isfinite(figures[-1]["avg-loss"]):
+                _log_progress(len(metrics), metrics[-1], error_rate, seconds - (now - started))
+            if now - started > seconds or not math.isfinite(metrics[-1]["avg-loss"]):
                 break
         spent = time.monotonic() - started
-    known = is_learned(figures, len(batches.values), error_rate)
-    return overfit_verdict.Course(model.config.spec, batches.values, figures, spent, known)
+    is_done = is_learned(metrics, count, error_rate)
+    return overfit_verdict.Result(model.config.spec, batches.values, metrics, spent, is_done)
 
 
-def is_learned(figures: Sequence[dict], num_batches: int, error_rate: str) -> bool:
-    """Returns whether every batch, when it was seen last, had nearly no loss and no avoidable error."""
-    last = figures[-num_batches:]
+def _log_progress(step, metrics, error_rate, seconds_left):
+    state = f"step {step}  loss {metrics['avg-loss']:.3f}  error rate {100 * metrics[error_rate]:.1f} %"
+    logging.info(f"overfit: {state}  at most {max(seconds_left, 0):.0f} s left")
+
+
+def is_learned(metrics: Sequence[dict], num_batches: int, error_rate: str) -> bool:
+    """Returns whether each batch, in its last step, had nearly no loss and no avoidable error."""
+    last = metrics[-num_batches:]
     return len(last) == num_batches and all(
         values["avg-loss"] < LOSS and values[error_rate] <= _unavoidable(values) + _ROUNDING
         for values in last
@@ -131,5 +134,5 @@ def is_learned(figures: Sequence[dict], num_batches: int, error_rate: str) -> bo
 
 
 def _unavoidable(values):
-    """The fraction of labels that are unknown, so always wrong, or left out of the loss, so perhaps wrong."""
+    """Returns the fraction of labels that are unknown (always wrong) or not in the loss (possibly wrong)."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)

@@ -1,7 +1,6 @@
-"""A training step run by hand on a few batches in memory: without Estimator, checkpoints and hooks.
+"""Training steps by hand on a few batches in memory, without Estimator, checkpoints and hooks.
 
-For programs that try a model for a minute. The step is the model_fn's own; its figures are the scalars that
-it gives TensorBoard.
+The step is that of the model_fn; its metrics are the scalars of TensorBoard.
 """
 
 from __future__ import annotations
@@ -19,46 +18,43 @@ from estimator_asr.training import plan as plan_lib
 
 
 class Batches(NamedTuple):
-    """Batches as a model_fn gets them.
-
-    Attributes:
-        values: a pair (features, labels) of dicts of numpy arrays each.
-        spec: the like pair of dicts of tf.TensorSpec.
-    """
+    """Batches as a model_fn gets them: pairs (features, labels) of dicts of arrays, and their TensorSpecs."""
 
     values: list
     spec: tuple
 
 
 class Trial:
-    """The graph of a training step, and its session."""
+    """The graph of a training step and its session.
 
-    def __init__(self, session: tf.compat.v1.Session, inputs: tuple, spec: estimator_api.EstimatorSpec):
+    Attributes:
+        session: with initialised variables.
+        train_op: of the step.
+    """
+
+    def __init__(self, session: tf.compat.v1.Session, inputs: tuple, train_op: tf.Operation):
         self.session = session
+        self.train_op = train_op
         self._inputs = inputs
-        self._spec = spec
         self._summary = tf.compat.v1.summary.merge_all()
 
-    @property
-    def train_op(self) -> tf.Operation:
-        return self._spec.train_op
-
     def step(self, batch: tuple, fetches: Any = ()) -> Any:
-        """Makes one training step on (features, labels); returns the values of the fetches."""
-        return self.session.run([self._spec.train_op, fetches], self.feed(batch))[1]
+        """Runs one training step on (features, labels); returns the values of the fetches."""
+        return self.session.run([self.train_op, fetches], self.feed(batch))[1]
 
-    def step_with_figures(self, batch: tuple) -> dict[str, float]:
-        """Makes one training step; returns its scalars, by tag, as they were before the update."""
-        return _read_scalars(self.step(batch, self._summary))
+    def step_with_metrics(self, batch: tuple) -> dict[str, float]:
+        """Runs one training step; returns its scalars by tag, computed before the update."""
+        values = tf.compat.v1.Summary.FromString(self.step(batch, self._summary)).value
+        return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
 
     def feed(self, batch: tuple) -> dict[tf.Tensor, np.ndarray]:
-        """Returns what feeds a batch."""
+        """Returns the feed_dict of a batch."""
         pairs = zip(self._inputs, batch)
         return {tensor: part[name] for inputs, part in pairs for name, tensor in inputs.items()}
 
 
 def read_batches(read: Callable[[], tf.data.Dataset], count: int) -> Batches:
-    """Returns the first `count` batches of an input_fn, or as many as there are."""
+    """Returns the first `count` batches of an input_fn, or all if there are fewer."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = read().take(count)
         following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
@@ -75,10 +71,10 @@ def start(
     spec: Sequence[dict[str, tf.TensorSpec]],
     session_config: tf.compat.v1.ConfigProto,
 ) -> Iterator[Trial]:
-    """Yields a trial of a new model, whose learning rate knows no warm-up: an epoch is a batch.
+    """Yields a trial of a new model; an epoch of its learning rate schedule is one batch.
 
     Args:
-        model: settings and vocabularies; nothing is written into its directory.
+        model: settings and vocabularies; its directory is not written.
         spec: of the batches.
         session_config: settings of the session.
     """
@@ -92,9 +88,4 @@ def start(
         )
         built = model_fn.build_model_fn(model, plan)(*inputs, estimator_api.ModeKeys.TRAIN)
         session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
-        yield Trial(session, inputs, built)
-
-
-def _read_scalars(text):
-    values = tf.compat.v1.Summary.FromString(text).value
-    return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
+        yield Trial(session, inputs, built.train_op)

@@ -16,64 +16,54 @@ def make_batch(labels=((1, 2), (3, 4), (5, 6))):
     return features, {"token_ids": np.array(labels), "num_tokens": np.array([2, 2, 2])}
 
 
-def make_course(losses, *, batch=None, is_learned=False, **figures):
-    shown = {"token-error-rate": 1.0, **{tag.replace("_", "-"): value for tag, value in figures.items()}}
+def make_result(losses, *, batch=None, is_learned=False, **metrics):
+    shown = {"token-error-rate": 1.0, **{tag.replace("_", "-"): value for tag, value in metrics.items()}}
     rows = [{"avg-loss": loss, **shown} for loss in losses]
-    return overfit_verdict.Course(task_spec.ACOUSTIC, [batch or make_batch()], rows, 31.4, is_learned)
+    return overfit_verdict.Result(task_spec.ACOUSTIC, [batch or make_batch()], rows, 31.4, is_learned)
 
 
 def describe(*args, **kwargs):
-    return overfit_verdict.describe(make_course(*args, **kwargs), COMMAND, 0.003, "DATA,MORE")
+    return overfit_verdict.describe(make_result(*args, **kwargs), COMMAND, 0.003, "DATA,MORE")
 
 
 FALLING = [10 * 0.95**step for step in range(100)]
 STUCK = [5.0] * 20 + [2.0] * 80
 
 
-def test_success_is_told_with_seconds_and_steps():
+def test_success_shows_seconds_and_steps():
     assert describe([3.0, 0.04], is_learned=True, token_error_rate=0.0) == (
-        "3 utterances are known by heart after 31 s (2 steps): loss 0.040 per label, no errors: model, "
-        "loss and optimizer can learn; labels of other recordings would be known as well, so look whether a "
-        "record's belong to it: python -m tfrecord_builder.show --data_dir=DATA"
+        "3 utterances memorised after 31 s (2 steps): loss 0.040 per label, no errors; model, loss and "
+        "optimizer can learn. Wrong labels would be memorised too: check that a record and its labels match "
+        "with python -m tfrecord_builder.show --data_dir=DATA"
     )
 
 
-def test_failure_says_how_far_it_came():
+def test_failure_shows_the_last_loss_and_error_rate():
     said = describe(STUCK)
     assert said.startswith(
-        "3 utterances are not known by heart after 31 s (100 steps), loss 2 per label, error rate 100 %; "
+        "3 utterances not memorised after 31 s (100 steps), loss 2 per label, error rate 100 %; "
     )
 
 
 @pytest.mark.parametrize(
-    "losses, figures, cause, command",
+    "losses, metrics, cause, command",
     [
-        (
-            [5.0, float("nan")],
-            {},
-            "the loss is NaN or Inf, so the learning rate is too high",
-            f"{AGAIN}0.0003",
-        ),
-        ([5.0] * 50 + [9.0] * 50, {}, "the loss rises, so the learning rate is too high", f"{AGAIN}0.0003"),
-        (
-            FALLING,
-            {"blank_fraction": 1.0},
-            "the loss still falls, so the learning rate is too low",
-            f"{AGAIN}0.009",
-        ),
-        (STUCK, {"blank_fraction": 0.99}, "all frames are blank, so the labels do not", f"{AGAIN}0.0003"),
-        (STUCK, {"blank_fraction": 0.98}, "the loss stands still, so the learning rate", f"{AGAIN}0.0003"),
+        ([5.0, float("nan")], {}, "the loss is NaN or Inf: the learning rate is too high", f"{AGAIN}0.0003"),
+        ([5.0] * 50 + [9.0] * 50, {}, "the loss rises: the learning rate is too high", f"{AGAIN}0.0003"),
+        (FALLING, {"blank_fraction": 1.0}, "the loss still falls: the learning rate or", f"{AGAIN}0.009"),
+        (STUCK, {"blank_fraction": 0.99}, "all frames are blank: the labels do not", f"{AGAIN}0.0003"),
+        (STUCK, {"blank_fraction": 0.98}, "the loss is constant: the learning rate", f"{AGAIN}0.0003"),
         (STUCK, {"gradient_zero_fraction": 0.9}, "nearly all gradients are zero", f"{AGAIN}0.0003"),
         (
             STUCK,
             {"token_error_rate": 0.0, "decoder_loss": 0.5, "ctc_loss": 0.01},
-            "all is decoded right but decoder-loss stays at 0.5",
+            "all labels are decoded, but decoder-loss stays at 0.5",
             f"{AGAIN}0.0003",
         ),
     ],
 )
-def test_causes_in_the_course(losses, figures, cause, command):
-    said = describe(losses, **figures)
+def test_causes_in_the_losses(losses, metrics, cause, command):
+    said = describe(losses, **metrics)
     assert cause in said and said.endswith(command)
 
 
@@ -89,21 +79,16 @@ def test_causes_in_the_batch_come_first():
     features, labels = make_batch()
     features["fbank"][2, 1, 0] = np.inf
     said = describe(FALLING, batch=(features, labels))
-    assert "features hold values that are no numbers" in said
+    assert "features contain NaN or Inf" in said
     assert said.endswith("python -m tfrecord_builder.verify --data_dir=DATA,MORE")
 
 
 def test_padding_makes_no_contradiction_and_the_same_labels_make_none():
     features, labels = make_batch(((1, 2), (1, 2), (1, 2)))
     features["fbank"][1] = features["fbank"][0]
-    assert overfit_verdict.contradictions(make_course(FALLING, batch=(features, labels))) == 0
+    assert overfit_verdict.count_contradictions(make_result(FALLING, batch=(features, labels))) == 0
     features["fbank"][2] = features["fbank"][0]
-    features["fbank"][2, 3] = 77.0  # behind its three frames
+    features["fbank"][2, 3] = 77.0  # after its three frames
     features["num_frames"][:] = 3
     labels["token_ids"][2, 1] = 9
-    assert overfit_verdict.contradictions(make_course(FALLING, batch=(features, labels))) == 1
-
-
-def test_progress():
-    line = overfit_verdict.progress([{"avg-loss": 1.25, "token-error-rate": 0.5}], "token-error-rate", 59.6)
-    assert line == "overfit: step 1  loss 1.250  error rate 50.0 %  at most 60 s left"
+    assert overfit_verdict.count_contradictions(make_result(FALLING, batch=(features, labels))) == 1

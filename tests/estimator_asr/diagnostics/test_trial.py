@@ -21,7 +21,7 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     batches = trial.read_batches(read, 2)
     assert len(batches.values) == 2 and set(batches.values[0][0]) == set(batches.spec[0])
     with trial.start(model, batches.spec, tf.compat.v1.ConfigProto()) as running:
-        rows = [running.step_with_figures(batches.values[0]) for _ in range(8)]
+        rows = [running.step_with_metrics(batches.values[0]) for _ in range(8)]
         step = tf.compat.v1.train.get_global_step(running.session.graph)
         assert running.step(batches.values[1], step) in (8, 9)  # fetched before or after the update
         assert running.session.run(step) == 9
