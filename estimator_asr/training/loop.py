@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
+import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
@@ -119,8 +120,12 @@ def _build_evaluation(model, infos, data_dirs, observers, termination):
 def _warm_start(model, plan, train_input_fn, is_writer, data_dir):
     from estimator_asr.checkpointing.pretrained import warm_start  # only where its flag asks for it
 
+    def build_graph():
+        features, labels = tf.compat.v1.data.make_initializable_iterator(train_input_fn()).get_next()
+        model_fn.build_model_fn(model, plan)(features, labels, estimator_api.ModeKeys.TRAIN)
+
     describe = functools.partial(model_directory.write, model, data_dir)
-    warm_start.prepare(model, plan, train_input_fn, is_writer, describe)
+    warm_start.prepare(model, build_graph, is_writer, describe)
 
 
 class Loop(NamedTuple):

@@ -34,7 +34,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
     done = programs.run("estimator_asr.show_weights", "no.h5", file)
     assert done.returncode == 1 and "dense/kernel  [2, 2]" in done.stdout
     assert done.stderr.splitlines() == [
-        "error: no.h5: there is no such model directory, checkpoint or Keras .h5 file; give one that is there"
+        "error: no.h5: does not exist, expected a model directory, checkpoint or Keras .h5 file"
     ]
 
 

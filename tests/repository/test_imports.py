@@ -37,7 +37,7 @@ FOLDERS = {
     "inputs": _rooms("inputs config task_spec"),
     "scoring": _rooms("scoring"),
     "tasks": _rooms("tasks models") | GROUND,
-    "checkpointing": _rooms("checkpointing tasks models training") | GROUND,
+    "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs models scoring checkpointing") | GROUND,

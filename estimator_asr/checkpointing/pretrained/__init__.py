@@ -1,1 +1,1 @@
-"""Weights of another model to start training from."""
+"""Pretrained weights: warm start from another model directory, a checkpoint or a Keras .h5 file."""

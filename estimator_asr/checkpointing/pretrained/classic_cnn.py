@@ -1,13 +1,13 @@
-"""Keras acoustic models of the classic Mandarin cascade, layer by layer under the names of --encoder=cnn.
+"""Keras acoustic models of the classic Mandarin cascade, translated to the variables of --encoder=cnn.
 
 They are stacks of 3 x 3 convolutions (32, 32, 64, 64, 128, 128, often two or four more of 128) with pooling,
-a dense layer and a dense output whose last class is the blank. Layers are told by kind and order, not name.
+a dense layer, and a dense output whose last class is the blank. Layers are recognised by kind and order.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,6 @@ _ENCODER = "acoustic/encoder"
 _NUM_CONVOLUTIONS = 2 * len(encoders.VGG_CHANNELS)
 
 
-class Translation(NamedTuple):
-    """Weights under our names, classes of the output, and sentences about what has no place."""
-
-    values: dict[str, np.ndarray]
-    num_classes: int
-    remarks: tuple[str, ...]
-
-
 class Layer(NamedTuple):
     """A layer of a Keras model; kind is conv, norm, dense or other."""
 
@@ -35,47 +27,50 @@ class Layer(NamedTuple):
     weights: dict[str, np.ndarray]
 
 
-class Stack(NamedTuple):
-    """The layers that matter, in order; a convolution with the batch norm behind it, if there is one."""
+def translate(weights: dict[str, np.ndarray], path: str) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Translates the weights of a Keras model.
 
-    convolutions: list[tuple[Layer, Optional[Layer]]]
-    dense: list[Layer]
-
-
-def translate(weights: dict[str, np.ndarray], path: str) -> Translation:
-    """Brings the weights of a Keras model under our names.
-
-    Convolutions that --encoder=cnn has not are left out, and with them the dense layer that reads them; the
-    output is always taken over. Of the batch norms see rectified_norm.
+    Convolutions that --encoder=cnn does not have are left out, together with the dense layer that reads them;
+    the output is always copied. See rectified_norm for batch norm.
 
     Args:
         weights: layer/weight -> values, in the order of the layers (weight_files.read_keras).
         path: of the file, for errors.
 
+    Returns:
+        Values by our names, and sentences about what is left out.
+
     Raises:
         errors.UserError: there is no convolution or no dense output.
     """
     layers = list_layers(weights)
-    stack = _stack(layers)
-    if not stack.convolutions or not stack.dense:
-        got = f"{len(stack.convolutions)} convolutions and {len(stack.dense)} dense layers"
+    dense = [layer for layer in layers if layer.kind == "dense"]
+    stack = _list_convolutions(layers)
+    if not stack or not dense:
         raise errors.UserError(
-            f"{path}: has {got}, expected the classic cascade's acoustic model; "
-            f"look at it with python -m estimator_asr.show_weights {path}"
+            f"{path}: has {len(stack)} convolutions and {len(dense)} dense layers, expected an acoustic "
+            f"model of the classic cascade; inspect it with python -m estimator_asr.show_weights {path}"
         )
-    values, placed, affine = _translate_convolutions(stack.convolutions[:_NUM_CONVOLUTIONS])
-    if len(stack.convolutions) == _NUM_CONVOLUTIONS and len(stack.dense) == 2:
-        kernel, bias = rectified_norm.fold(*_kernel_and_bias(stack.dense[0]), affine)
+    values, affine = _translate_convolutions(stack[:_NUM_CONVOLUTIONS])
+    used = [layer.name for pair in stack[:_NUM_CONVOLUTIONS] for layer in pair if layer] + [dense[-1].name]
+    if len(stack) == _NUM_CONVOLUTIONS and len(dense) == 2:
+        kernel, bias = rectified_norm.fold(*_kernel_and_bias(dense[0]), affine)
         values.update({f"{_ENCODER}/project/kernel": kernel, f"{_ENCODER}/project/bias": bias})
-        placed.append(stack.dense[0].name)
-    kernel, bias = _kernel_and_bias(stack.dense[-1])
+        used.append(dense[0].name)
+    kernel, bias = _kernel_and_bias(dense[-1])
     values.update({"acoustic/ctc/class_vectors": kernel.T, "acoustic/ctc/bias": bias[None]})
-    placed.append(stack.dense[-1].name)
-    return Translation(values, kernel.shape[1], tuple(_remark(layers, placed, stack)))
+    remarks = []
+    if unused := [_describe(layer) for layer in layers if layer.name not in used]:
+        remarks.append(f"layers of the source that --encoder=cnn does not have: {', '.join(unused)}")
+    if any(norm is None for _, norm in stack[:_NUM_CONVOLUTIONS]):
+        remarks.append(
+            "convolutions of the source without batch norm: ours is initialised, their biases are lost"
+        )
+    return values, tuple(remarks)
 
 
 def list_layers(weights: dict[str, np.ndarray]) -> list[Layer]:
-    """Groups weights by layer; a number behind a weight's name (kernel_1) is Keras' own and dropped."""
+    """Groups weights by layer; drops the number that Keras appends to the names of weights (kernel_1)."""
     groups = {}
     for name, value in weights.items():
         layer, _, weight = name.rpartition("/")
@@ -91,46 +86,35 @@ def _kind(weights):
     return "other"
 
 
-def _stack(layers):
-    stack = Stack([], [])
+def _list_convolutions(layers):
+    """Pairs each convolution before the first dense layer with the batch norm after it, or None."""
+    stack = []
     for layer in layers:
         if layer.kind == "dense":
-            stack.dense.append(layer)
-        elif layer.kind == "conv" and not stack.dense:
-            stack.convolutions.append((layer, None))
-        elif layer.kind == "norm" and not stack.dense and stack.convolutions:
-            convolution, norm = stack.convolutions[-1]
-            stack.convolutions[-1] = (convolution, norm or layer)
+            break
+        if layer.kind == "conv":
+            stack.append((layer, None))
+        elif layer.kind == "norm" and stack and stack[-1][1] is None:
+            stack[-1] = (stack[-1][0], layer)
     return stack
+
+
+def _translate_convolutions(pairs):
+    """Returns values by our names, and the affine map that the last batch norm leaves to the next layer."""
+    values, affine = {}, None
+    for i, (convolution, norm) in enumerate(pairs):
+        scope = f"{_ENCODER}/convolution_{i // 2}_{i % 2}"
+        values[f"{scope}/kernel"], bias = rectified_norm.fold(*_kernel_and_bias(convolution), affine)
+        affine = None
+        if norm:
+            averages, affine = rectified_norm.translate(norm.weights, bias)
+            values.update({f"{scope}/batch_norm/{name}": value for name, value in averages.items()})
+    return values, affine
 
 
 def _kernel_and_bias(layer):
     kernel = layer.weights["kernel"]
     return kernel, layer.weights.get("bias", np.zeros(kernel.shape[-1], np.float32))
-
-
-def _translate_convolutions(pairs):
-    """Gives values by our names, the layers that have a place, and what the last batch norm leaves to do."""
-    values, placed, affine = {}, [], None
-    for i, (convolution, norm) in enumerate(pairs):
-        scope = f"{_ENCODER}/convolution_{i // 2}_{i % 2}"
-        kernel, bias = rectified_norm.fold(*_kernel_and_bias(convolution), affine)
-        values[f"{scope}/kernel"] = kernel
-        placed.append(convolution.name)
-        affine = None
-        if norm:
-            averages, affine = rectified_norm.translate(norm.weights, bias)
-            values.update({f"{scope}/batch_norm/{name}": value for name, value in averages.items()})
-            placed.append(norm.name)
-    return values, placed, affine
-
-
-def _remark(layers, placed, stack):
-    left = [layer for layer in layers if layer.name not in placed]
-    if left:
-        yield f"of the source no place in --encoder=cnn: {', '.join(map(_describe, left))}"
-    if any(norm is None for _, norm in stack.convolutions[:_NUM_CONVOLUTIONS]):
-        yield "convolutions of the source without batch norm: ours starts anew, their biases have no place"
 
 
 def _describe(layer):

@@ -1,13 +1,12 @@
-"""Batch norm of a Keras model, before or behind the rectifier, as the batch norm before it that ours has.
+"""Batch norm of a Keras model, before or after its ReLU, translated to ours, which comes before the ReLU.
 
-Before it (ASRT's 251bn) it is the same; the bias of the convolution goes into the mean. Behind it
-(DeepSpeechRecognition's cnn_ctc) two things are needed. What it does to each channel is taken into the layer
-that reads it: exact, but at the rim of the picture, whose padding is not normalised, and where a channel of
-negative scale is pooled. And our batch norm must give back the convolution's own values, also while it uses
-the batch's statistics: their mean and deviation are those of the normal distribution whose positive part has
-the mean and variance that the file holds.
+Before the ReLU (ASRT's 251bn) both are equal; the bias of the convolution moves into the mean. After the ReLU
+(DeepSpeechRecognition's cnn_ctc) two things are needed. Its scale and shift are folded into the next layer:
+exact except at the borders, whose padding is not normalised, and where a channel of negative scale is pooled.
+And our batch norm must return the values of the convolution, also when it uses batch statistics: its mean and
+standard deviation are those of the normal distribution whose ReLU has the mean and variance in the file.
 
-The epsilon is Keras' default and ours, 0.001.
+Epsilon is 0.001 in Keras and here.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import numpy as np
 
 from estimator_asr.models import normalisation
 
-_NEVER_POSITIVE = -4.0  # mean by deviation of a channel that the rectifier always cuts off
-_MEANS = np.linspace(_NEVER_POSITIVE, 20.0, 2401)  # of normal distributions of deviation 1
+_NEVER_POSITIVE = -4.0  # mean of a channel that is never positive, in standard deviations
+_MEANS = np.linspace(_NEVER_POSITIVE, 20.0, 2401)  # of normal distributions with standard deviation 1
 
 
 class Affine(NamedTuple):
-    """What is left to do to each channel: inputs * gain + offset."""
+    """An affine map of each channel: inputs * gain + offset."""
 
     gain: np.ndarray
     offset: np.ndarray
@@ -33,15 +32,15 @@ class Affine(NamedTuple):
 def translate(
     norm: dict[str, np.ndarray], bias: np.ndarray
 ) -> tuple[dict[str, np.ndarray], Optional[Affine]]:
-    """Turns a batch norm of Keras into ours.
+    """Translates a batch norm of Keras.
 
     Args:
-        norm: moving_mean and moving_variance float32 [channels]; gamma, beta where it has them.
-        bias: float32 [channels] of the convolution before it.
+        norm: moving_mean and moving_variance, float32 [channels]; gamma and beta unless disabled.
+        bias: float32 [channels], of the convolution before it.
 
     Returns:
-        scale, shift, moving_mean and moving_variance; and what the next layer has to do, if the batch norm
-        stands behind the rectifier, where no mean is negative.
+        scale, shift, moving_mean and moving_variance; and the map to fold into the next layer, None before
+        the ReLU. After the ReLU no mean is negative.
     """
     mean, variance = norm["moving_mean"], norm["moving_variance"]
     scale, shift = norm.get("gamma", np.ones_like(mean)), norm.get("beta", np.zeros_like(mean))
@@ -60,16 +59,16 @@ def _name(scale, shift, mean, variance):
 
 
 def unrectified_moments(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the normal distribution whose positive part, zero elsewhere, has this mean and variance.
+    """Returns mean and standard deviation of normal distributions whose ReLU has these moments.
 
-    With mean t and deviation 1 the positive part has the mean t P(t) + p(t) and the mean square
-    (t^2 + 1) P(t) + t p(t), p and P being density and distribution of the standard normal one.
+    For mean t and standard deviation 1, the ReLU has the mean t P(t) + p(t) and the mean square
+    (t^2 + 1) P(t) + t p(t), with p and P the density and distribution function of the standard normal.
 
     Args:
         mean, variance: float32 [channels], at least 0.
 
     Returns:
-        Mean and deviation, float64 [channels].
+        Two float64 [channels].
     """
     density = np.exp(-0.5 * _MEANS**2) / math.sqrt(2 * math.pi)
     distribution = 0.5 * (1.0 + np.array([math.erf(t / math.sqrt(2)) for t in _MEANS]))
@@ -78,7 +77,7 @@ def unrectified_moments(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndar
     mean = np.asarray(mean, np.float64)
     square = np.asarray(variance, np.float64) + mean**2
     is_alive = mean > 0
-    # (mean)^2 / mean square rises with t, from 0 to 1, whatever the deviation.
+    # mean^2 / mean square increases with t from 0 to 1, for any standard deviation.
     ratio = np.divide(mean**2, square, out=np.zeros_like(mean), where=is_alive)
     t = np.interp(ratio, first**2 / second, _MEANS)
     deviation = np.where(is_alive, mean / np.interp(t, _MEANS, first), 1.0)
@@ -86,12 +85,12 @@ def unrectified_moments(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndar
 
 
 def fold(kernel: np.ndarray, bias: np.ndarray, affine: Optional[Affine]) -> tuple[np.ndarray, np.ndarray]:
-    """Takes what is left to do to a layer's inputs into the layer.
+    """Folds an affine map of a layer's inputs into its kernel and bias.
 
     Args:
         kernel: float32 [height, width, channels, outputs], or [bins x channels, outputs] of a dense layer.
         bias: float32 [outputs].
-        affine: of the channels; None, or other channels than the layer reads: nothing is done.
+        affine: None, or one for other channels than the layer reads, changes nothing.
     """
     if affine is None or kernel.shape[-2] % len(affine.gain):
         return kernel, bias

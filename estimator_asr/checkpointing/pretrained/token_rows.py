@@ -1,4 +1,4 @@
-"""Rows (or columns) that belong to tokens, moved from one vocabulary to another by what they are called."""
+"""Token rows: rows or columns of variables that belong to tokens, copied from one vocabulary to another."""
 
 from __future__ import annotations
 
@@ -9,47 +9,26 @@ import numpy as np
 
 from estimator_asr import model_directory
 
+BLANK = None  # the name of the blank class, which is not a token
+
 
 class Names(NamedTuple):
-    """What the places of a variable's axis belong to."""
+    """Names along an axis of a variable: tokens, BLANK, or (token, character) pairs."""
 
     axis: int
-    names: tuple[Hashable, ...]  # tokens, BLANK, or pairs of token and character
-
-
-class _Blank:
-    """The blank class, which is no token and equals none."""
-
-    def __repr__(self):
-        return "the blank"
-
-
-BLANK = _Blank()
+    names: tuple[Hashable, ...]
 
 
 class Count(NamedTuple):
-    """How many places were taken over, have no counterpart in the source, and were left there."""
+    """Number of rows that were copied, are only in the new model, and are only in the source."""
 
     copied: int
     new: int
     dropped: int
 
 
-class Match(NamedTuple):
-    """Places of the same name; of a name that the source has twice, the first.
-
-    Attributes:
-        new, old: int64 [copied], places in the new model and in the source.
-        count: of the names.
-    """
-
-    new: np.ndarray
-    old: np.ndarray
-    count: Count
-
-
 def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
-    """Returns the variables of the model whose rows or columns belong to tokens, and to which."""
+    """Returns the names of the rows that belong to tokens or characters, by variable of the model."""
     if model.characters is None:
         return class_names(model.tokens.tokens)
     mask = model.readings.mask(model.tokens, model.characters)
@@ -65,7 +44,7 @@ def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
 
 
 def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
-    """Returns the variables of an acoustic model whose rows or columns are classes; the blank is the last."""
+    """Returns the names of the rows that belong to classes, BLANK last, by variable of an acoustic model."""
     classes = (*tokens, BLANK)
     return {
         f"acoustic/{head}/{name}": Names(axis, classes)
@@ -74,17 +53,24 @@ def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
     }
 
 
-def match(new_names: tuple[Hashable, ...], old_names: tuple[Hashable, ...]) -> Match:
-    """Pairs the places that have the same name."""
-    places = {name: place for place, name in reversed(list(enumerate(old_names)))}
-    pairs = [(place, places[name]) for place, name in enumerate(new_names) if name in places]
-    new, old = np.array(pairs, np.int64).reshape(-1, 2).T
-    used = len(set(old.tolist()))
-    return Match(new, old, Count(len(pairs), len(new_names) - len(pairs), len(old_names) - used))
+def copy(
+    initial: np.ndarray, new: Names, source: np.ndarray, old: Names
+) -> tuple[np.ndarray, np.ndarray, Count]:
+    """Copies the rows of names that both have; of a name that the source has twice, the first.
 
+    Args:
+        initial: values of the new model.
+        new: names of its rows.
+        source: values of the source, which differ in shape only along the axis of the names.
+        old: names of its rows.
 
-def place(initial: np.ndarray, source: np.ndarray, matched: Match, axis: int) -> np.ndarray:
-    """Returns `initial` with the matched places of `source`; both differ along `axis` alone."""
-    result = np.moveaxis(initial.copy(), axis, 0)
-    result[matched.new] = np.moveaxis(source, axis, 0)[matched.old]
-    return np.moveaxis(result, 0, axis)
+    Returns:
+        `initial` with these rows of `source`; int64 [copied], which rows they are; and their count.
+    """
+    rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
+    pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
+    copied, taken = np.array(pairs, np.int64).reshape(-1, 2).T
+    result = np.moveaxis(initial.copy(), new.axis, 0)
+    result[copied] = np.moveaxis(source, new.axis, 0)[taken]
+    count = Count(len(pairs), len(new.names) - len(pairs), len(old.names) - len(set(taken.tolist())))
+    return np.moveaxis(result, 0, new.axis), copied, count

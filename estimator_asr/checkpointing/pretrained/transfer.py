@@ -1,4 +1,4 @@
-"""Puts the weights of a source into those of a new model, and says what came from where."""
+"""Transfer of weights: copies those of a source into a new model and reports what was copied."""
 
 from __future__ import annotations
 
@@ -9,57 +9,40 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr import model_directory
+from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, weight_sources
 from tfrecord_builder import errors, syllables
 
-# A table of tokens, and the table of their parts that is added to it.
+# A table of tokens, and the table of syllable parts that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
-_SHOWN = 3  # shapes in an error
-
-
-class Misfit(NamedTuple):
-    """A variable that both models have in different shapes."""
-
-    name: str
-    wanted: tuple[int, ...]
-    got: tuple[int, ...]
-
-    def __str__(self):
-        return f"{self.name} {list(self.wanted)}, in the source {list(self.got)}"
+_MAX_SHOWN = 3  # shapes in an error
 
 
 class Report(NamedTuple):
-    """What became of each variable of the new model; and the source's that the new model has not.
+    """What was copied, by variable.
 
     Attributes:
-        whole: variable -> number of values.
-        rows: variable -> how many places of its tokens.
-        misfits: in shapes that cannot fit; they start anew.
-        new, unused: variables that the source, or the new model, has not.
+        whole: number of values, for variables copied whole.
+        rows: counts, for variables copied by token.
+        misfits: shapes in the new model and in the source, which cannot fit; these are initialised.
+        new, unused: variables that only the new model has, or only the source.
     """
 
     whole: dict[str, int]
     rows: dict[str, token_rows.Count]
-    misfits: list[Misfit]
+    misfits: dict[str, tuple[list[int], list[int]]]
     new: list[str]
     unused: list[str]
 
 
-def list_weights(names: Iterable[str], kind: str) -> list[str]:
-    """Returns those of the model itself: not steps, nor what batch norm counts, nor slots of the optimiser.
+def list_weights(names: Iterable[str], scope: str) -> list[str]:
+    """Returns the weights among the names of a checkpoint or graph, sorted.
 
-    Args:
-        names: of all variables of a checkpoint or a graph. A slot is named below its variable.
-        kind: the scope of the model's variables.
+    These are the model's variables without the update counts of batch norm: its averages follow new data as
+    fast as those of a new model.
     """
-    names = set(names)
-    return sorted(
-        name
-        for name in names
-        if name.startswith(f"{kind}/")
-        and not name.endswith("/num_updates")
-        and name.rpartition("/")[0] not in names
-    )
+    variables = checkpoints.find_model_variables(names)
+    return [n for n in variables if n.startswith(f"{scope}/") and not n.endswith("/num_updates")]
 
 
 def combine(
@@ -67,23 +50,25 @@ def combine(
     initial: dict[str, np.ndarray],
     source: weight_sources.WeightSource,
 ) -> tuple[dict[str, np.ndarray], Report]:
-    """Returns the values of the variables that get some of the source, and what became of all.
+    """Returns the values of the variables that get weights of the source, and a report on all variables.
 
-    Variables of one shape are copied whole, those that belong to tokens token by token.
+    Variables of equal shape are copied whole, those with token rows token by token.
 
     Args:
         model: the new one.
         initial: its weights, by name.
         source: the weights to start with.
     """
-    others = set(list_weights(source.values, model.config.model)) - set(initial)
-    report = Report({}, {}, [], [], sorted(others))
+    unused = set(list_weights(source.values, model.config.model)) - set(initial)
+    report = Report({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
     values, named = {}, token_rows.list_names(model)
-    for name in sorted(initial):
-        if name not in source.values:
-            report.new.append(name)
-        elif not _fits(name, initial, source, named):
-            report.misfits.append(Misfit(name, initial[name].shape, source.values[name].shape))
+    for name in sorted(set(initial) & set(source.values)):
+        wanted, got = list(initial[name].shape), list(source.values[name].shape)
+        if name in named and len(wanted) == len(got):
+            axis = named[name].axis
+            got[axis] = wanted[axis]
+        if wanted != got:
+            report.misfits[name] = (wanted, list(source.values[name].shape))
         elif name in named:
             values[name], report.rows[name] = _copy_rows(model, name, initial, source, named[name])
         else:
@@ -91,38 +76,30 @@ def combine(
     return values, report
 
 
-def _fits(name, initial, source, named):
-    wanted, got = list(initial[name].shape), list(source.values[name].shape)
-    if name in named and len(wanted) == len(got):
-        got[named[name].axis] = wanted[named[name].axis]
-    return wanted == got
-
-
 def _copy_rows(model, name, initial, source, names):
-    matched = token_rows.match(names.names, source.names[name].names)
-    rows = token_rows.place(initial[name], source.values[name], matched, names.axis)
+    values, copied, count = token_rows.copy(initial[name], names, source.values[name], source.names[name])
     parts = _PARTS.get(name)
-    if parts in initial and parts not in source.values:  # the sum shall be what the source has
+    if parts in initial and parts not in source.values:  # the sum of both tables must equal the source
         sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
-        known = matched.new[matched.new < len(sums)]  # the blank has no parts
-        rows[known] -= sums[known]
-    return rows, matched.count
+        known = copied[copied < len(sums)]  # the blank has no parts
+        values[known] -= sums[known]
+    return values, count
 
 
 def check(report: Report, source: str, model_dir: str) -> None:
-    """Raises errors.UserError if less than half of the variables that both models have fit."""
+    """Raises errors.UserError if fewer than half of the variables that both models have fit."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
-        shapes = "; ".join(map(str, report.misfits[:_SHOWN])) or "no variable is in both"
+        shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
         raise errors.UserError(
             f"{source}: {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the model "
-            f"of {model_dir}, expected most of them ({shapes}); give the sizes that the source was trained "
+            f"of {model_dir}, expected most of them ({shapes}); use the sizes that the source was trained "
             "with, or leave out --warm_start_from"
         )
 
 
 def describe(report: Report, source: weight_sources.WeightSource) -> Iterator[str]:
-    """Yields the lines that tell people what became of each variable."""
+    """Yields log lines with what happened to each variable."""
     yield f"warm start from {source.path}"
     yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"
     width = max(map(len, report.rows), default=0)
@@ -130,16 +107,20 @@ def describe(report: Report, source: weight_sources.WeightSource) -> Iterator[st
         yield f"  {'by token':{width}} {'copied':>9} {'new':>9} {'dropped':>9}"
     for name, count in report.rows.items():
         yield f"  {name:{width}} {count.copied:9,} {count.new:9,} {count.dropped:9,}"
-    for misfit in report.misfits:
-        yield f"  does not fit, starts anew: {misfit}"
+    for misfit in _describe_misfits(report):
+        yield f"  does not fit, initialised: {misfit}"
     if report.new:
-        yield f"  starts anew: {_by_scope(report.new)}"
+        yield f"  initialised: {_group_by_layer(report.new)}"
     if report.unused:
-        yield f"  only in the source, left out: {_by_scope(report.unused)}"
+        yield f"  only in the source, left out: {_group_by_layer(report.unused)}"
     yield from (f"  {remark}" for remark in source.remarks)
 
 
-def _by_scope(names):
-    """Layers with the number of their variables, instead of hundreds of names."""
+def _describe_misfits(report):
+    return [f"{name} {wanted}, in the source {got}" for name, (wanted, got) in report.misfits.items()]
+
+
+def _group_by_layer(names):
+    """Returns layers with the number of their variables."""
     counts = collections.Counter("/".join(name.split("/")[:3]) for name in names)
-    return ", ".join(scope if count == 1 else f"{scope} ({count})" for scope, count in counts.items())
+    return ", ".join(layer if count == 1 else f"{layer} ({count})" for layer, count in counts.items())

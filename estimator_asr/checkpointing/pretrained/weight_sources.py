@@ -1,4 +1,4 @@
-"""Weights to start with, under our names and with the tokens of their rows; read from our checkpoints."""
+"""Sources of pretrained weights: our checkpoints, and Keras models of the classic cascade."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import token_rows, weight_files
+from estimator_asr.checkpointing.pretrained import classic_cnn, token_rows, weight_files
 from tfrecord_builder import config_json, errors
 
-_PARENTS = 4  # of a checkpoint that its model directory is looked for in; MODEL/export/best/N/variables
+_PARENTS = 4  # directories above a checkpoint to search for config.json: MODEL/export/best/N/variables
 _NGRAMS = "language/ngrams"
 
 
@@ -21,8 +21,8 @@ class WeightSource(NamedTuple):
 
     Attributes:
         path: checkpoint or file.
-        values: by our names of variables.
-        names: of variables whose rows or columns belong to tokens.
+        values: weights by our names of variables.
+        names: names of token rows, by variable.
         remarks: sentences about what is left out or differs.
     """
 
@@ -32,42 +32,28 @@ class WeightSource(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def open_checkpoint(model: model_directory.ModelDirectory, path: str) -> WeightSource:
-    """Reads a checkpoint of another model directory, the newest one if the path is the directory.
+def open_source(model: model_directory.ModelDirectory) -> WeightSource:
+    """Reads the weights that --warm_start_from (and --warm_start_tokens) of the model's config name.
 
     Raises:
-        errors.UserError: it is missing, damaged, or of another kind of model or number of bins.
+        errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
     """
-    checkpoint = weight_files.find_checkpoint(path)
-    root = find_root(path)
-    if root is None:
-        raise errors.UserError(
-            f"{path}: there is no {experiment.CONFIG_FILE} beside the checkpoint or above it, which says "
-            "whose weights they are; give a checkpoint inside a model directory"
-        )
-    source = model_directory.open_model_directory(root)
-    remarks = _check_kind(model, source)
-    checkpoints.check(checkpoint, source)
-    found = weight_files.read_checkpoint(checkpoint)
-    values = {name: found[name] for name in checkpoints.find_model_variables(found)}
-    if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
-        del values[_NGRAMS]
-        remarks.append(f"{_NGRAMS} starts anew: with other tokens its rows stand for other n-grams")
-    return WeightSource(checkpoint, values, token_rows.list_names(source), tuple(remarks))
-
-
-def check_finite(source: WeightSource) -> None:
-    """Raises errors.UserError if a weight is no number."""
+    train = model.config.train
+    if weight_files.is_keras(train.warm_start_from):
+        source = _open_keras(model, train.warm_start_from, train.warm_start_tokens)
+    else:
+        source = _open_checkpoint(model, train.warm_start_from)
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
     if bad:
         raise errors.UserError(
-            f"{source.path}: {bad[0]} has values that are no numbers, as {len(bad)} of {len(source.values)} "
-            "variables, expected numbers; give an older checkpoint"
+            f"{source.path}: {bad[0]} and {len(bad) - 1} more of {len(source.values)} variables contain NaN "
+            "or Inf; choose an earlier checkpoint"
         )
+    return source
 
 
 def find_root(path: str) -> Optional[str]:
-    """Returns the model directory that a directory is or a checkpoint lies in; None if it has none."""
+    """Returns the model directory of a checkpoint, or the directory itself; None if there is none."""
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
     for _ in range(_PARENTS + 1):
         if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
@@ -76,27 +62,82 @@ def find_root(path: str) -> Optional[str]:
     return None
 
 
+def _open_checkpoint(model, path):
+    """Reads a checkpoint of a model directory, the newest one if the path is the directory."""
+    checkpoint = weight_files.find_checkpoint(path)
+    root = find_root(path)
+    if root is None:
+        raise errors.UserError(
+            f"{path}: {experiment.CONFIG_FILE} is missing beside the checkpoint and above it; pass a "
+            "checkpoint inside a model directory"
+        )
+    source = model_directory.open_model_directory(root)
+    remarks = _check_kind(model, source)
+    checkpoints.check(checkpoint, source)
+    found = dict(checkpoints.iterate(checkpoint))
+    values = {name: found[name] for name in checkpoints.find_model_variables(found)}
+    if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
+        del values[_NGRAMS]
+        remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")
+    return WeightSource(checkpoint, values, token_rows.list_names(source), tuple(remarks))
+
+
 def _check_kind(model, source):
-    """Refuses another kind of model or another number of bins; gives remarks on lesser differences."""
+    """Refuses another kind of model or another number of mel bins; returns remarks on smaller differences."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(
             f"{source.path}: holds the {got.model} model, expected the {want.model} model; "
-            "give another --warm_start_from"
+            "choose another --warm_start_from"
         )
     if got.frontend == want.frontend:
         return []
     if got.frontend.num_bins != want.frontend.num_bins:
         raise errors.UserError(
-            f"{source.path}: frontend has {got.frontend.num_bins} bins, expected {want.frontend.num_bins} as "
-            f"in {model.path}; build the data with the frontend of {source.path}, or give another "
-            "--warm_start_from"
+            f"{source.path}: frontend has {got.frontend.num_bins} mel bins, expected "
+            f"{want.frontend.num_bins} as in {model.path}; build the data with that frontend, "
+            "or choose another --warm_start_from"
         )
-    return [f"frontend differs: {_differences(got.frontend, want.frontend)}"]
+    old, new = map(config_json.to_json_dict, (got.frontend, want.frontend))
+    changes = [f"{key} is {new[key]}, in the source {old[key]}" for key in new if old[key] != new[key]]
+    return [f"frontend differs: {', '.join(changes)}"]
 
 
-def _differences(got, want):
-    got, want = config_json.to_json_dict(got), config_json.to_json_dict(want)
-    return ", ".join(
-        f"{key} is {want[key]}, in the source {got[key]}" for key in want if got[key] != want[key]
-    )
+def _open_keras(model, path, tokens_path):
+    weights = weight_files.read_keras(path)
+    spec, encoder = model.config.spec, model.config.acoustic.encoder
+    if not spec.reads_audio or encoder != "cnn":
+        kind = f"{spec.name} with --encoder={encoder}" if spec.reads_audio else spec.name
+        raise errors.UserError(
+            f"{path}: is a Keras model and the model to train is {kind}, expected --model=acoustic "
+            "--encoder=cnn, which has its layers; change the flags, or pass a model directory"
+        )
+    if not tokens_path:
+        raise errors.UserError(
+            f"train: --warm_start_tokens is missing, expected with --warm_start_from={path}; pass the file "
+            "with the tokens of its output, one per line, without the blank"
+        )
+    values, remarks = classic_cnn.translate(weights, path)
+    tokens = _read_tokens(tokens_path, values["acoustic/ctc/bias"].size - 1, path)
+    return WeightSource(path, values, token_rows.class_names(tokens), remarks)
+
+
+def _read_tokens(path, count, weights_path):
+    """Reads the first column of each non-empty line; the classic dict.txt has characters after a tab."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            tokens = tuple(line.split("\t")[0].strip() for line in file if line.strip())
+    except OSError as error:
+        raise errors.UserError(
+            f"{path}: cannot be read ({error.strerror}); pass the token file with --warm_start_tokens"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"{path}: byte {error.start} is not UTF-8, expected tokens; convert it"
+        ) from error
+    if len(tokens) != count:
+        raise errors.UserError(
+            f"{path}: has {len(tokens)} tokens, expected {count}, because the output of {weights_path} has "
+            f"{count + 1} classes and the last is the blank; pass the file that it was trained with"
+        )
+    return tokens

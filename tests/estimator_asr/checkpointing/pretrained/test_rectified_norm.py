@@ -13,7 +13,7 @@ def apply_ours(values, norm):
 
 
 @pytest.mark.parametrize("mean, deviation", [(0.0, 1.0), (-1.5, 2.0), (3.0, 0.5), (0.2, 0.01)])
-def test_the_moments_before_the_rectifier_are_found_from_those_behind_it(mean, deviation):
+def test_the_moments_before_the_relu_are_found_from_those_after_it(mean, deviation):
     values = mean + deviation * np.linspace(-8, 8, 400001)
     weights = np.exp(-0.5 * ((values - mean) / deviation) ** 2)
     positive, weights = np.maximum(values, 0), weights / weights.sum()
@@ -28,7 +28,7 @@ def test_a_channel_that_was_never_positive_stays_so():
     assert mean == [-4.0] and deviation == [1.0]
 
 
-def test_a_norm_before_the_rectifier_takes_the_bias_into_its_mean():
+def test_a_norm_before_the_relu_takes_the_bias_into_its_mean():
     rng = np.random.default_rng(0)
     norm = {
         "gamma": np.float32([2, 3]),
@@ -44,7 +44,7 @@ def test_a_norm_before_the_rectifier_takes_the_bias_into_its_mean():
     assert affine is None and ours["scale"].tolist() == [2, 3]
 
 
-def test_a_norm_behind_the_rectifier_gives_the_values_back_and_leaves_its_work_to_the_next_layer():
+def test_a_norm_after_the_relu_returns_the_values_and_leaves_an_affine_map_to_the_next_layer():
     norm = {
         "gamma": np.float32([2, 1]),
         "beta": np.float32([0.5, 0]),
@@ -59,14 +59,14 @@ def test_a_norm_behind_the_rectifier_gives_the_values_back_and_leaves_its_work_t
     np.testing.assert_allclose(affine.offset, [-0.5, -0.2], rtol=1e-6)
 
 
-def test_an_untrained_norm_without_gamma_and_beta_stands_before_the_rectifier():
+def test_an_untrained_norm_without_gamma_and_beta_stands_before_the_relu():
     norm = {"moving_mean": np.zeros(2, np.float32), "moving_variance": np.ones(2, np.float32)}
     ours, affine = rectified_norm.translate(norm, np.zeros(2, np.float32))
     assert affine is None and ours["scale"].tolist() == [1, 1] and ours["shift"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 2, 4), (6, 4)])
-def test_what_is_left_to_do_goes_into_the_kernel_and_bias_of_the_next_layer(shape):
+def test_an_affine_map_is_folded_into_kernel_and_bias_of_the_next_layer(shape):
     rng = np.random.default_rng(1)
     kernel, bias = rng.normal(size=shape).astype(np.float32), np.float32([1, 2, 3, 4])
     affine = rectified_norm.Affine(np.float32([2, -3]), np.float32([0.5, 0.25]))
@@ -81,7 +81,7 @@ def test_what_is_left_to_do_goes_into_the_kernel_and_bias_of_the_next_layer(shap
     assert folded.shape == shape and folded.dtype == np.float32
 
 
-def test_a_layer_of_other_channels_stays():
+def test_a_layer_of_other_channels_is_unchanged():
     kernel, bias = np.ones([5, 4], np.float32), np.ones(4, np.float32)
     affine = rectified_norm.Affine(np.float32([2, 2]), np.float32([1, 1]))
     assert rectified_norm.fold(kernel, bias, affine)[0] is kernel

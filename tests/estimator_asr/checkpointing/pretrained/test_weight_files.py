@@ -36,14 +36,14 @@ def write_checkpoint(directory):
 
 
 @pytest.mark.parametrize("group", [None, "model_weights"])
-def test_both_layouts_of_keras_are_read_in_the_order_of_the_layers(tmp_path, group):
+def test_both_layouts_of_keras_are_read_in_layer_order(tmp_path, group):
     path = write_keras(tmp_path / "a.h5", group)
     source, weights = weight_files.read(path)
     assert source == path and list(weights) == ["z/kernel", "a/bias"]
     np.testing.assert_array_equal(weights["z/kernel"], KERNEL)
 
 
-def test_weights_of_a_model_inside_a_model_keep_the_names_of_their_layers(tmp_path):
+def test_weights_of_a_nested_model_keep_their_layer_names(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file.attrs["layer_names"] = ["model_1"]
@@ -63,10 +63,10 @@ def test_a_directory_a_prefix_and_a_file_of_a_checkpoint_are_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.h5", "model.ckpt-9", "no/such/directory"])
-def test_what_is_missing_is_said(tmp_path, name):
+def test_a_missing_path_is_refused(tmp_path, name):
     path = str(tmp_path / name)
     with pytest.raises(
-        errors.UserError, match=f"{name}: there is no such model directory, checkpoint or Keras"
+        errors.UserError, match=f"{name}: does not exist, expected a model directory, checkpoint or Keras"
     ):
         weight_files.read(path)
 
@@ -75,31 +75,31 @@ def test_what_is_missing_is_said(tmp_path, name):
 def test_a_directory_without_a_checkpoint_is_refused(tmp_path, state):
     if state is not None:
         (tmp_path / "checkpoint").write_text(state)
-    with pytest.raises(errors.UserError, match="there is no checkpoint, expected one; train it first"):
+    with pytest.raises(errors.UserError, match="has no checkpoint; train first with"):
         weight_files.read(str(tmp_path))
 
 
-def test_a_checkpoint_cut_short_is_refused(tmp_path):
+def test_a_truncated_checkpoint_is_refused(tmp_path):
     prefix = write_checkpoint(tmp_path)
     os.truncate(f"{prefix}.data-00000-of-00001", 4)
     with pytest.raises(
-        errors.UserError, match="model.ckpt-5: checkpoint cannot be read .*, expected a whole one"
+        errors.UserError, match="model.ckpt-5: checkpoint cannot be read .*; choose an earlier one"
     ):
         weight_files.read(str(tmp_path))
 
 
-def test_a_keras_file_cut_short_and_what_is_none_are_refused(tmp_path):
+def test_a_truncated_keras_file_and_other_files_are_refused(tmp_path):
     path = write_keras(tmp_path / "a.h5")
     os.truncate(path, os.path.getsize(path) // 2)
     (tmp_path / "b.h5").write_text("no HDF5")
     for name in ("a.h5", "b.h5"):
         with pytest.raises(
-            errors.UserError, match=f"{name}: cannot be read as HDF5 .*, expected a whole .h5"
+            errors.UserError, match=f"{name}: cannot be read as HDF5 .*, expected a complete Keras"
         ):
             weight_files.read(str(tmp_path / name))
 
 
-def test_a_keras_file_whose_lists_name_what_is_not_there_is_refused(tmp_path):
+def test_a_keras_file_that_lacks_a_listed_layer_is_refused(tmp_path):
     path = write_keras(tmp_path / "a.h5")
     with h5py.File(path, "a") as file:
         del file["z"]
@@ -111,7 +111,9 @@ def test_hdf5_without_weights_is_refused(tmp_path):
     path = str(tmp_path / "a.h5")
     with h5py.File(path, "w") as file:
         file["features"] = KERNEL
-    with pytest.raises(errors.UserError, match="a.h5: holds no weights of layers, expected a file of Keras'"):
+    with pytest.raises(
+        errors.UserError, match="a.h5: has no layer weights, expected a file written by Keras'"
+    ):
         weight_files.read(path)
-    with pytest.raises(errors.UserError, match="holds no weights"):
+    with pytest.raises(errors.UserError, match="has no layer weights"):
         weight_files.read(write_keras(tmp_path / "b.h5", layers=()))
