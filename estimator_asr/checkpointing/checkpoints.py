@@ -66,6 +66,12 @@ def latest(path: str) -> str:
     return checkpoint
 
 
+def latest_step(path: str) -> int:
+    """Returns the step of the checkpoint that the state names; 0 if there is none."""
+    checkpoint = find_latest(path)
+    return step_of(checkpoint) if checkpoint else 0
+
+
 def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     """Makes `newest` the checkpoint that TensorFlow continues from.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 
-import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.checkpointing import best_checkpoints, evaluation_log
+from estimator_asr.checkpointing import best_checkpoints, checkpoints, evaluation_log
 
 DEV_SPLIT = "dev"
 
@@ -98,7 +97,7 @@ class Evaluation:
             estimator: of the model.
             is_last: whether training ends at a step.
         """
-        step, config = latest_step(self._model.path), self._model.config
+        step, config = checkpoints.latest_step(self._model.path), self._model.config
         is_regular = step > 0 and step % config.train.save_checkpoints_steps == 0
         is_due = is_last(step) or (is_regular and _decides_training(config))
         if is_due and not is_evaluated(self._model.path, step):
@@ -108,12 +107,6 @@ class Evaluation:
 def is_evaluated(model_dir: str, step: int) -> bool:
     """Returns whether the checkpoint of a step has been evaluated on dev."""
     return any(evaluation.step == step for evaluation in evaluation_log.read(model_dir))
-
-
-def latest_step(model_dir: str) -> int:
-    """Returns the step of the newest checkpoint; 0 if there is none."""
-    checkpoint = tf.train.latest_checkpoint(model_dir)
-    return int(tf.train.load_variable(checkpoint, "global_step")) if checkpoint else 0
 
 
 def _decides_training(config):

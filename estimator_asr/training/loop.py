@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
-from estimator_asr.checkpointing import evaluation_log, saver
+from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
 from estimator_asr.inputs import damage, input_fn, input_progress
 from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
@@ -81,7 +81,10 @@ def train(
         train_input_fn = _build_input_fn(
             model, infos, data_dirs, training=True, start=plan.start, num_replicas=num_replicas
         )
-        if model.config.train.warm_start_from and not (cluster and cluster.is_evaluator):
+        settings = model.config.train
+        if (settings.warm_start_from or settings.warm_start_tokens) and not (
+            cluster and cluster.is_evaluator
+        ):
             _warm_start(model, plan, train_input_fn, is_writer, data_dirs[0])
         if is_writer:  # nothing refuses the run from here on
             model_directory.write(model, data_dirs[0])
@@ -174,7 +177,7 @@ class Loop(NamedTuple):
             estimator.train(self.train_input_fn, hooks, max_steps=max_steps, saving_listeners=listeners)
             return
         self.dev.catch_up(estimator, self._is_last)
-        if not self._is_last(evaluation.latest_step(self.model.path)):
+        if not self._is_last(checkpoints.latest_step(self.model.path)):
             train_spec = estimator_api.TrainSpec(self.train_input_fn, max_steps, hooks, listeners)
             estimator_api.train_and_evaluate(estimator, train_spec, self.dev.spec())
 
@@ -185,7 +188,7 @@ class Loop(NamedTuple):
         if self.cluster.is_chief and self.cluster.evaluator is None:
             logging.warning("TF_CONFIG: lists no evaluator, so dev is evaluated once, after training")
         # Not _is_last: an evaluation that one worker sees and another does not yet would separate them.
-        if evaluation.latest_step(self.model.path) < self.plan.max_steps:
+        if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
             stop = coordinated_stop.CoordinatedStopHook(self.termination, num_workers, self._stops_early)
             train_spec = estimator_api.TrainSpec(self.train_input_fn, self.plan.max_steps, [stop])

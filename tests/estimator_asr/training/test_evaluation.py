@@ -62,7 +62,7 @@ def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
         ),
     )
     evaluated = []
-    monkeypatch.setattr(evaluation, "latest_step", lambda path: step)
+    monkeypatch.setattr(evaluation.checkpoints, "latest_step", lambda path: step)
     monkeypatch.setattr(evaluation.Evaluation, "run", lambda self, estimator, path: evaluated.append(path))
     dev = evaluation.Evaluation(model, None, [], [])
     dev.catch_up(Estimator(str(tmp_path)), lambda each: each >= last)
