@@ -1,4 +1,4 @@
-"""Which frame says which label: the best path of CTC through a reference, in numpy."""
+"""Forced alignment: the best CTC path through the labels (Viterbi), in numpy."""
 
 from __future__ import annotations
 
@@ -9,48 +9,43 @@ import numpy as np
 
 
 class Span(NamedTuple):
-    """Where a label is said: frames first to last, both its own."""
+    """First and last frame of a label."""
 
     first: int
     last: int
 
 
 def align(log_probs: np.ndarray, labels: Sequence[int], blank_id: int) -> Optional[list[Span]]:
-    """Finds the likeliest way to say the labels (Viterbi; states as in Graves et al., 2006, section 4.1).
+    """Finds the most probable path of the labels; states as in Graves et al. (2006), section 4.1.
 
     Args:
-        log_probs: float32 [num_frames, num_classes], log of the probabilities of each frame.
-        labels: ids of the reference, none of them the blank.
+        log_probs: float32 [num_frames, num_classes], log probabilities of each frame.
+        labels: ids of the reference, without blanks.
         blank_id: class of the blank.
 
     Returns:
-        One Span a label, in order; None if the labels do not fit into the frames (equal neighbours need a
+        One Span per label, in order; None if the labels do not fit into the frames (equal neighbours need a
         blank between them).
     """
     states = np.full(2 * len(labels) + 1, blank_id)  # blank, label, blank, ..., label, blank
     states[1::2] = labels
-    scores, steps = _search(np.asarray(log_probs)[:, states], _may_skip(states))
+    may_skip = np.zeros(len(states), bool)  # the blank between different labels is optional
+    may_skip[3::2] = states[3::2] != states[1:-2:2]
+    scores, steps = _search(np.asarray(log_probs)[:, states], may_skip)
     last = len(states) - 1
     if len(labels) and len(log_probs) and scores[last - 1] > scores[last]:
         last -= 1
     if not np.isfinite(scores[last]):
         return None
-    path = _walk_back(steps, last)
-    places = [np.flatnonzero(path == state) for state in range(1, len(states), 2)]
-    return [Span(int(frames[0]), int(frames[-1])) for frames in places]
-
-
-def _may_skip(states: np.ndarray) -> np.ndarray:
-    """bool [num_states]: a label may follow another label without the blank between, but not itself."""
-    skips = np.zeros(len(states), bool)
-    skips[3::2] = states[3::2] != states[1:-2:2]
-    return skips
+    path = _trace_back(steps, last)
+    frames = [np.flatnonzero(path == state) for state in range(1, len(states), 2)]
+    return [Span(int(each[0]), int(each[-1])) for each in frames]
 
 
 def _search(emissions, may_skip):
-    """Best score of each state at the last frame, and by how many states each frame moved to get there."""
+    """Returns the best score of each state after the last frame, and the states moved in each frame."""
     scores = np.full(len(may_skip), -np.inf)
-    scores[0] = 0.0  # before the first frame, in a blank of its own
+    scores[0] = 0.0  # a blank before the first frame
     steps = np.zeros(emissions.shape, np.int8)
     for frame, emission in enumerate(emissions):
         padded = np.concatenate([[-np.inf, -np.inf], scores])
@@ -60,7 +55,7 @@ def _search(emissions, may_skip):
     return scores, steps
 
 
-def _walk_back(steps, state):
+def _trace_back(steps, state):
     path = np.empty(len(steps), int)
     for frame in range(len(steps) - 1, -1, -1):
         path[frame] = state

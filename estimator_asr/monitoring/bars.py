@@ -1,4 +1,4 @@
-"""Progress bars in a terminal that leave its lines whole; nothing where there is no terminal."""
+"""Progress bars in a terminal, which leave log lines intact; none without a terminal."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import tqdm
 
 
 def is_terminal() -> bool:
-    """Tells whether a person watches: standard error, where bars and log lines go, is a terminal."""
+    """Returns whether standard error, where bars and log lines go, is a terminal."""
     return sys.stderr.isatty()
 
 
-def open_bar(what: str, total: int, done: int = 0, *, keep: bool = True) -> Optional[tqdm.tqdm]:
-    """Returns a bar with the time left over all that was done so far; None without a terminal.
+def open_bar(name: str, total: int, done: int = 0, *, keep: bool = True) -> Optional[tqdm.tqdm]:
+    """Returns a bar with the remaining time; None without a terminal.
 
     Args:
-        what: word before the numbers.
-        total: steps to do.
+        name: shown before the numbers.
+        total: number of steps.
         done: steps of an earlier run.
-        keep: leave the bar in the terminal when it is closed.
+        keep: whether the closed bar stays in the terminal.
     """
     if not is_terminal():
         return None
     return tqdm.tqdm(
         total=total,
         initial=done,
-        desc=what,
+        desc=name,
         leave=keep,
         smoothing=0,
         dynamic_ncols=True,
@@ -41,22 +41,22 @@ def open_bar(what: str, total: int, done: int = 0, *, keep: bool = True) -> Opti
 
 @contextlib.contextmanager
 def beside_log_lines() -> Iterator[None]:
-    """Inside the block a log line goes above the bars; at its end, error or not, no bar is left open."""
+    """Inside the block log lines go above the bars; at its end, error or not, all bars are closed."""
     root = standard_logging.getLogger()
-    before = list(root.handlers)
+    handlers = list(root.handlers)
     if is_terminal():
-        root.handlers[:] = [_AboveBars(handler) for handler in before]
+        root.handlers[:] = [_AboveBars(handler) for handler in handlers]
     try:
         yield
     finally:
-        root.handlers[:] = before
-        # A later bar stands below an earlier one, so it goes first.
+        root.handlers[:] = handlers
+        # A later bar is below an earlier one, so it is closed first.
         for bar in sorted(getattr(tqdm.tqdm, "_instances", ()), key=lambda each: -each.pos):
             bar.close()
 
 
 class _AboveBars(standard_logging.Handler):
-    """Takes the bars away while another handler writes."""
+    """Clears the bars while another handler writes; tqdm's own redirection knows no absl handler."""
 
     def __init__(self, handler: standard_logging.Handler):
         super().__init__()

@@ -1,4 +1,4 @@
-"""How long the steps wait for data: the share of training time that a faster input would save."""
+"""Data wait: the fraction of training time that steps spend waiting for their input."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from absl import logging
 from estimator_asr import estimator_api
 
 TAG = "data_wait_fraction"
-_MUCH = 0.1  # what is below is not worth a sentence; the input is meant to stay below 0.02
+_MUCH = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
 
 
 class DataWaitHook(estimator_api.SessionRunHook):
-    """Writes the share to TensorBoard, and says it once if it is large."""
+    """Writes the fraction to TensorBoard, and warns once if it is large."""
 
     def __init__(
         self,
@@ -26,15 +26,15 @@ class DataWaitHook(estimator_api.SessionRunHook):
         seconds: Callable[[], float],
         doctor_command: str,
     ):
-        """Takes what it looks at.
+        """Takes tensors and settings.
 
         Args:
             wait: float64 [], of step_time.time_input.
             step: int64 [], number of the step.
-            every_steps: over so many steps the share is taken.
-            model_dir: whose summary gets it.
-            seconds: gives the time spent in training so far.
-            doctor_command: what times the input alone.
+            every_steps: number of steps that a fraction covers.
+            model_dir: where the event file is.
+            seconds: returns the time spent in training so far.
+            doctor_command: the command that times the input alone.
         """
         self._wait = wait
         self._step = step
@@ -42,7 +42,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
         self._model_dir = model_dir
         self._seconds = seconds
         self._doctor_command = doctor_command
-        self._is_said = False
+        self._has_warned = False
 
     def begin(self):
         self._writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
@@ -60,16 +60,16 @@ class DataWaitHook(estimator_api.SessionRunHook):
             return
         self._waited, self._steps = self._waited + wait, self._steps + 1
         if self._steps == self._every_steps:
-            self._show(self._waited / max(self._seconds() - self._began, 1e-9), int(step) + 1)
+            self._write(self._waited / max(self._seconds() - self._began, 1e-9), int(step) + 1)
             self._waited, self._steps, self._began = 0.0, 0, self._seconds()
 
-    def _show(self, share, step):
-        value = tf.compat.v1.Summary.Value(tag=TAG, simple_value=share)
+    def _write(self, fraction, step):
+        value = tf.compat.v1.Summary.Value(tag=TAG, simple_value=fraction)
         self._writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
-        if share > _MUCH and not self._is_said:
-            self._is_said = True
+        if fraction > _MUCH and not self._has_warned:
+            self._has_warned = True
             logging.warning(
-                "input: steps wait for data %.0f %% of the time, expected less than 2 %%; put the data on a "
+                "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
                 "faster disk, or time the input alone: %s",
-                *(100 * share, self._doctor_command),
+                *(100 * fraction, self._doctor_command),
             )

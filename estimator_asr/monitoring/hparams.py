@@ -1,7 +1,7 @@
-"""The settings of a run beside its figures on dev, for TensorBoard's HParams tab over several runs.
+"""Settings of a run and its metrics on dev, for TensorBoard's HPARAMS tab over several runs.
 
-TensorBoard keeps the first settings that it finds of a run. So they have an event file of their own, which
-every start of the model directory replaces: the tab shows the settings of the last one.
+TensorBoard keeps the first settings of a run that it finds. They have an event file of their own, which every
+start in the model directory replaces, so that the tab shows the settings of the last one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import glob
 import os
 import time
 from collections.abc import Iterator
-from typing import Union
 
 import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, summary
@@ -22,12 +21,11 @@ from estimator_asr import experiment, task_spec, training_config
 from estimator_asr.training import stopping
 
 _SUFFIX = ".hparams"
-_EVALUATIONS = "eval"  # the folder into which an Estimator writes its figures
+_EVALUATIONS = "eval"  # the folder into which an Estimator writes its metrics
 _LOSS = "avg-loss"
+# Of a training, only what its result depends on.
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
-
-Value = Union[bool, float, str]
 
 
 @contextlib.contextmanager
@@ -40,8 +38,8 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
         model_dir: where the event file is written.
         config: settings of the run.
     """
-    summaries = [_describe(config.spec), summary.session_start_pb(flatten(config))]
-    _write(model_dir, summaries)
+    values = [_describe(config.spec), summary.session_start_pb(flatten(config))]
+    _write(model_dir, values)
     status = api_pb2.STATUS_FAILURE
     try:
         yield
@@ -50,23 +48,25 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
         status = api_pb2.STATUS_RUNNING
         raise
     finally:
-        _write(model_dir, [*summaries, summary.session_end_pb(status)])
+        _write(model_dir, [*values, summary.session_end_pb(status)])
 
 
-def flatten(config: experiment.ExperimentConfig) -> dict[str, Value]:
-    """Returns flag name to value of the model, its optimizer and its input; what is not set is left out."""
-    values = {}
-    for section, fields in _fields((config.model, "optimizer", "input")):
-        values.update({field.name: getattr(getattr(config, section), field.name) for field in fields})
+def flatten(config: experiment.ExperimentConfig) -> dict:
+    """Returns flag name to bool, float or str of the model, its optimizer and its input, without None."""
+    values = {
+        field.name: getattr(getattr(config, section), field.name)
+        for section, field in _fields(config.model, "optimizer", "input")
+    }
     return {name: _to_value(value) for name, value in values.items() if value is not None}
 
 
-def _fields(sections):
-    """The name and the fields of each section, and those of train that a result depends on."""
+def _fields(*sections):
+    """Yields each section with each of its fields, and those of train."""
     for section in sections:
-        yield section, dataclasses.fields(config_lib.SECTIONS[section])
-    of_train = dataclasses.fields(training_config.TrainConfig)
-    yield "train", [field for field in of_train if field.name in _TRAIN_FIELDS]
+        yield from ((section, field) for field in dataclasses.fields(config_lib.SECTIONS[section]))
+    for field in dataclasses.fields(training_config.TrainConfig):
+        if field.name in _TRAIN_FIELDS:
+            yield "train", field
 
 
 def _to_value(value):
@@ -76,17 +76,22 @@ def _to_value(value):
 
 
 def _describe(spec):
-    """The columns, those of both models: of several runs TensorBoard takes the columns of any one."""
-    sections = _fields((*task_spec.SPECS, "optimizer", "input"))
-    all_fields = [field for _, fields in sections for field in fields]
-    # TensorBoard puts first what is said to differ, and else goes by the alphabet.
-    infos = [
-        api_pb2.HParamInfo(name=each.name, type=_type(each), differs=each.name in spec.main_settings)
-        for each in all_fields
+    """Describes the columns of all models: TensorBoard takes those of any one of several runs."""
+    # TensorBoard puts first what is marked as different, and sorts the rest by name.
+    settings = [
+        api_pb2.HParamInfo(name=field.name, type=_type(field), differs=field.name in spec.main_settings)
+        for _, field in _fields(*task_spec.SPECS, "optimizer", "input")
     ]
     others = (other.error_rate for other in task_spec.SPECS.values() if other != spec)
-    tags = [spec.error_rate, _LOSS, *others]
-    return summary.experiment_pb(infos, [_metric(tag) for tag in tags])
+    metrics = [
+        api_pb2.MetricInfo(
+            name=api_pb2.MetricName(group=_EVALUATIONS, tag=tag),
+            display_name=f"dev {tag}",
+            dataset_type=api_pb2.DATASET_VALIDATION,
+        )
+        for tag in (spec.error_rate, _LOSS, *others)
+    ]
+    return summary.experiment_pb(settings, metrics)
 
 
 def _type(field):
@@ -95,21 +100,16 @@ def _type(field):
     return api_pb2.DATA_TYPE_BOOL if field.type == "bool" else api_pb2.DATA_TYPE_STRING
 
 
-def _metric(tag):
-    name = api_pb2.MetricName(group=_EVALUATIONS, tag=tag)
-    return api_pb2.MetricInfo(name=name, display_name=f"dev {tag}", dataset_type=api_pb2.DATASET_VALIDATION)
-
-
-def _write(model_dir, summaries):
-    """Replaces the event file; a running TensorBoard takes the new one for the next of the run."""
-    before = glob.glob(os.path.join(glob.escape(model_dir), f"events.*{_SUFFIX}"))
+def _write(model_dir, values):
+    """Replaces the event file; a running TensorBoard continues with the new one."""
+    old = glob.glob(os.path.join(glob.escape(model_dir), f"events.*{_SUFFIX}"))
     now = time.time()
     path = os.path.join(model_dir, f"events.out.tfevents.{int(now):010d}.0{_SUFFIX}")
-    unfinished = os.path.join(model_dir, "hparams.incomplete")
+    unfinished = os.path.join(model_dir, "hparams.incomplete")  # a name that TensorBoard does not read
     with tf.io.TFRecordWriter(unfinished) as writer:
         writer.write(tf.compat.v1.Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
-        for each in summaries:
-            writer.write(tf.compat.v1.Event(wall_time=now, step=0, summary=each).SerializeToString())
+        for value in values:
+            writer.write(tf.compat.v1.Event(wall_time=now, step=0, summary=value).SerializeToString())
     os.replace(unfinished, path)
-    for old in set(before) - {path}:
-        os.remove(old)
+    for each in set(old) - {path}:
+        os.remove(each)

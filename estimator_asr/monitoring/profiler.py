@@ -1,4 +1,4 @@
-"""What the time of some steps is spent on, for TensorBoard's profile tab."""
+"""Profiles a range of training steps for TensorBoard's PROFILE tab."""
 
 from __future__ import annotations
 
@@ -11,47 +11,41 @@ from estimator_asr import estimator_api
 
 
 class ProfileHook(estimator_api.SessionRunHook):
-    """Records the steps first to last, both of them, into MODEL_DIR/plugins/profile.
-
-    The steps before the run are not there to record: one that continues behind `first` begins at once.
-    """
+    """Records the steps from first to last, both included, into MODEL_DIR/plugins/profile."""
 
     def __init__(self, first: int, last: int, model_dir: str):
         self._first = first
         self._last = last
         self._model_dir = model_dir
-        self._is_on = False
+        self._is_recording = False
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step)) + 1  # the one that comes, counted from 1
+        self._step = int(session.run(self._global_step)) + 1  # the next one, counted from 1
 
     def before_run(self, run_context):
         if self._first <= self._step <= self._last:
-            self._start()
+            if not self._is_recording:
+                tf.profiler.experimental.start(self._model_dir)
+                self._is_recording = True
             self._trace = tf.profiler.experimental.Trace("train", step_num=self._step, _r=1)
             self._trace.__enter__()
 
     def after_run(self, run_context, run_values):
-        if self._is_on:
+        if self._is_recording:
             self._trace.__exit__(None, None, None)
             if self._step == self._last:
                 self._stop()
         self._step += 1
 
     def end(self, session):
-        if self._is_on:
+        if self._is_recording:
             self._stop()
-
-    def _start(self):
-        if not self._is_on:
-            tf.profiler.experimental.start(self._model_dir)
-            self._is_on = True
 
     def _stop(self):
         tf.profiler.experimental.stop()
-        self._is_on = False
+        self._is_recording = False
         where = os.path.join(self._model_dir, "plugins", "profile")
-        logging.info("profile of the steps up to %d: %s, see BUILD.md", min(self._step, self._last), where)
+        logging.info("profile of the steps up to %d: %s", min(self._step, self._last), where)

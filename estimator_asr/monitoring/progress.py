@@ -1,4 +1,4 @@
-"""How far training and evaluation are: a bar in a terminal, else a line every few seconds."""
+"""Progress of training and evaluation: a bar in a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it f
 
 
 class ProgressHook(estimator_api.SessionRunHook):
-    """Shows step, loss, decoded error rate, speed and time left: a bar in a terminal, else lines."""
+    """Shows step, loss, decoded error rate, speed and remaining time."""
 
     def __init__(
         self,
@@ -30,18 +30,18 @@ class ProgressHook(estimator_api.SessionRunHook):
         num_parameters: int,
         clock: step_time.Clock,
     ):
-        """Takes the tensors by name.
+        """Takes tensors of the first replica, and settings.
 
         Args:
             tensors: "number" int64 [], steps made before this one; "loss" float32 [] per label, "error_rate"
-                float32 [], "inputs" int32 [] of the batch. The error rate needs decoding and is computed only
-                for the steps that are shown.
-            unit: what inputs counts, "frames" or "tokens".
-            max_steps: where training ends.
-            seconds: time between two lines.
-            num_replicas: inputs of one replica stand for so many.
+                float32 [], "inputs" int32 [], the length of the batch. The error rate needs decoding and is
+                computed only for the steps that are shown.
+            unit: of inputs, "frames" or "tokens".
+            max_steps: total number of steps.
+            seconds: between two lines.
+            num_replicas: by which inputs are multiplied.
             num_parameters: shown at the start.
-            clock: leaves out evaluation from the speed.
+            clock: excludes evaluation from the speed.
         """
         self._tensors = dict(tensors)
         self._unit = unit
@@ -60,7 +60,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         self._first_step = session.run(self._global_step)
         self._started = self._shown = time.monotonic()
         self._next_step = self._first_step + 1
-        self._forget_window(self._first_step)
+        self._start_window(self._first_step)
         self._bar = bars.open_bar("step", self._max_steps, self._first_step)
         if self._bar is not None:
             self._seconds = min(self._seconds, _BAR_SECONDS)
@@ -83,8 +83,8 @@ class ProgressHook(estimator_api.SessionRunHook):
         if self._is_due:
             self._show(step, values["error_rate"])
             self._shown = time.monotonic()
-            self._forget_window(step)
-        elif self._bar is not None:
+            self._start_window(step)
+        if self._bar is not None:
             self._bar.update(step - self._bar.n)
 
     def end(self, session):
@@ -92,26 +92,25 @@ class ProgressHook(estimator_api.SessionRunHook):
         if self._bar is not None:
             self._bar.close()
 
-    def _forget_window(self, step):
+    def _start_window(self, step):
         self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
         self._window_start = self._clock.seconds
 
     def _show(self, step, error_rate):
         seconds = max(self._clock.seconds - self._window_start, 1e-9)
-        learnt = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
+        metrics = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
         speed = f"{self._inputs / seconds:,.0f} {self._unit}/s"
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{learnt}  {speed}", refresh=False)
-            self._bar.update(step - self._bar.n)
+            self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
         left = tqdm.tqdm.format_interval(max(self._max_steps - step, 0) * per_step)
-        shown = f"{learnt}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
+        shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
         logging.info("step %d of %d  %s  left %s", step, self._max_steps, shown, left)
 
 
 class EvaluationHook(estimator_api.SessionRunHook):
-    """Shows in a terminal how far an evaluation is; the bar goes when it ends."""
+    """Shows the progress of an evaluation in a terminal; the bar disappears at its end."""
 
     def __init__(self, split: str, num_batches: int):
         self._split = split

@@ -1,10 +1,10 @@
-"""An utterance as a picture: spectrogram and CTC alignment, CTC probabilities, attention, over one time."""
+"""Picture of a prediction sample: spectrogram with CTC alignment, CTC probabilities and attention."""
 
 from __future__ import annotations
 
 import io
-import re
 import textwrap
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
@@ -20,21 +20,21 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
-_CROWDED = 1.4  # names per inch that still stand beside each other
+_MAX_NAMES_PER_INCH = 1.4  # more are rotated
+_DYNAMIC_RANGE = 14.0  # 60 dB in natural logarithms of power
 
 
 class Picture(NamedTuple):
-    """What is drawn.
+    """Content of a picture.
 
     Attributes:
-        lines: above the picture.
+        lines: text above it.
         fbank: float32 [num_frames, num_bins].
-        frame_seconds: from one frame to the next.
-        subsampling: frames that the encoder makes one of.
+        frame_seconds: frame shift.
+        subsampling: frames per subsampled frame.
         names: of the labels.
         probabilities: float32 [num_subsampled, num_labels], of the labels by the CTC head.
-        spans: where each label is said, in subsampled frames; None where the labels do not fit.
+        spans: CTC alignment of the labels, in subsampled frames; None where they do not fit.
         attention: float32 [num_labels + 1, num_subsampled]; None without a decoder.
     """
 
@@ -55,50 +55,54 @@ class Picture(NamedTuple):
     def inches(self) -> float:
         return min(max(_MIN_INCHES, self.seconds * _INCHES_PER_SECOND), _MAX_INCHES)
 
+    @property
+    def is_crowded(self) -> bool:
+        return len(self.names) > _MAX_NAMES_PER_INCH * self.inches
+
 
 def draw(picture: Picture) -> bytes:
     """Returns a PNG; without a CJK font, its characters are drawn as boxes."""
-    picture = _replace_unprintable(picture)
-    with matplotlib.rc_context(fonts.rc_params()):
-        return _draw(picture)
+    with matplotlib.rc_context({**fonts.rc_params(), "font.size": 9}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure = _draw_figure(picture)
+        file = io.BytesIO()
+        matplotlib.backends.backend_agg.FigureCanvasAgg(figure).print_png(file)
+    return file.getvalue()
 
 
-def _draw(picture):
-    num_panels = 2 if picture.attention is None else 3
-    panel_inches = 0.5 + max(4, len(picture.names)) * _INCHES_PER_TOKEN
+def _draw_figure(picture):
+    matrices = {"CTC": (picture.probabilities.T, picture.names)}
+    if picture.attention is not None:
+        matrices["attention"] = (picture.attention, [*picture.names, "end"])
     lines = [part for line in picture.lines for part in _wrap(line, picture.inches)]
-    heights = [2.4] + [panel_inches] * (num_panels - 1)
+    heights = [2.4] + [0.5 + max(4, len(picture.names)) * _INCHES_PER_TOKEN] * len(matrices)
     size = (picture.inches, sum(heights) + 0.6 + 0.22 * len(lines))
     figure = matplotlib.figure.Figure(size, dpi=_DPI, layout="constrained")
-    panels = figure.subplots(num_panels, sharex=True, height_ratios=heights)
+    panels = figure.subplots(len(heights), sharex=True, height_ratios=heights)
     _draw_spectrogram(panels[0], picture)
-    panels[0].set_title("\n".join(lines), loc="left", pad=_title_pad(picture), size=9)
-    _draw_matrix(panels[1], picture, picture.probabilities.T, picture.names)
-    panels[1].set_ylabel("CTC")
-    if picture.attention is not None:
-        _draw_matrix(panels[2], picture, picture.attention, [*picture.names, "end"])
-        panels[2].set_ylabel("attention")
+    longest = max(map(len, picture.names), default=0)
+    name_points = 7 * longest if picture.is_crowded else 14
+    panels[0].set_title("\n".join(lines), loc="left", pad=8 + name_points, size=9)
+    for axes, (label, (values, names)) in zip(panels[1:], matrices.items()):
+        _draw_matrix(axes, picture, values, names)
+        axes.set_ylabel(label)
     panels[-1].set_xlabel("seconds")
-    return _to_png(figure)
+    return figure
 
 
-def _to_png(figure):
-    file = io.BytesIO()
-    matplotlib.backends.backend_agg.FigureCanvasAgg(figure).print_png(file)
-    return file.getvalue()
+def _wrap(line, inches):
+    return textwrap.wrap(line, int(inches * _CHARACTERS_PER_INCH), subsequent_indent="    ")
 
 
 def _draw_spectrogram(axes, picture):
     num_bins = picture.fbank.shape[1]
-    extent = (0, picture.seconds, 0, num_bins)
-    loudest = picture.fbank.max()
     axes.imshow(
         picture.fbank.T,
         origin="lower",
         aspect="auto",
-        extent=extent,
+        extent=(0, picture.seconds, 0, num_bins),
         cmap="magma",
-        vmin=max(picture.fbank.min(), loudest - 14),  # 60 dB; what is softer would take the contrast
+        vmin=max(picture.fbank.min(), picture.fbank.max() - _DYNAMIC_RANGE),
     )
     axes.set_ylabel("bin")
     for name, span in zip(picture.names, picture.spans or ()):
@@ -110,40 +114,17 @@ def _draw_spectrogram(axes, picture):
             (0, 3),
             textcoords="offset points",
             ha="center",
-            rotation=90 if _is_crowded(picture) else 0,
-            size=9,
+            rotation=90 if picture.is_crowded else 0,
         )
 
 
 def _draw_matrix(axes, picture, values, names):
-    """Rows are labels, the first one on top; columns are subsampled frames."""
+    """Draws one row per label, the first one on top, and one column per subsampled frame."""
     extent = (0, _seconds(picture, values.shape[1]), len(names) - 0.5, -0.5)
     axes.imshow(values, aspect="auto", extent=extent, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_yticks(range(len(names)), names, size=9)
+    axes.set_yticks(range(len(names)), names)
     axes.set_xlim(0, picture.seconds)
 
 
 def _seconds(picture, subsampled):
     return subsampled * picture.subsampling * picture.frame_seconds
-
-
-def _is_crowded(picture):
-    return len(picture.names) > _CROWDED * picture.inches
-
-
-def _title_pad(picture):
-    """Points that the names above the spectrogram take."""
-    return 8 + (7 * max(map(len, picture.names), default=0) if _is_crowded(picture) else 14)
-
-
-def _wrap(line, inches):
-    return textwrap.wrap(line, int(inches * _CHARACTERS_PER_INCH), subsequent_indent="    ")
-
-
-def _replace_unprintable(picture):
-    """Replaces characters by boxes if no CJK font is installed: matplotlib would warn of each."""
-    if all(map(fonts.can_draw, [*picture.lines, *picture.names])):
-        return picture
-    lines = [_NOT_ASCII.sub("□", line) for line in picture.lines]
-    names = [_NOT_ASCII.sub("□", name) for name in picture.names]
-    return picture._replace(lines=lines, names=names)

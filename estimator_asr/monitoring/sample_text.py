@@ -1,12 +1,11 @@
-"""Reference against hypothesis as a table for TensorBoard's text tab, what differs in bold."""
+"""Reference and hypothesis aligned in a Markdown table for TensorBoard's TEXT tab, differences in bold."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from typing import Optional
+from collections.abc import Sequence
 
 from rapidfuzz.distance import Levenshtein
 
@@ -16,29 +15,21 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 def compare(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
-    """Returns Markdown: each token of the reference above the one that stands for it, a dot where none does.
-
-    Args:
-        reference, hypothesis: tokens or characters.
-    """
-    pairs = list(_align(reference, hypothesis))
-    wrong = sum(said != heard for said, heard in pairs)
+    """Returns Markdown: each token of the reference above the aligned one, a dot for no token."""
+    pairs = []
+    for edit in Levenshtein.opcodes(reference, hypothesis):
+        expected = reference[edit.src_start : edit.src_end]
+        got = hypothesis[edit.dest_start : edit.dest_end]
+        pairs.extend(itertools.zip_longest(expected, got))
+    wrong = sum(expected != got for expected, got in pairs)
     tables = [_table(pairs[start : start + _COLUMNS]) for start in range(0, len(pairs), _COLUMNS)]
     return "\n\n".join([f"{wrong} wrong of {len(reference)}", *tables])
 
 
-def _align(reference, hypothesis) -> Iterator[tuple[Optional[str], Optional[str]]]:
-    """Yields the pairs of one shortest alignment; None stands against what was put in or left out."""
-    for step in Levenshtein.opcodes(reference, hypothesis):
-        said = reference[step.src_start : step.src_end]
-        heard = hypothesis[step.dest_start : step.dest_end]
-        yield from itertools.zip_longest(said, heard)
-
-
 def _table(pairs):
-    said = [_escape(said) for said, _ in pairs]
-    heard = [_escape(heard) if heard == said else f"**{_escape(heard)}**" for said, heard in pairs]
-    rows = [["reference", *said], ["---"] * (len(pairs) + 1), ["hypothesis", *heard]]
+    references = [_escape(expected) for expected, _ in pairs]
+    hypotheses = [_escape(got) if got == expected else f"**{_escape(got)}**" for expected, got in pairs]
+    rows = [["reference", *references], ["---"] * (len(pairs) + 1), ["hypothesis", *hypotheses]]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -78,17 +78,11 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
         yield findings.ok(f"TensorFlow is built for {versions}; {found}")
     for kind, name in machine.devices:
         yield findings.ok(f"{kind} {name}")
-    kinds = {kind for kind, _ in machine.devices}
-    if "GPU" in kinds:
+    if any(kind == "GPU" for kind, _ in machine.devices):
         return
-    if "XLA_GPU" in kinds:
+    if machine.gpu:
         yield findings.problem(
-            "there is an XLA_GPU but no GPU: XLA has found the card, but TensorFlow could not open the "
-            f"libraries of its own kernels, so everything runs on the CPU; {_cure(machine)}"
-        )
-    elif machine.gpu:
-        yield findings.problem(
-            f"TensorFlow does not see the {machine.gpu} and runs on the CPU; {_cure(machine)}"
+            f"TensorFlow does not see the {machine.gpu} and runs on the CPU; {_fix(machine)}"
         )
     else:
         yield findings.ok("no NVIDIA GPU in this machine, training runs on the CPU")
@@ -125,7 +119,7 @@ def cudnn_version(library: Optional[ctypes.CDLL]) -> str:
     return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
-def _cure(machine):
+def _fix(machine):
     if machine.visible is not None and machine.visible.split(",")[0].strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides it: unset CUDA_VISIBLE_DEVICES"
     if not machine.build.get("is_cuda_build"):

@@ -1,4 +1,4 @@
-"""What this machine reaches: matrix products, the input alone, and ten steps of a model like the user's.
+"""Speed of this machine: matrix products, the input alone, and ten steps of a model like the user's.
 
 The model is a new one in a temporary directory: its weights do not change how long a step takes.
 """
@@ -23,9 +23,8 @@ from tfrecord_builder import dataset_info
 _SIZES = {"CPU": 2048, "GPU": 8192}
 _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
-_NUM_FIRST = 1  # builds kernels and fills memory
-_STEP_SECONDS = 60.0  # a slow machine has said enough after so long
-# Below this the step waits for its input now and then.
+_STEP_SECONDS = 60.0  # limit for all steps, for a slow machine
+# Below this ratio the step waits for its input now and then.
 _ENOUGH_INPUT = 3.0
 
 
@@ -33,10 +32,10 @@ class Steps(NamedTuple):
     """Timed training steps.
 
     Attributes:
-        seconds: of all of them.
-        num_steps: how many.
-        num_inputs: frames or tokens in all of them, without padding.
-        num_operations: of the matrix products of all of them.
+        seconds: of all steps.
+        num_steps: number of steps.
+        num_inputs: frames or tokens of all steps, without padding.
+        num_operations: of the matrix products of all steps.
     """
 
     seconds: float
@@ -48,11 +47,11 @@ class Steps(NamedTuple):
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields the findings: the matrix product alone without data.
+    """Yields the findings: without data only the matrix product.
 
     Args:
-        infos, data_dirs: what to read; may be empty.
-        model_dir: whose settings to take; None takes the defaults.
+        infos, data_dirs: the data to read; may be empty.
+        model_dir: whose settings to use; None for the defaults.
     """
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     rate = matrix_products.measure_rate(_SIZES[device])
@@ -60,42 +59,39 @@ def check(
     if not infos:
         return
     config = _config(infos, data_dirs, model_dir)
-    unit = config.spec.unit
+    read = input_fn.build_input_fn(
+        infos, data_dirs, "train", config.input, spec=config.spec, training=True, seed=config.train.seed
+    )
     with damage.explain(data_dirs, "train"):
-        input_rate = time_input(config, infos, data_dirs)
-        yield findings.ok(f"input alone: {input_rate:,.0f} {unit}/s")
-        yield from judge_steps(time_steps(config, infos, data_dirs), unit, rate, input_rate)
+        input_rate = time_input(read, config.spec.length_key)
+        yield findings.ok(f"input alone: {input_rate:,.0f} {config.spec.unit}/s")
+        yield from judge_steps(time_steps(read, config, data_dirs[0]), config.spec.unit, rate, input_rate)
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields what the steps say beside the rates of matrix products and of the input."""
+    """Yields how the steps compare with the rates of matrix products and of the input."""
     step_rate = steps.num_inputs / steps.seconds
     work = steps.num_operations / steps.seconds
     yield findings.ok(
         f"training step, mean of {steps.num_steps}: {1000 * steps.seconds / steps.num_steps:,.0f} ms for "
         f"{steps.num_inputs / steps.num_steps:,.0f} {unit}, {step_rate:,.0f} {unit}/s; its matrix products "
-        f"are {100 * work / rate:.0f} % of what the device can do"
+        f"reach {100 * work / rate:.0f} % of the device's rate"
     )
-    times = input_rate / step_rate
-    fed = f"the input alone delivers {times:.1f} times what training takes"
-    if times >= _ENOUGH_INPUT:
-        yield findings.ok(fed)
+    ratio = input_rate / step_rate
+    text = f"the input alone is {ratio:.1f} times as fast as training"
+    if ratio >= _ENOUGH_INPUT:
+        yield findings.ok(text)
     else:
         yield findings.warning(
-            f"{fed}, expected {_ENOUGH_INPUT:.0f}; move the data to a local disk, or give it more cores"
+            f"{text}, expected {_ENOUGH_INPUT:.0f}; move the data to a local disk, or use more cores"
         )
 
 
-def time_input(
-    config: experiment.ExperimentConfig,
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    seconds: float = _INPUT_SECONDS,
-) -> float:
-    """Returns the frames or tokens a second, without padding, that the training input delivers by itself."""
+def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
+    """Returns the frames or tokens per second, without padding, that an input_fn delivers by itself."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features, _ = tf.compat.v1.data.make_one_shot_iterator(_read(config, infos, data_dirs)()).get_next()
-        total = tf.reduce_sum(features[config.spec.length_key])
+        features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
+        total = tf.reduce_sum(features[length_key])
         session.run(total)  # the shuffle buffer is full now
         begin, count = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
@@ -103,30 +99,27 @@ def time_input(
         return count / (time.monotonic() - begin)
 
 
-def time_steps(
-    config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
-) -> Steps:
+def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:
     """Times training steps on batches that are in memory already."""
-    batches = trial.read_batches(_read(config, infos, data_dirs), _NUM_FIRST + _NUM_STEPS)
+    batches = trial.read_batches(read, 1 + _NUM_STEPS)
     with tempfile.TemporaryDirectory() as directory:
-        model = model_directory.create_or_check(directory, config, data_dirs[0])
+        model = model_directory.create_or_check(directory, config, data_dir)
         with trial.start(model, batches.spec, strategies.session_config(config.train)) as running:
-            for batch in batches.values[:_NUM_FIRST]:
-                running.step(batch)
-            return _time(running, batches.values[_NUM_FIRST:], config.spec.length_key)
+            return _time(running, batches.values, config.spec.length_key)
 
 
-def _time(running, batches, name):
-    """Times as many of the batches as the limit lets."""
+def _time(running, batches, length_key):
+    """Times as many of the batches as the limit allows."""
+    first, *batches = batches
     counter = matrix_products.Counter(running.train_op)
-    running.step(batches[0], counter.shapes)  # the session takes the new fetches in
+    running.step(first, counter.shapes)  # builds kernels and allocates memory
     shapes, begin = [], time.monotonic()
     for batch in tqdm.tqdm(batches, desc="training steps", unit=" steps", disable=None, leave=False):
         if time.monotonic() - begin > _STEP_SECONDS:
             break
         shapes.append(running.step(batch, counter.shapes))
     seconds = time.monotonic() - begin
-    num_inputs = sum(int(features[name].sum()) for features, _ in batches[: len(shapes)])
+    num_inputs = sum(int(features[length_key].sum()) for features, _ in batches[: len(shapes)])
     return Steps(seconds, len(shapes), num_inputs, sum(map(counter.count, shapes)))
 
 
@@ -138,9 +131,3 @@ def _config(infos, data_dirs, model_dir):
         return config
     spec = task_spec.for_data(has_audio=infos[0].frontend is not None)
     return experiment.ExperimentConfig.for_data(infos[0], train=training_config.TrainConfig(model=spec.name))
-
-
-def _read(config, infos, data_dirs):
-    return input_fn.build_input_fn(
-        infos, data_dirs, "train", config.input, spec=config.spec, training=True, seed=config.train.seed
-    )

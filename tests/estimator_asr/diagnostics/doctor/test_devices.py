@@ -40,7 +40,7 @@ def test_a_gpu_that_is_seen_is_listed():
 
 
 @pytest.mark.parametrize(
-    "changes, cure",
+    "changes, fix",
     [
         ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides it: unset CUDA_VISIBLE_DEVICES"),
         ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it"),
@@ -60,18 +60,11 @@ def test_a_gpu_that_is_seen_is_listed():
         ),
     ],
 )
-def test_a_gpu_that_is_not_seen_is_a_problem_with_its_cure(changes, cure):
+def test_a_gpu_that_is_not_seen_is_a_problem_with_its_fix(changes, fix):
     level, text = judge(gpu=CARD, **changes)[-1]
     assert level == "problem"
     assert text.startswith("TensorFlow does not see the NVIDIA A100 and runs on the CPU; ")
-    assert cure in text
-
-
-def test_xla_gpu_alone_is_explained():
-    level, text = judge(devices=[("CPU", "CPU:0"), ("XLA_GPU", "XLA_GPU:0")], missing="libcudnn.so.8")[-1]
-    assert (
-        level == "problem" and text.startswith("there is an XLA_GPU but no GPU: ") and "libcudnn.so.8" in text
-    )
+    assert fix in text
 
 
 def write(path, text):

@@ -15,9 +15,9 @@ def test_steps_beside_the_matrix_product_and_the_input():
     steps = timings.Steps(seconds=5.0, num_steps=10, num_inputs=20000, num_operations=100e9)
     texts = [finding.text for finding in timings.judge_steps(steps, "frames", rate=40e9, input_rate=200000.0)]
     assert texts == [
-        "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products are 50 % of "
-        "what the device can do",
-        "the input alone delivers 50.0 times what training takes",
+        "training step, mean of 10: 500 ms for 2,000 frames, 4,000 frames/s; its matrix products reach 50 % "
+        "of the device's rate",
+        "the input alone is 50.0 times as fast as training",
     ]
 
 
