@@ -64,7 +64,7 @@ def count_operations(config: config_lib.AcousticConfig, batch: Batch, num_classe
     """
     batch_size, length, num_bins = batch.fbank.shape
     labels = batch.token_ids.shape[1] + 1
-    frames = frontend.num_subsampled_frames(length)
+    frames = frontend.num_subsampled_frames(length, factor=4)
     positions, units = batch_size * frames, config.encoder_units
     multiplied = _subsampling(config, batch_size, length, num_bins)
     multiplied += config.encoder_layers * positions * (_block(config) + 2 * frames * units)

@@ -17,9 +17,7 @@ def _fraction(default: float, help: str) -> float:
 class AcousticConfig:
     """Speech to tokens: encoder, CTC head and attention decoder."""
 
-    encoder: str = config_flags.setting(
-        "conformer", "architecture of the encoder", choices=("conformer", "transformer", "cnn")
-    )
+    encoder: str = config_flags.setting("conformer", "architecture: conformer, transformer or cnn")
     encoder_layers: int = config_flags.setting(6, "blocks of encoder conformer or transformer", minimum=1)
     encoder_units: int = config_flags.setting(256, "width of the encoder and decoder", positive=True)
     encoder_inner_units: int = config_flags.setting(
@@ -47,6 +45,10 @@ class AcousticConfig:
     )
     label_smoothing: float = _fraction(
         0.1, "fraction of the decoder's target that is spread evenly over all tokens"
+    )
+
+    decoding: str = config_flags.setting(
+        "greedy", "search for the best tokens: greedy (best path of CTC)", training_only=True
     )
 
     def __post_init__(self):

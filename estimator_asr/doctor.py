@@ -49,7 +49,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
     yield "devices", devices.judge(devices.gather())
     yield "machine", machine.check(model_dir or os.getcwd())
     for path in data_dirs:
-        yield f"data {path}", findings.catch(lambda path=path: data.check(path))
+        yield f"data {path}", findings.catch(lambda path=path: data.check(path, model_dir))
     if model_dir is not None:
         yield f"model {model_dir}", findings.catch(lambda: model.check(model_dir))
     if model_dir is not None and data_dirs:

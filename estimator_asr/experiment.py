@@ -14,6 +14,7 @@ from tfrecord_builder import frontend as frontend_lib
 
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 2
+DEFAULT_SUBSAMPLING = 4  # of all encoders before config.json stored it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,7 @@ class ExperimentConfig:
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another token type
+    subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
 
     @property
     def spec(self) -> task_spec.TaskSpec:

@@ -26,6 +26,7 @@ from absl import flags, logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, observers, task_spec
+from estimator_asr.tasks import registry
 from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
@@ -125,7 +126,8 @@ def build_config(
             f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
-    return experiment.ExperimentConfig.for_data(infos[0], **sections)
+    config = experiment.ExperimentConfig.for_data(infos[0], **sections)
+    return registry.of(config).complete(config)
 
 
 def _num_characters(info):

@@ -71,7 +71,7 @@ def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
     return _at_least_zero(count)
 
 
-def num_subsampled_frames(num_frames: IntOrTensor, factor: int = 4) -> IntOrTensor:
+def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
     """Counts the frames that an encoder gives for num_frames: ceil(num_frames / factor)."""
     return (num_frames + (factor - 1)) // factor
 

@@ -55,7 +55,7 @@ def build(
     with tf.compat.v1.variable_scope("acoustic"):
         fbank = normalise(fbank, num_frames)
         with tf.compat.v1.variable_scope("encoder"):
-            encoding = encoders.encode(config, fbank, num_frames, seed)
+            encoding = encoders.ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             ctc_logits = classify(hidden, class_vectors(num_classes, hidden.shape[-1], token_parts))

@@ -1,6 +1,6 @@
-"""Decoders: logits in, hypotheses out. Transposing to the op's time-major layout stays in here.
+"""Greedy CTC decoding, and the Hypotheses that every decoder returns.
 
-Greedy today; a beam search gives the same Hypotheses and stands beside it.
+A decoder is a file beside this one and an entry in decoders.DECODERS.
 """
 
 from __future__ import annotations

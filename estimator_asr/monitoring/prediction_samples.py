@@ -21,7 +21,6 @@ from estimator_asr.tasks import task
 from tfrecord_builder import dataset_info, fonts, vocabulary
 
 _MANY_SECONDS = 5.0
-_SUBSAMPLING = 4  # of every encoder, see models/encoders.py
 
 
 def build(
@@ -123,7 +122,7 @@ def build_picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
         utterance.values["fbank"],
         config.hop_samples / config.sample_rate,
-        _SUBSAMPLING,
+        model.config.subsampling,
         reference,
         np.exp(found.log_probs[:, labels]),
         alignment.align(found.log_probs, labels, model.tokens.blank_id),

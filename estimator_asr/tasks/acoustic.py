@@ -8,13 +8,15 @@ gradients of every batch where several make an update, for the numbers are known
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import task_spec
-from estimator_asr.models import acoustic, decoding, losses
+from estimator_asr import experiment, task_spec
+from estimator_asr.models import acoustic, decoders, decoding, encoders, losses
 from estimator_asr.tasks import metrics, objective, task
+from tfrecord_builder import errors
 
 _ATTENTION = "cross_attention/attention_weights"  # see models/layers.attend
 
@@ -24,6 +26,14 @@ class Acoustic(task.Task):
 
     spec = task_spec.ACOUSTIC
     uses_ctc = True
+
+    def complete(self, config) -> experiment.ExperimentConfig:
+        chosen = config.acoustic
+        for flag, registry in (("encoder", encoders.ENCODERS), ("decoding", decoders.DECODERS)):
+            name = getattr(chosen, flag)
+            if name not in registry:
+                raise errors.UserError(f"train: --{flag} is {name}, expected one of {', '.join(registry)}")
+        return dataclasses.replace(config, subsampling=encoders.ENCODERS[chosen.encoder].subsampling)
 
     def build(self, model, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
         return acoustic.build(
@@ -47,9 +57,9 @@ class Acoustic(task.Task):
         total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
         return objective.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
 
-    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+    def metrics(self, model, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         """Returns ratios by tag; what needs decoding is computed only where it is fetched."""
-        hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+        hypotheses = _search(model, outputs)
         found, references = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
         ratios = {
             self.spec.error_rate: metrics.edit_ratio(*found, *references),
@@ -64,7 +74,7 @@ class Acoustic(task.Task):
         return ratios
 
     def decode(self, model, outputs, features) -> task.Recognition:
-        hypotheses = decoding.greedy_ctc(outputs.ctc_logits, outputs.num_frames)
+        hypotheses = _search(model, outputs)
         log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
         return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
 
@@ -74,6 +84,11 @@ class Acoustic(task.Task):
             "fbank": tf.compat.v1.placeholder(tf.float32, shape, "fbank"),
             "num_frames": tf.compat.v1.placeholder(tf.int32, [batch_size], "num_frames"),
         }
+
+
+def _search(model, outputs) -> decoding.Hypotheses:
+    config = model.config.acoustic
+    return decoders.DECODERS[config.decoding](config, outputs.ctc_logits, outputs.num_frames)
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:

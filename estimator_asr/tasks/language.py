@@ -39,7 +39,7 @@ class Language(task.Task):
         weights *= is_paired[:, None]  # a character that is no candidate has weight 0 already
         return objective.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
 
-    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+    def metrics(self, model, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         num_tokens, num_characters = features["num_tokens"], labels["num_characters"]
         characters, references = candidates.best(outputs).characters, labels["character_ids"]
         num_paired = tf.where(tf.equal(num_tokens, num_characters), num_tokens, 0)

@@ -98,7 +98,12 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def metrics(
-        self, outputs: Any, features: Tensors, labels: Tensors, losses: objective.Losses
+        self,
+        model: model_directory.ModelDirectory,
+        outputs: Any,
+        features: Tensors,
+        labels: Tensors,
+        losses: objective.Losses,
     ) -> dict[str, metrics.Ratio]:
         """Returns the metrics beside the losses by tag, `spec.error_rate` among them."""
 
@@ -109,6 +114,14 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def placeholders(self, config: experiment.ExperimentConfig, batch_size: Optional[int] = None) -> Tensors:
         """Returns placeholders for `spec.features`, named by their keys."""
+
+    def complete(self, config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
+        """Returns the settings of a new run with what follows from them.
+
+        Raises:
+            errors.UserError: a setting names an unknown part of the model.
+        """
+        return config
 
     def check_ids(
         self, model: model_directory.ModelDirectory, features: Tensors, labels: Tensors
@@ -136,7 +149,7 @@ class Task(abc.ABC):
         outputs = self.build(model, features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
         losses = self.losses(model, outputs, features, labels, training, ctc_kernel)
-        return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
+        return Forward(losses, self.metrics(model, outputs, features, labels, losses), num_inputs)
 
     def recognise(
         self, model: model_directory.ModelDirectory, features: Tensors, labels: Optional[Tensors] = None

@@ -160,7 +160,7 @@ def test_num_frames_of_tensors_and_arrays():
 
 
 def test_num_subsampled_frames_rounds_up():
-    assert [frontend.num_subsampled_frames(n) for n in (0, 1, 4, 5, 8)] == [0, 1, 1, 2, 2]
+    assert [frontend.num_subsampled_frames(n, factor=4) for n in (0, 1, 4, 5, 8)] == [0, 1, 1, 2, 2]
     assert frontend.num_subsampled_frames(tf.constant([5, 8]), factor=2).numpy().tolist() == [3, 4]
 
 

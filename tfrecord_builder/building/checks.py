@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import audio, frontend, manifest
+from tfrecord_builder import audio, manifest
 from tfrecord_builder.labels import labelling
 
 # Reasons for rejection; those that concern the audio file stand in audio.py.
@@ -79,10 +79,10 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
 
 
 def check_length(num_frames: int, tokens: Sequence[str]) -> None:
-    """Raises Rejected if CTC cannot align the tokens with the frames that are left after subsampling.
+    """Raises Rejected if CTC cannot align the tokens even with an encoder that does not subsample.
 
     Every token takes a frame, and so does the blank between two equal tokens.
     """
     repeats = sum(first == second for first, second in zip(tokens, itertools.islice(tokens, 1, None)))
-    if frontend.num_subsampled_frames(num_frames) < len(tokens) + repeats:
+    if num_frames < len(tokens) + repeats:
         raise Rejected(TOO_SHORT)

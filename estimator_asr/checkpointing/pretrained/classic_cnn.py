@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr.checkpointing.pretrained import rectified_norm
-from estimator_asr.models import encoders
+from estimator_asr.models import cnn_encoder
 from tfrecord_builder import errors
 
 _ENCODER = "acoustic/encoder"
-_NUM_CONVOLUTIONS = 2 * len(encoders.VGG_CHANNELS)
+_NUM_CONVOLUTIONS = 2 * len(cnn_encoder.VGG_CHANNELS)
 
 
 class Layer(NamedTuple):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.inputs import damage, dataset_elements
-from tfrecord_builder import dataset_info, frontend, schema, vocabulary
+from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
 _NUM_TOO_LONG = 20  # utterances that are listed, or where none is too long:
@@ -20,6 +21,7 @@ _NUM_TIGHTEST = 3
 _SECONDS = 10.0  # of reading: a look, no verification
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
+_SUBSAMPLING = experiment.DEFAULT_SUBSAMPLING
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
@@ -35,8 +37,12 @@ class Slack(NamedTuple):
     num_needed: int
 
 
-def check(data_dir: str) -> Iterator[findings.Finding]:
+def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
     """Yields the findings of one data directory.
+
+    Args:
+        data_dir: the directory.
+        model_dir: model whose encoder subsamples the frames; None: by 4.
 
     Raises:
         errors.UserError: it cannot be read any further.
@@ -53,7 +59,14 @@ def check(data_dir: str) -> Iterator[findings.Finding]:
         yield findings.warning(f"{data_dir}: there is no dev split, so nothing is evaluated in training")
     if "train" in info.splits and info.frontend is not None:
         with damage.explain([data_dir], "train"):
-            yield from judge_slack(data_dir, read_slack(info, data_dir))
+            yield from judge_slack(data_dir, read_slack(info, data_dir, _find_subsampling(model_dir)))
+
+
+def _find_subsampling(model_dir):
+    try:
+        return experiment.ExperimentConfig.load(model_dir).subsampling if model_dir else _SUBSAMPLING
+    except errors.UserError:  # the section of the model reports it
+        return _SUBSAMPLING
 
 
 def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.Finding]:
@@ -90,13 +103,15 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
     if too_long:
         yield findings.problem(
             f"{data_dir}: {too_long:,} utterances have more labels than frames after subsampling, so CTC "
-            f"cannot learn them; build the data again, which leaves them out; {least}"
+            f"leaves them out of the loss; check their transcripts; {least}"
         )
     else:
         yield findings.ok(least)
 
 
-def read_slack(info: dataset_info.DatasetInfo, data_dir: str, seconds: float = _SECONDS) -> list[Slack]:
+def read_slack(
+    info: dataset_info.DatasetInfo, data_dir: str, subsampling: int, seconds: float = _SECONDS
+) -> list[Slack]:
     """Reads the train split, for at most so many seconds."""
 
     def read():
@@ -106,17 +121,19 @@ def read_slack(info: dataset_info.DatasetInfo, data_dir: str, seconds: float = _
 
     slacks, end = [], time.monotonic() + seconds
     for batch in dataset_elements.read(read):
-        slacks.extend(measure_slack(*row) for row in zip(*(batch[name] for name in _FEATURES)))
+        slacks.extend(measure_slack(*row, subsampling) for row in zip(*(batch[name] for name in _FEATURES)))
         if time.monotonic() > end:
             break
     return slacks
 
 
-def measure_slack(utterance_id: bytes, num_frames: int, num_tokens: int, token_ids: np.ndarray) -> Slack:
+def measure_slack(
+    utterance_id: bytes, num_frames: int, num_tokens: int, token_ids: np.ndarray, subsampling: int
+) -> Slack:
     """Returns the slack of a record; token_ids int32 [max_tokens] is padded."""
     ids = token_ids[:num_tokens]
     needed = int(num_tokens) + int(np.sum(ids[1:] == ids[:-1]))
-    subsampled = frontend.num_subsampled_frames(int(num_frames))
+    subsampled = frontend.num_subsampled_frames(int(num_frames), subsampling)
     return Slack(subsampled / max(needed, 1), utterance_id.decode("utf-8"), subsampled, needed)
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.models import encoders, layers, normalisation
+from estimator_asr.models import encoders, layers, normalisation, transformer_encoders
 
 NUM_BINS = 8
 CONFIG = config_lib.AcousticConfig(
@@ -36,7 +36,9 @@ class Model:
             self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
             self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
             config = dataclasses.replace(CONFIG, encoder=name)
-            self.encoding = encoders.encode(config, self.fbank, self.num_frames, SEED if training else None)
+            self.encoding = encoders.ENCODERS[name].build(
+                config, self.fbank, self.num_frames, SEED if training else None
+            )
             self.updates = [v.assign_add(change) for v, change in normalisation.pending_updates()]
             loss = tf.reduce_sum(self.encoding.outputs[:, :, 0] ** 2)
             self.averages = [v for v in tf.compat.v1.global_variables() if not v.trainable]
@@ -130,7 +132,8 @@ def train_in(name, kind):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         with tf.compat.v1.variable_scope("", custom_getter=functools.partial(cast_kernels, kind=kind)):
-            outputs, *_ = encoders.encode(config, tf.cast(fbank, kind), tf.constant([21, 30, 0]), SEED)
+            build, num_frames = encoders.ENCODERS[name].build, tf.constant([21, 30, 0])
+            outputs, *_ = build(config, tf.cast(fbank, kind), num_frames, SEED)
         assert outputs.dtype == kind
         outputs = tf.cast(outputs, tf.float32)
         loss = 0.01 * tf.reduce_sum(outputs[:, :, 0] ** 2)
@@ -178,7 +181,7 @@ def test_different_utterances_get_different_vectors(name):
 def test_halve_sees_the_neighbours_of_every_second_frame():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = tf.constant([1.0, 10, 100, 1000, 10000], shape=[1, 5, 1, 1])
-        outputs = encoders.halve(inputs, layers.sequence_mask(tf.constant([4]), 5), 1, "halve")
+        outputs = transformer_encoders.halve(inputs, layers.sequence_mask(tf.constant([4]), 5), 1, "halve")
         session.run(tf.compat.v1.global_variables_initializer())
         kernel = tf.compat.v1.trainable_variables("halve/kernel")[0]
         session.run(kernel.assign(tf.ones(kernel.shape)))

@@ -160,7 +160,7 @@ def _make_broken_corpus(directory):
     small_corpora.write_audio(audio / "long.wav", small_corpora.tone(1.1))
     small_corpora.write_audio(audio / "nan.wav", infinite, subtype="FLOAT")
     small_corpora.write_audio(audio / "silent.wav", np.zeros(8000))
-    small_corpora.write_audio(audio / "short.wav", small_corpora.tone(0.05))
+    small_corpora.write_audio(audio / "short.wav", small_corpora.tone(0.03))
     small_corpora.write_text(audio / "text.wav", "no sound")
     small_corpora.write_text(audio / "empty.wav", "")
     (audio / "cut.wav").write_bytes((audio / "cut.wav").read_bytes()[:5000])

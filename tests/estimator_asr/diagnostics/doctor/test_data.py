@@ -33,7 +33,7 @@ def test_a_label_more_than_frames_is_a_problem():
 
 
 def test_equal_labels_need_a_frame_between_them():
-    slack = data.measure_slack(b"u", 17, 3, np.array([2, 2, 3, 0, 0]))
+    slack = data.measure_slack(b"u", 17, 3, np.array([2, 2, 3, 0, 0]), 4)
     assert slack == data.Slack(5 / 4, "u", 5, 4)
 
 
