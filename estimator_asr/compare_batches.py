@@ -1,11 +1,11 @@
-"""Compares the batches that --dump_batches wrote with their records and recordings.
+"""Compares the batches that --dump_batches wrote with their records.
 
-    python -m estimator_asr.train --flagfile=flags/manifest/acoustic.flags --data_dir=DATA --model_dir=AM --dump_batches=2
+    python -m estimator_asr.train --flagfile=... --data_dir=DATA --model_dir=AM --dump_batches=2
     python -m estimator_asr.compare_batches --model_dir=AM --data_dir=DATA --output_dir=REPORT
 
-prints one line per utterance and one per mismatch, writes the same to REPORT/batches.txt, and exits 1 if there
-is a mismatch.
-"""  # noqa: E501
+prints one line per utterance and one per mismatch, writes the same to REPORT/batches.txt, and exits 1 if
+there is a mismatch. `tfrecord_builder.verify --sample` compares the records with their recordings.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
@@ -21,18 +21,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
-from estimator_asr.diagnostics import batch_comparison, batch_dump, recording_comparison
+from estimator_asr.diagnostics import batch_comparison, batch_dump
 from estimator_asr.inputs import batch_source, batches, damage, splits
-from tfrecord_builder import (
-    config_flags,
-    config_json,
-    dataset_info,
-    errors,
-    files,
-    recordings,
-    schema,
-    vocabulary,
-)
+from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, schema
 
 REPORT_FILE = "batches.txt"
 _SPLIT = "train"
@@ -57,15 +48,6 @@ class CompareBatchesConfig:
             )
 
 
-class Data(NamedTuple):
-    """The data to compare with."""
-
-    infos: Sequence[dataset_info.DatasetInfo]
-    dirs: Sequence[str]
-    source: splits.Split
-    tokens: vocabulary.Vocabulary
-
-
 class Comparison(NamedTuple):
     """One batch: lines to print, and mismatches as sentences."""
 
@@ -87,30 +69,29 @@ def compare(config: CompareBatchesConfig) -> list[Comparison]:
     infos = dataset_info.load_all(config.data_dir)
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(model.path, model.config, info, path)
-    source = splits.read_split(infos, config.data_dir, _SPLIT, model.config.spec)
-    data = Data(infos, config.data_dir, source, model.tokens)
-    return [_compare_dump(batch_dump.read(path), data) for path in paths]
+    return [_compare_dump(batch_dump.read(path), infos, config.data_dir, model.tokens) for path in paths]
 
 
-def _compare_dump(dump: batch_dump.Dump, data: Data) -> Comparison:
+def _compare_dump(dump, infos, data_dirs, tokens) -> Comparison:
     config = _read_config(dump)
-    if dump.data != data.source.sha256:
+    split = splits.read_split(infos, data_dirs, _SPLIT, config.spec)
+    if dump.data != split.sha256:
         raise errors.UserError(
-            f"{','.join(data.dirs)}: the shards of {_SPLIT} differ from those of {dump.path}; give the "
+            f"{','.join(data_dirs)}: the shards of {_SPLIT} differ from those of {dump.path}; give the "
             "--data_dir of that training, in the same order."
         )
-    is_masked = config.input.spec_augment and data.source.num_bins is not None
-    with damage.explain(data.dirs, _SPLIT):
-        rows = batch_comparison.compare(dump, _read_source(dump, config, data), is_masked)
+    with damage.explain(data_dirs, _SPLIT):
+        records = batch_source.read_batch(
+            infos, data_dirs, _SPLIT, config.input, spec=config.spec, position=dump.position
+        )
+        source = _parse(records, split, dump, config)
+    is_masked = config.input.spec_augment and config.spec.reads_audio
+    rows = batch_comparison.compare(dump, source, is_masked)
     name, (seed, number) = os.path.basename(dump.path), dump.position
     part = f", first of {dump.num_replicas} replicas" if dump.num_replicas > 1 else ""
-    lines = [f"{name}: step {dump.step}, seed {seed}, batch {number}{part}, {len(rows)} utterances"]
-    mismatches = []
-    for row, result in zip(rows, _compare_recordings(rows, config, data)):
-        lines.append(_describe(row, result, data.tokens))
-        found = [*row.mismatches, *filter(None, [result.mismatch])]
-        mismatches += [f"{name}: {row.utterance_id}: {mismatch}" for mismatch in found]
-    return Comparison(lines, mismatches)
+    title = f"{name}: step {dump.step}, seed {seed}, batch {number}{part}, {len(rows)} utterances"
+    mismatches = [f"{name}: {row.utterance_id}: {mismatch}" for row in rows for mismatch in row.mismatches]
+    return Comparison([title, *(_describe(row, tokens) for row in rows)], mismatches)
 
 
 def _read_config(dump):
@@ -123,54 +104,31 @@ def _read_config(dump):
         ) from None
 
 
-def _read_source(dump, config, data):
-    records = batch_source.read_batch(
-        data.infos,
-        data.dirs,
-        _SPLIT,
-        config.input,
-        spec=config.spec,
-        position=dump.position,
-    )
+def _parse(records, split, dump, config) -> batch_comparison.Source:
     features, labels = batch_source.batch_of(
         records,
         config.input,
         spec=config.spec,
-        num_bins=data.source.num_bins,
-        fbank_dtype=data.source.fbank_dtype,
+        num_bins=split.num_bins,
+        fbank_dtype=split.fbank_dtype,
         position=dump.position,
         shard=batches.Shard(0, dump.num_replicas),
     )
-    examples = list(_parse(records[:: dump.num_replicas], data.source))
-    return batch_comparison.Source(examples, features, labels)
-
-
-def _parse(records, source) -> Iterator[dict]:
+    own = records[:: dump.num_replicas]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        dataset = tf.data.Dataset.from_tensor_slices(records)
-        examples = schema.parse_examples(dataset, source.num_bins, source.fbank_dtype)
+        dataset = tf.data.Dataset.from_tensor_slices(own)
+        examples = schema.parse_examples(dataset, split.num_bins, split.fbank_dtype)
         example = tf.compat.v1.data.make_one_shot_iterator(examples).get_next()
-        for _ in records:
-            yield session.run(example)
+        return batch_comparison.Source([session.run(example) for _ in own], features, labels)
 
 
-def _compare_recordings(rows, config, data) -> Iterator[recording_comparison.Result]:
-    if config.frontend is None:
-        return iter([recording_comparison.Result("")] * len(rows))
-    having = [(info, path) for info, path in zip(data.infos, data.dirs) if _SPLIT in info.splits]
-    shards = [shard for info, path in having for shard in info.shard_paths(path, _SPLIT)]
-    found = recordings.find_all(shards, [row.utterance_id for row in rows])
-    pairs = [(row.record, found.get(row.utterance_id)) for row in rows]
-    return recording_comparison.compare(pairs, config.frontend, data.source.fbank_dtype)
-
-
-def _describe(row, result, tokens) -> str:
+def _describe(row, tokens) -> str:
     labels = [tokens.tokens[each] if 0 <= each < tokens.size else f"({each})" for each in row.ids]
-    facts = [f"  {row.utterance_id}  {row.transcript}  {' '.join(labels)}  labels {len(labels)}"]
-    if row.record is not None:
-        masked = "unknown" if row.masked_fraction is None else f"{100 * row.masked_fraction:.1f} %"
-        facts += [f"frames {len(row.record)}", f"masked {masked}", f"recording {result.note}"]
-    return ", ".join(facts)
+    line = f"  {row.utterance_id}  {row.transcript}  {' '.join(labels)}  labels {len(labels)}"
+    if row.num_frames is None:
+        return line
+    masked = "unknown" if row.masked_fraction is None else f"{100 * row.masked_fraction:.1f} %"
+    return f"{line}, frames {row.num_frames}, masked {masked}"
 
 
 def define_flags() -> None:

@@ -37,7 +37,7 @@ class Row(NamedTuple):
     Attributes:
         utterance_id, transcript: text of the record.
         ids: tokens in the batch, int32 [num_tokens].
-        record: stored features, float32 [num_frames, num_bins]; None for text.
+        num_frames: of the record; None for text.
         masked_fraction: of the features; None for text, and if the shapes differ.
         mismatches: each as `WHAT is GOT, expected WANT`.
     """
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     utterance_id: str
     transcript: str
     ids: np.ndarray
-    record: Optional[np.ndarray]
+    num_frames: Optional[int]
     masked_fraction: Optional[float]
     mismatches: tuple[str, ...]
 
@@ -87,15 +87,16 @@ def _valid(part, name, row):
 def _compare_row(dump, row, source, is_masked):
     example = source.examples[row]
     mismatches = [*_id_mismatches(dump, row, example)]
-    record, masked_fraction = None, None
+    num_frames, masked_fraction = None, None
     if "fbank" in dump.features:
         record, batch = example["fbank"], _valid(dump.features, "fbank", row)
+        num_frames = len(record)
         masked_fraction = np.mean(batch != record) if batch.shape == record.shape else None
         mismatches += [*_value_mismatches(batch, record, is_masked), *_padding_mismatches(dump.features, row)]
     mismatches += _reread_mismatches(dump, row, source)
     texts = (example[name].decode("utf-8") for name in ("utterance_id", "transcript"))
     ids = _valid(dump.features, "token_ids", row)
-    return Row(*texts, ids, record, masked_fraction, tuple(dict.fromkeys(mismatches)))
+    return Row(*texts, ids, num_frames, masked_fraction, tuple(dict.fromkeys(mismatches)))
 
 
 def _id_mismatches(dump, row, example) -> Iterator[str]:
