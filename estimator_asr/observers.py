@@ -198,7 +198,7 @@ class Training(NamedTuple):
             return [], []
         from estimator_asr.monitoring import observations, watchdog
 
-        training = observations.Training(
+        training = observations.TrainingFacts(
             command=self.command,
             model_dir=self.model.path,
             data_dir=",".join(self.data_dirs),

@@ -2,7 +2,7 @@
 
 A rule takes the observations and returns the values that its sentence shows, or None where all is well. It
 looks only at steps from which its metric means something, and wants several in a row: training is noisy, and
-a watchdog that cries wolf is switched off. A sentence ends with a command of observations.Training.
+a watchdog that cries wolf is switched off. A sentence ends with a command of observations.TrainingFacts.
 """
 
 from __future__ import annotations

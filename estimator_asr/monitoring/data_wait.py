@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -13,55 +14,45 @@ TAG = "data_wait_fraction"
 _MUCH = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
 
 
+@dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """Writes the fraction to TensorBoard, and warns once if it is large."""
+    """Writes the fraction to TensorBoard, and warns once if it is large.
 
-    def __init__(
-        self,
-        wait: tf.Tensor,
-        step: tf.Tensor,
-        *,
-        every_steps: int,
-        model_dir: str,
-        seconds: Callable[[], float],
-        doctor_command: str,
-    ):
-        """Takes tensors and settings.
+    Attributes:
+        wait: float64 [], of step_time.time_input.
+        step: int64 [], number of the step.
+        every_steps: number of steps that a fraction covers.
+        model_dir: where the event file is.
+        seconds: returns the time spent in training so far.
+        doctor_command: the command that times the input alone.
+    """
 
-        Args:
-            wait: float64 [], of step_time.time_input.
-            step: int64 [], number of the step.
-            every_steps: number of steps that a fraction covers.
-            model_dir: where the event file is.
-            seconds: returns the time spent in training so far.
-            doctor_command: the command that times the input alone.
-        """
-        self._wait = wait
-        self._step = step
-        self._every_steps = every_steps
-        self._model_dir = model_dir
-        self._seconds = seconds
-        self._doctor_command = doctor_command
-        self._has_warned = False
+    wait: tf.Tensor
+    step: tf.Tensor
+    every_steps: int
+    model_dir: str
+    seconds: Callable[[], float]
+    doctor_command: str
 
     def begin(self):
-        self._writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
+        self._has_warned = False
+        self._writer = tf.compat.v1.summary.FileWriterCache.get(self.model_dir)
 
     def after_create_session(self, session, coord):
         self._waited, self._steps, self._began = 0.0, 0, None
 
     def before_run(self, run_context):
-        return estimator_api.SessionRunArgs([self._wait, self._step])
+        return estimator_api.SessionRunArgs([self.wait, self.step])
 
     def after_run(self, run_context, run_values):
         wait, step = run_values.results
         if self._began is None:  # the first step has filled the pipeline
-            self._began = self._seconds()
+            self._began = self.seconds()
             return
         self._waited, self._steps = self._waited + wait, self._steps + 1
-        if self._steps == self._every_steps:
-            self._write(self._waited / max(self._seconds() - self._began, 1e-9), int(step) + 1)
-            self._waited, self._steps, self._began = 0.0, 0, self._seconds()
+        if self._steps == self.every_steps:
+            self._write(self._waited / max(self.seconds() - self._began, 1e-9), int(step) + 1)
+            self._waited, self._steps, self._began = 0.0, 0, self.seconds()
 
     def _write(self, fraction, step):
         value = tf.compat.v1.Summary.Value(tag=TAG, simple_value=fraction)
@@ -71,5 +62,5 @@ class DataWaitHook(estimator_api.SessionRunHook):
             logging.warning(
                 "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
                 "faster disk, or time the input alone: %s",
-                *(100 * fraction, self._doctor_command),
+                *(100 * fraction, self.doctor_command),
             )

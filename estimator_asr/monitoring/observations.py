@@ -13,7 +13,7 @@ from estimator_asr.monitoring import advice
 IN_A_ROW = 5
 
 
-class Training(NamedTuple):
+class TrainingFacts(NamedTuple):
     """Facts of a training that alarms depend on or show.
 
     Attributes:
@@ -99,7 +99,7 @@ class DevEvaluation(NamedTuple):
 class Observations(NamedTuple):
     """All that an alarm may look at; the newest observation comes last."""
 
-    training: Training
+    training: TrainingFacts
     steps: Sequence[Step] = ()
     evaluations: Sequence[DevEvaluation] = ()
 

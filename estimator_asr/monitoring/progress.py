@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 
@@ -16,44 +17,32 @@ from estimator_asr.training import step_time
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
 
 
+@dataclasses.dataclass(eq=False)
 class ProgressHook(estimator_api.SessionRunHook):
-    """Shows step, loss, decoded error rate, speed and remaining time."""
+    """Shows step, loss, decoded error rate, speed and remaining time.
 
-    def __init__(
-        self,
-        tensors: Mapping[str, tf.Tensor],
-        *,
-        unit: str,
-        max_steps: int,
-        seconds: float,
-        num_replicas: int,
-        num_parameters: int,
-        clock: step_time.Clock,
-    ):
-        """Takes tensors of the first replica, and settings.
+    Attributes:
+        tensors: of the first replica: "number" int64 [], steps made before this one; "loss" float32 [] per
+            label, "error_rate" float32 [], "inputs" int32 [], the length of the batch. The error rate needs
+            decoding and is computed only for the steps that are shown.
+        unit: of inputs, "frames" or "tokens".
+        max_steps: total number of steps.
+        seconds: between two lines.
+        num_replicas: by which inputs are multiplied.
+        num_parameters: shown at the start.
+        clock: excludes evaluation from the speed.
+    """
 
-        Args:
-            tensors: "number" int64 [], steps made before this one; "loss" float32 [] per label, "error_rate"
-                float32 [], "inputs" int32 [], the length of the batch. The error rate needs decoding and is
-                computed only for the steps that are shown.
-            unit: of inputs, "frames" or "tokens".
-            max_steps: total number of steps.
-            seconds: between two lines.
-            num_replicas: by which inputs are multiplied.
-            num_parameters: shown at the start.
-            clock: excludes evaluation from the speed.
-        """
-        self._tensors = dict(tensors)
-        self._unit = unit
-        self._max_steps = max_steps
-        self._seconds = seconds
-        self._num_replicas = num_replicas
-        self._num_parameters = num_parameters
-        self._clock = clock
-        self._bar = None
+    tensors: Mapping[str, tf.Tensor]
+    unit: str
+    max_steps: int
+    seconds: float
+    num_replicas: int
+    num_parameters: int
+    clock: step_time.Clock
 
     def begin(self):
-        logging.info("parameters: %s", f"{self._num_parameters:,}")
+        logging.info("parameters: %s", f"{self.num_parameters:,}")
         self._global_step = tf.compat.v1.train.get_global_step()
 
     def after_create_session(self, session, coord):
@@ -61,25 +50,25 @@ class ProgressHook(estimator_api.SessionRunHook):
         self._started = self._shown = time.monotonic()
         self._next_step = self._first_step + 1
         self._start_window(self._first_step)
-        self._bar = bars.open_bar("step", self._max_steps, self._first_step)
+        self._bar = bars.open_bar("step", self.max_steps, self._first_step)
         if self._bar is not None:
-            self._seconds = min(self._seconds, _BAR_SECONDS)
-        self._clock.resume()
+            self.seconds = min(self.seconds, _BAR_SECONDS)
+        self.clock.resume()
 
     def before_run(self, run_context):
-        is_last = self._next_step >= self._max_steps
-        self._is_due = is_last or time.monotonic() - self._shown >= self._seconds
+        is_last = self._next_step >= self.max_steps
+        self._is_due = is_last or time.monotonic() - self._shown >= self.seconds
         names = ["number", "loss", "inputs"] + (["error_rate"] if self._is_due else [])
-        return estimator_api.SessionRunArgs({name: self._tensors[name] for name in names})
+        return estimator_api.SessionRunArgs({name: self.tensors[name] for name in names})
 
     def after_run(self, run_context, run_values):
-        self._clock.resume()
+        self.clock.resume()
         values = run_values.results
         step = int(values["number"]) + 1
         self._next_step = step + 1
         self._batches += 1
         self._loss += values["loss"]
-        self._inputs += int(values["inputs"]) * self._num_replicas
+        self._inputs += int(values["inputs"]) * self.num_replicas
         if self._is_due:
             self._show(step, values["error_rate"])
             self._shown = time.monotonic()
@@ -88,25 +77,25 @@ class ProgressHook(estimator_api.SessionRunHook):
             self._bar.update(step - self._bar.n)
 
     def end(self, session):
-        self._clock.pause()
+        self.clock.pause()
         if self._bar is not None:
             self._bar.close()
 
     def _start_window(self, step):
         self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
-        self._window_start = self._clock.seconds
+        self._window_start = self.clock.seconds
 
     def _show(self, step, error_rate):
-        seconds = max(self._clock.seconds - self._window_start, 1e-9)
+        seconds = max(self.clock.seconds - self._window_start, 1e-9)
         metrics = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
-        speed = f"{self._inputs / seconds:,.0f} {self._unit}/s"
+        speed = f"{self._inputs / seconds:,.0f} {self.unit}/s"
         if self._bar is not None:
             self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
-        left = tqdm.tqdm.format_interval(max(self._max_steps - step, 0) * per_step)
+        left = tqdm.tqdm.format_interval(max(self.max_steps - step, 0) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
-        logging.info("step %d of %d  %s  left %s", step, self._max_steps, shown, left)
+        logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
 
 
 class EvaluationHook(estimator_api.SessionRunHook):

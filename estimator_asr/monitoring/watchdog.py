@@ -30,7 +30,7 @@ _REPEAT_SPANS = 10  # an alarm that still holds is repeated after so many
 class Watchdog:
     """Keeps the recent observations, and raises the alarms whose rules they meet."""
 
-    def __init__(self, training: observations.Training):
+    def __init__(self, training: observations.TrainingFacts):
         self._training = training
         self.steps_between = max(1, training.constant_loss_steps // _OBSERVATIONS_IN_PATIENCE)
         self._steps = collections.deque(maxlen=_NUM_SPANS * training.span // self.steps_between)

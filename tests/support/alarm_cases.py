@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from estimator_asr.monitoring import observations
 
-TRAINING = observations.Training(
+TRAINING = observations.TrainingFacts(
     command="python -m estimator_asr.train --model=acoustic --data_dir=DATA,MORE --model_dir=AM",
     model_dir="AM",
     data_dir="DATA,MORE",
