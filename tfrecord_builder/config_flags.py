@@ -1,4 +1,4 @@
-"""A frozen dataclass is the one list of settings: its fields become flags (and JSON, see config_json).
+"""Command-line flags from frozen dataclasses: the fields are the one list of settings (JSON: config_json).
 
     @dataclasses.dataclass(frozen=True)
     class OptimizerConfig:
@@ -7,8 +7,8 @@
         def __post_init__(self):
             config_flags.validate(self)
 
-A range is described once, in `setting`, and checked by one function whether a value comes from a flag, from
-JSON or from code. A field without `setting` is no flag, but is a JSON key.
+`setting` describes the allowed values once; the same check covers flags, JSON and code. A field without
+`setting` is not a flag, but is a JSON key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import dataclasses
 import math
 import sys
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional, TypeVar
 
 from absl import flags
@@ -25,18 +25,18 @@ from absl import flags
 from tfrecord_builder import config_json, errors
 
 Config = TypeVar("Config")
-# Keys of a field's metadata.
-_TRAINING_ONLY = "training_only"
-_ALTERNATIVE = "alternative"
+_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rules:
+class _Setting:
     help: str
     choices: Optional[tuple]
     minimum: Optional[float]
     maximum: Optional[float]
     positive: bool
+    training_only: bool
+    alternative: str
 
 
 def setting(
@@ -51,154 +51,140 @@ def setting(
     training_only: bool = False,
     alternative: str = "",
 ) -> Any:
-    """Describes a field of a config: its default, what it means and which values it takes.
+    """Describes a field of a config: its default, its meaning and its allowed values.
 
     Args:
-      default: immutable; None needs an Optional[...] field and means what the help says.
-      help: one line for `--help`, with the unit.
-      choices: the allowed values, for a tuple field those of each element.
-      minimum: lowest allowed value, inclusive. For a tuple field the ranges hold for each element.
-      maximum: highest allowed value, inclusive.
-      positive: whether zero and below are refused.
-      former_name: of the field in earlier versions. JSON may hold it; a flag of that name is refused.
-      training_only: whether a model that was trained with one value may continue with another one.
-      alternative: another field, of which a flag file's value does not count beside this one on the command
-        line.
+        default: immutable; None needs an Optional[...] field and means what the help says.
+        help: one line for `--help`, with the unit.
+        choices: the allowed values, for a tuple field those of each element.
+        minimum: lowest allowed value, inclusive. For a tuple field the ranges apply to each element.
+        maximum: highest allowed value, inclusive.
+        positive: whether zero and below are refused.
+        former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
+        training_only: whether a model that was trained with one value may continue with another one.
+        alternative: another field, whose value in a flag file is ignored if this one is on the command line.
     """
-    rules = _Rules(help, None if choices is None else tuple(choices), minimum, maximum, positive)
-    metadata = {"rules": rules, config_json.FORMER_NAME: former_name}
-    metadata.update({_TRAINING_ONLY: training_only, _ALTERNATIVE: alternative})
-    return dataclasses.field(default=default, metadata=metadata)
+    choices = None if choices is None else tuple(choices)
+    described = _Setting(help, choices, minimum, maximum, positive, training_only, alternative)
+    return dataclasses.field(
+        default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
+    )
 
 
 def validate(config: Any) -> None:
     """Checks every field of a config against its `setting`; call it first in __post_init__.
 
     Raises:
-      errors.UserError: naming the flag, the value and what was expected.
+        errors.UserError: names the flag, the value and the expected values.
     """
-    for field, rules, _ in _settings(type(config)):
+    for field, described in _settings(type(config)):
         value = getattr(config, field.name)
-        problem = _problem(value, rules)
+        problem = _find_problem(value, described)
         if problem:
             raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
 
 
 def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines one flag a field; `--help` of the running program lists them.
+    """Defines one flag per field; `--help` of the running program lists them.
 
-    A flag that an earlier config defined in the same words is shared.
+    A flag that an earlier config defined with the same description is shared.
 
     Raises:
-      flags.DuplicateFlagError: another flag of that name stands for something else, which is a bug of ours.
+        flags.DuplicateFlagError: a flag of that name means something else, which is a bug.
     """
-    for field, rules, field_type in _settings(config_class):
-        flag = _make_flag(field, rules, field_type)
+    hints = typing.get_type_hints(config_class)
+    for field, described in _settings(config_class):
+        flag = _make_flag(field, described, hints[field.name])
         if field.name not in flag_values:
             flags.DEFINE_flag(flag, flag_values)
-        elif _description(flag_values[field.name]) != _description(flag):
+        elif _describe(flag_values[field.name]) != _describe(flag):
             raise flags.DuplicateFlagError.from_flag(field.name, flag_values, other_flag_values=None)
         # absl would list the flag under this module; --help lists the key flags of the program.
         flag_values.register_key_flag_for_module(sys.argv[0], flag_values[field.name])
         former_name = field.metadata[config_json.FORMER_NAME]
         if former_name and former_name not in flag_values:
-            flags.DEFINE_flag(_make_former_flag(former_name, field.name, rules), flag_values)
+            parser, text = _FormerParser(field.name, described.help), f"refused; it is --{field.name} now"
+            flags.DEFINE_flag(flags.Flag(parser, None, former_name, None, text), flag_values)
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config of the parsed flags; the command line beats an alternative in a flag file.
+    """Makes a config from the parsed flags; the command line overrides an alternative in a flag file.
 
     Raises:
-      errors.UserError: a value is out of its range, or the config's own __post_init__ refuses a combination.
+        errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
     """
-    fields = [field for field, _, _ in _settings(config_class)]
+    settings = list(_settings(config_class))
     given = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
-    beaten = {field.metadata[_ALTERNATIVE] for field in fields if field.name in given} - given
-    config = config_class(
-        **{field.name: flag_values[field.name].value for field in fields if field.name not in beaten}
-    )
+    ignored = {described.alternative for field, described in settings if field.name in given} - given
+    names = [field.name for field, _ in settings if field.name not in ignored]
+    config = config_class(**{name: flag_values[name].value for name in names})
     validate(config)
     return config
 
 
 def with_training_settings(saved: Config, wanted: Config) -> Config:
     """Returns the saved config with the training_only settings of the wanted one."""
-    names = [field.name for field, _, _ in _settings(type(saved)) if field.metadata[_TRAINING_ONLY]]
+    names = [field.name for field, described in _settings(type(saved)) if described.training_only]
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
-def _settings(config_class: type) -> list[tuple[dataclasses.Field, _Rules, Any]]:
-    hints = typing.get_type_hints(config_class)
-    fields = [field for field in dataclasses.fields(config_class) if "rules" in field.metadata]
-    return [(field, field.metadata["rules"], hints[field.name]) for field in fields]
+def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, _Setting]]:
+    for field in dataclasses.fields(config_class):
+        if "setting" in field.metadata:
+            yield field, field.metadata["setting"]
 
 
-def _problem(value: Any, rules: _Rules) -> Optional[str]:
-    """Says what was expected, or None if the value is fine."""
+def _find_problem(value: Any, described: _Setting) -> Optional[str]:
+    """Returns what was expected, or None if the value is allowed."""
     for item in value if isinstance(value, tuple) else (value,):
         if item is None:
             continue
-        if rules.choices is not None and item not in rules.choices:
-            return f"expected one of {', '.join(map(str, rules.choices))}"
-        if isinstance(item, (int, float)) and not _is_in_range(item, rules):
-            return f"expected {_range_text(rules)}"
+        if described.choices is not None and item not in described.choices:
+            return f"expected one of {', '.join(map(str, described.choices))}"
+        if isinstance(item, (int, float)) and not _is_in_range(item, described):
+            return f"expected {_format_range(described)}"
     return None
 
 
-def _is_in_range(number: float, rules: _Rules) -> bool:
+def _is_in_range(number: float, described: _Setting) -> bool:
     return (
         (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
-        and (rules.minimum is None or number >= rules.minimum)
-        and (rules.maximum is None or number <= rules.maximum)
-        and (not rules.positive or number > 0)
+        and (described.minimum is None or number >= described.minimum)
+        and (described.maximum is None or number <= described.maximum)
+        and (not described.positive or number > 0)
     )
 
 
-def _range_text(rules: _Rules) -> str:
-    limits = ["more than 0"] if rules.positive else []
-    limits += [] if rules.minimum is None else [f"at least {_number_text(rules.minimum)}"]
-    limits += [] if rules.maximum is None else [f"at most {_number_text(rules.maximum)}"]
+def _format_range(described: _Setting) -> str:
+    limits = ["more than 0"] if described.positive else []
+    for name, limit in (("at least", described.minimum), ("at most", described.maximum)):
+        if limit is not None:
+            limits.append(f"{name} {limit if isinstance(limit, int) else f'{limit:g}'}")
     return " and ".join(limits) or "a finite number"
 
 
-def _number_text(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
+def _make_flag(field: dataclasses.Field, described: _Setting, field_type: Any) -> flags.Flag:
+    text = described.help
+    if described.choices is not None:
+        text += f"; one of: {', '.join(map(str, described.choices))}"
+    parser = _Parser(field_type, described)
+    return flags.Flag(parser, _Serializer(), field.name, field.default, text, boolean=field_type is bool)
 
 
-def _make_flag(field: dataclasses.Field, rules: _Rules, field_type: Any) -> flags.Flag:
-    help_text = rules.help
-    if rules.choices is not None:
-        help_text += f"; one of: {', '.join(map(str, rules.choices))}"
-    parser = _Parser(field_type, rules)
-    return flags.Flag(parser, _Serializer(), field.name, field.default, help_text, boolean=field_type is bool)
-
-
-def _make_former_flag(former_name: str, name: str, rules: _Rules) -> flags.Flag:
-    help_text = f"refused; it is --{name} now"
-    parser = _FormerParser(name, rules)
-    return flags.Flag(parser, _Serializer(), former_name, None, help_text)
-
-
-def _description(flag: flags.Flag) -> tuple:
-    return (
-        flag.default,
-        flag.help,
-        getattr(flag.parser, "field_type", None),
-        getattr(flag.parser, "rules", None),
-    )
+def _describe(flag: flags.Flag) -> tuple:
+    return flag.default, flag.help, flag.parser  # absl makes one parser for the same arguments
 
 
 class _Parser(flags.ArgumentParser):
-    """Text of a flag to the value of a field."""
+    """Parses the text of a flag to the value of a field."""
 
-    def __init__(self, field_type: Any, rules: _Rules):
+    def __init__(self, field_type: Any, described: _Setting):
         super().__init__()
-        self.field_type = field_type
-        self.rules = rules
+        self.field_type, self.described = field_type, described
 
     def parse(self, argument: Any) -> Any:
         value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
-        problem = _problem(value, self.rules)
+        problem = _find_problem(value, self.described)
         if problem:
             raise ValueError(problem)
         return value
@@ -208,14 +194,14 @@ class _Parser(flags.ArgumentParser):
 
 
 class _FormerParser(flags.ArgumentParser):
-    """Refuses a flag of an earlier version and names the one that replaces it."""
+    """Refuses a flag of an earlier version and names its replacement."""
 
-    def __init__(self, name: str, rules: _Rules):
+    def __init__(self, name: str, help: str):
         super().__init__()
-        self.name, self.rules = name, rules
+        self.name, self.help = name, help
 
     def parse(self, argument: Any) -> Any:
-        raise ValueError(f"the flag is replaced by --{self.name} ({self.rules.help}); give that instead")
+        raise ValueError(f"the flag is replaced by --{self.name} ({self.help}); pass that instead")
 
 
 class _Serializer(flags.ArgumentSerializer):
@@ -225,9 +211,6 @@ class _Serializer(flags.ArgumentSerializer):
 
 def _to_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-_BOOLEANS = {"true": True, "false": False}
 
 
 def _parse_text(text: str, field_type: Any) -> Any:

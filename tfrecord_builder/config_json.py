@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back; a value of another type is refused by its place."""
+"""Converts frozen dataclasses to JSON and back; a value of another type is refused with its path."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def formerly(name: str) -> Any:
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Gives what json.dumps takes: nested dataclasses are dicts, tuples are lists, keys are strings."""
+    """Returns values for json.dumps: nested dataclasses become dicts, tuples lists, keys strings."""
     return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a config of what `to_json_dict` gave; a key that is missing takes its default.
+    """Makes a config from what `to_json_dict` returned; a missing key takes its default.
 
     A key of an earlier version is read as the field that replaced it; one that the class lists in
     `removed_settings` is ignored.
 
     Raises:
-      errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
+        errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
     """
     return _from_json(config_class, values, config_class.__name__)
 

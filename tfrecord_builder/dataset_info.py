@@ -1,6 +1,6 @@
-"""What a data directory holds: `dataset_info.json` describes the data beside it, so that no flag must.
+"""dataset_info.json: describes the files of a data directory, so that the trainer needs no flags for them.
 
-It comes last: a directory without it is not a whole dataset.
+It is written last: a directory without it is not complete.
 """
 
 from __future__ import annotations
@@ -27,21 +27,19 @@ def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
     """Reads the dataset_info.json of each directory.
 
     Raises:
-      errors.UserError: as DatasetInfo.load does, or a directory is given twice: its utterances would count
-        twice.
+        errors.UserError: as DatasetInfo.load, or a directory is a duplicate.
     """
     places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
         raise errors.UserError(
-            f"--data_dir: {', '.join(repeated)} is given more than once, expected each directory once; "
-            "leave one out"
+            f"--data_dir: {', '.join(repeated)} is a duplicate, expected each directory once; leave one out"
         )
     return [DatasetInfo.load(data_dir) for data_dir in data_dirs]
 
 
 def is_known_speaker(speaker: str) -> bool:
-    """False where the corpus names no speaker: empty, or of several corpora `<directory>/`."""
+    """False where the corpus names no speaker: empty, or with several corpora `<directory>/`."""
     return bool(speaker) and not speaker.endswith("/")
 
 
@@ -49,7 +47,7 @@ def is_known_speaker(speaker: str) -> bool:
 class ShardInfo:
     """One TFRecord file: its name in the data directory, records, bytes and hex digest.
 
-    items_sha256 is of the file that names its recordings; data of an earlier version have none.
+    items_sha256 is of the file that lists its recordings; empty in data of an earlier version.
     """
 
     file: str
@@ -64,9 +62,9 @@ class SplitInfo:
     """One split.
 
     Attributes:
-      frame_lengths, token_lengths: length to the number of utterances that have it.
-      num_sentences: different transcripts (where there are none, pronunciations).
-      shared_sentences: name of another split to how many of these sentences stand in that split too.
+        frame_lengths, token_lengths: length to the number of utterances that have it.
+        num_sentences: number of distinct transcripts (where there are none, pronunciations).
+        shared_sentences: name of another split to the number of these sentences that it has too.
     """
 
     num_utterances: int
@@ -92,19 +90,19 @@ class DatasetInfo:
     """A data directory.
 
     Attributes:
-      frontend: how the features were made; None for text alone.
-      fbank_dtype: how they are stored, "float16" or "float32".
-      token_type: what a token is, one of vocabulary.TOKEN_TYPES.
-      tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
-      feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
-      splits: name to SplitInfo.
-      num_rejected: utterances left out, all splits together.
-      config_sha256: hex digest of all that the records depend on beside the corpus and the vocabularies.
-      bpe_sha256: hex digest of the sentencepiece model; empty for another token type.
-      rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
+        frontend: the settings of the features; None for text alone.
+        fbank_dtype: the dtype of the stored features, "float16" or "float32".
+        token_type: what a token is, one of vocabulary.TOKEN_TYPES.
+        tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
+        feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
+        splits: name to SplitInfo.
+        num_rejected: number of rejected utterances of all splits.
+        config_sha256: hex digest of all settings of the records apart from the corpus and the vocabularies.
+        bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
+        rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
 
     Raises:
-      errors.UserError: fbank_dtype or token_type is none that there is.
+        errors.UserError: fbank_dtype or token_type is unknown.
     """
 
     frontend: Optional[frontend.FrontendConfig]
@@ -129,7 +127,7 @@ class DatasetInfo:
                 raise errors.UserError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
 
     def save(self, data_dir: str) -> None:
-        """Writes dataset_info.json, to a temporary name first; call it when all else is in place."""
+        """Writes dataset_info.json atomically; call it when all other files are in place."""
         path = os.path.join(data_dir, INFO_FILE)
         with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             json.dump(config_json.to_json_dict(self), file, ensure_ascii=False, indent=1)
@@ -140,34 +138,33 @@ class DatasetInfo:
         """Reads dataset_info.json.
 
         Raises:
-          errors.UserError: the directory or the file is missing, or the file is not whole.
+            errors.UserError: the directory or the file is missing, or the file is not valid.
         """
         path = os.path.join(data_dir, INFO_FILE)
         if not files.is_directory(data_dir):
-            raise errors.UserError(f"{data_dir}: there is no such data directory; build it first")
+            raise errors.UserError(f"{data_dir}: data directory does not exist; build it first")
         try:
             with files.open_binary(path) as file:
-                values = json.load(file)
+                return config_json.from_json_dict(cls, json.load(file))
         except FileNotFoundError:
             raise errors.UserError(
-                f"{data_dir}: {INFO_FILE} is missing, so the data is not whole; run the build to its end"
+                f"{data_dir}: {INFO_FILE} is missing, so the data is not complete; run the build to its end"
             ) from None
-        except ValueError as error:
-            raise errors.UserError(f"{path}: is not whole JSON ({error}); build the data again") from error
-        try:
-            return config_json.from_json_dict(cls, values)
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
+        except ValueError as error:
+            raise errors.UserError(f"{path}: is not valid JSON ({error}); build the data again") from error
 
     def shard_paths(self, data_dir: str, split: str) -> list[str]:
-        """Gives the paths of a split's shards, each of them there and as long as it was written.
+        """Returns the paths of a split's shards, and checks the size of each.
 
         Raises:
-          errors.UserError: there is no such split, or a shard is missing or has another size.
+            errors.UserError: the split does not exist, or a shard is missing or has another size.
         """
         if split not in self.splits:
             raise errors.UserError(
-                f"{data_dir}: split {split!r} is not there, expected one of {', '.join(sorted(self.splits))}"
+                f"{data_dir}: split {split!r} does not exist, expected one of "
+                f"{', '.join(sorted(self.splits))}"
             )
         return [_check_shard(data_dir, shard) for shard in self.splits[split].shards]
 

@@ -1,8 +1,8 @@
-"""Waveform to features in core TensorFlow ops: the one extractor of the builder and of the exported model.
+"""Feature extraction in core TensorFlow ops, shared by the builder and the exported model.
 
 `log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
 dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window. A frame depends only on the samples under
-its window, so padding behind a waveform adds frames and changes none.
+its window, so padding after a waveform adds frames and changes none.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ IntOrTensor = Union[int, np.ndarray, "tf.Tensor"]
 
 @dataclasses.dataclass(frozen=True)
 class FrontendConfig:
-    """What the features are; a model and its data must agree on all of it."""
+    """Settings of the features; those of a model and its data must be equal."""
 
     frontend: str = config_flags.setting(
         "log_mel", "acoustic features", choices=("log_mel", "log_spectrogram")
     )
     sample_rate: int = config_flags.setting(
-        16000, "samples a second; audio of another rate is resampled", minimum=4000, maximum=96000
+        16000, "samples per second; audio of another rate is resampled", minimum=4000, maximum=96000
     )
-    num_mel_bins: int = config_flags.setting(80, "features a frame of log_mel", minimum=4, maximum=256)
-    window_ms: float = config_flags.setting(25.0, "length of a frame's window in ms", minimum=5, maximum=200)
-    hop_ms: float = config_flags.setting(10.0, "from one frame to the next in ms", minimum=1, maximum=100)
+    num_mel_bins: int = config_flags.setting(80, "features per frame of log_mel", minimum=4, maximum=256)
+    window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
+    hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
 
     def __post_init__(self):
         config_flags.validate(self)
         if self.frontend != "log_mel" and self.num_mel_bins != FrontendConfig.num_mel_bins:
             raise errors.UserError(
                 f"--frontend={self.frontend}, --num_mel_bins={self.num_mel_bins}: a spectrogram has no mel "
-                "bins, expected --frontend=log_mel with that flag; leave one of the two out."
+                "bins; leave one of the two flags out."
             )
         if self.frontend == "log_mel" and not mel_weights(self).any(axis=0).all():
             raise errors.UserError(
                 f"--num_mel_bins={self.num_mel_bins} with --sample_rate={self.sample_rate} and "
-                f"--window_ms={self.window_ms:g}: some bins fall between the FFT's frequencies; take fewer"
+                f"--window_ms={self.window_ms:g}: some bins have no FFT frequency; use fewer"
             )
 
     @property
@@ -61,18 +61,18 @@ class FrontendConfig:
 
     @property
     def num_bins(self) -> int:
-        """Features a frame: num_mel_bins, or half the window for log_spectrogram."""
+        """Features per frame: num_mel_bins, or half the window for log_spectrogram."""
         return self.num_mel_bins if self.frontend == "log_mel" else self.window_samples // 2
 
 
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
-    """Counts the windows that lie wholly inside a waveform (Kaldi's snip_edges); 0 where none does."""
+    """Returns the number of windows that fit into a waveform (Kaldi's snip_edges)."""
     count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
     return _at_least_zero(count)
 
 
 def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
-    """Counts the frames that an encoder gives for num_frames: ceil(num_frames / factor)."""
+    """Returns the number of frames after subsampling: ceil(num_frames / factor)."""
     return (num_frames + (factor - 1)) // factor
 
 
@@ -80,10 +80,10 @@ def extract(waveform: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     """Computes the features of waveforms.
 
     Args:
-      waveform: float32 [..., num_samples] in [-1, 1], at config.sample_rate.
+        waveform: float32 [..., num_samples] in [-1, 1], at config.sample_rate.
 
     Returns:
-      float32 [..., num_frames, num_bins]; frames over padding hold features of silence.
+        float32 [..., num_frames, num_bins]; frames of padding are features of silence.
     """
     with tf.name_scope(config.frontend):
         frames = tf.signal.frame(waveform * INT16_SCALE, config.window_samples, config.hop_samples)
@@ -94,11 +94,10 @@ def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
     previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first
     frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
-    # tf.signal.rfft pads by itself, but fails where there is no frame.
+    # tf.signal.rfft can pad, but fails without frames.
     padding = _fft_length(config.window_samples) - config.window_samples
-    frames = tf.pad(
-        frames, [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
-    )  # [..., num_frames, fft_length]
+    paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
+    frames = tf.pad(frames, paddings)  # [..., num_frames, fft_length]
     spectrum = tf.signal.rfft(frames)  # [..., num_frames, fft_length / 2 + 1]
     power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
     energies = tf.tensordot(power, mel_weights(config), axes=1)  # [..., num_frames, num_mel_bins]
@@ -112,7 +111,7 @@ def _log_spectrogram(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
 
 
 def mel_weights(config: FrontendConfig) -> np.ndarray:
-    """Gives the triangles of mel-computations.cc as float32 [fft_length / 2 + 1, num_mel_bins]."""
+    """Returns the triangles of mel-computations.cc, float32 [fft_length / 2 + 1, num_mel_bins]."""
     fft_length = _fft_length(config.window_samples)
     nyquist_hz = config.sample_rate / 2
     edges = np.linspace(_hz_to_mel(LOW_HZ), _hz_to_mel(nyquist_hz), config.num_mel_bins + 2)

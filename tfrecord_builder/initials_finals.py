@@ -1,7 +1,7 @@
 """Toned syllables as initials and toned finals, and back: zhong1 is `zh ong1`, you3 is `iou3`, an1 is `an1`.
 
-Finals are named as in syllables, as they sound. No capital letter is an initial or a final, so that a Latin
-letter, written as a capital, is never taken for one.
+Finals are named by sound, as in syllables. No initial or final is in capitals: a Latin letter, written as a
+capital, cannot be mistaken for one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from tfrecord_builder import syllables
 
 _INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"
 
-# What turns tokens with two blanks between them into syllables with one: pattern and replacement, in order.
-# Each means the same to Python's re and to RE2, TensorFlow's.
+# From tokens separated by two spaces to syllables separated by one: patterns and replacements, in order. Each
+# has the same meaning in Python's re and in TensorFlow's RE2.
 JOIN_RULES = (
     (rf"(^| )({_INITIAL})  (-?[a-zê]+[1-5])( |$)", r"\1\2\3\4"),
     (rf"(^| )({_INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
@@ -29,10 +29,9 @@ JOIN_RULES = (
 
 
 def split(token: str) -> tuple[str, ...]:
-    """Gives the initial and the toned final of a syllable, the final alone where there is no initial.
+    """Returns the initial and the toned final of a syllable, or the final alone if it has no initial.
 
-    What is no syllable stays one token (see syllables.capitalise), and so does the suffix r5, which would
-    become er5.
+    Any other token stays one token (see syllables.capitalise), as does the suffix r5, which would become er5.
     """
     parts = syllables.split_syllable(token)
     if parts is None or token[:-1] == "r":

@@ -1,4 +1,4 @@
-"""Which characters may stand for which syllable: `readings.tsv`, lines `syllable<TAB>characters`, sorted."""
+"""readings.tsv: the characters of each syllable, in sorted lines `syllable<TAB>characters`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tfrecord_builder import errors, files, vocabulary
 
 
 class Readings:
-    """A frozen map from a syllable to the characters that may be written for it.
+    """A frozen map from a syllable to the characters that it may be written as.
 
     Attributes:
-      pairs: dict of syllable to a string of distinct characters, both sorted.
-      sha256: hex digest of the bytes that `save` writes.
+        pairs: dict of syllable to a string of distinct characters, both sorted.
+        sha256: hex digest of the bytes that `save` writes.
     """
 
     def __init__(self, pairs: Mapping[str, str]):
@@ -27,13 +27,13 @@ class Readings:
         """Reads what `save` wrote.
 
         Raises:
-          errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
+            errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
         """
         try:
             with files.open_binary(path) as file:
                 lines = file.read().decode().split("\n")
         except OSError as error:
-            raise errors.UserError(f"{path}: readings cannot be read, {error.strerror}") from error
+            raise errors.UserError(f"{path}: readings cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
             raise errors.UserError(f"{path}: byte {error.start} is not UTF-8") from error
         pairs = {}
@@ -46,18 +46,15 @@ class Readings:
         return cls(pairs)
 
     def save(self, path: str) -> None:
-        """Writes the file, to a temporary name first."""
+        """Writes the file atomically."""
         with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
 
     def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
-        """Tells which character may be written for which token.
+        """Returns which characters each token may be written as, bool [tokens.size, characters.size].
 
-        The token <unk> may be any character. The character <unk> may be written for a known token only where
-        no other character of the vocabulary fits; so no row is without a choice.
-
-        Returns:
-          bool [tokens.size, characters.size].
+        The token <unk> may be any character. A known token may be the character <unk> only if no other
+        character of the vocabulary fits, so that no row is all False.
         """
         allowed = np.zeros([tokens.size, characters.size], bool)
         for row, token in enumerate(tokens.tokens):

@@ -4,8 +4,8 @@
     token_ids, character_ids, num_frames, duration_ms  int64
     fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
 
-A text-only record leaves out num_frames, duration_ms and fbank. No other module spells these names but
-record_checks, which reads them without trust.
+A text-only record has no num_frames, duration_ms and fbank. The only other module with these names is
+record_checks, which validates them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from tfrecord_builder import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
-DAMAGED = "fbank has"  # what the error of reading a record begins with whose features have another size
-_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a length knows no float16
+DAMAGED = "fbank has"  # start of the error message for a record whose features have another size
+_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 
@@ -29,11 +29,11 @@ class Record:
     """One utterance.
 
     Attributes:
-      pronunciation: tokens with blanks between them.
-      token_ids: ids of the tokens in the token vocabulary.
-      character_ids: ids of the transcript's characters in the character vocabulary.
-      fbank: float16 or float32 [num_frames, num_bins]; None for text alone.
-      duration_ms: length of the audio; 0 for text alone.
+        pronunciation: tokens separated by spaces.
+        token_ids: ids of the tokens in the token vocabulary.
+        character_ids: ids of the transcript's characters in the character vocabulary.
+        fbank: float16 or float32 [num_frames, num_bins]; None for text alone.
+        duration_ms: duration of the audio; 0 for text alone.
     """
 
     utterance_id: str
@@ -50,35 +50,33 @@ def make_example(record: Record) -> bytes:
     """Serialises a record; the same record gives the same bytes.
 
     Raises:
-      ValueError: fbank is not a float16 or float32 matrix.
+        ValueError: fbank is not a float16 or float32 matrix.
     """
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:
         features[key].bytes_list.value.append(getattr(record, key).encode("utf-8"))
     for key in ("token_ids", "character_ids"):
-        features[key].int64_list.SetInParent()  # also without any
+        features[key].int64_list.SetInParent()  # also if empty
         features[key].int64_list.value.extend(getattr(record, key))
     if record.fbank is not None:
         features["fbank"].bytes_list.value.append(_fbank_bytes(record))
         features["num_frames"].int64_list.value.append(record.fbank.shape[0])
         features["duration_ms"].int64_list.value.append(record.duration_ms)
-    return example.SerializeToString(deterministic=True)  # a proto map has no order of its own
+    return example.SerializeToString(deterministic=True)  # proto maps are unordered
 
 
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
-    """Parses serialised records, in their order.
+    """Parses serialised records in order.
 
     Args:
-      dataset: of string [], each a serialised record.
-      num_bins, fbank_dtype: as for parse_batch.
+        dataset: of string [], each a serialised record.
+        num_bins, fbank_dtype: as for parse_batch.
 
     Returns:
-      Dataset of dicts as parse_batch gives them, without the axis of the batch.
-
-    Raises (while the dataset is read): as parse_batch.
+        Dataset of dicts as parse_batch returns them, without the batch axis; errors as parse_batch.
     """
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -94,18 +92,18 @@ def parse_batch(
     """Parses the records of a batch and pads them to the longest with zeros.
 
     Args:
-      serialized: string [batch].
-      num_bins: features a frame; None leaves the acoustic part unread, whether it is there or not.
-      fbank_dtype: how the features are stored, "float16" or "float32".
+        serialized: string [batch].
+        num_bins: features per frame; None ignores the acoustic features, which may be missing.
+        fbank_dtype: the dtype of the stored features, "float16" or "float32".
 
     Returns:
-      Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
-      max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch]; and
-      with num_bins also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32 [batch].
+        Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
+        max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch];
+        with num_bins also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32 [batch].
 
-    Raises (when it is run):
-      tf.errors.InvalidArgumentError: naming the first utterance whose fbank is not num_frames * num_bins
-      numbers.
+    Raises (at run time):
+        tf.errors.InvalidArgumentError: names the first utterance whose fbank has not num_frames * num_bins
+            values.
     """
     parsed = tf.io.parse_example(serialized, _spec(num_bins))
     batch = {key: parsed[key] for key in _STRING_KEYS}
@@ -132,7 +130,7 @@ def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
 
 
 def shard_name(split: str, index: int, count: int) -> str:
-    """Names a shard, as in train-00000-of-00016.tfrecord."""
+    """Returns the file name of a shard, such as train-00000-of-00016.tfrecord."""
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
 
 
@@ -150,15 +148,15 @@ def _spec(num_bins: Optional[int]) -> dict:
 
 
 def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
-    """Returns float32 [batch, max_frames, num_bins] of the stored bytes, string [batch]."""
+    """Returns float32 [batch, max_frames, num_bins] from the stored bytes, string [batch]."""
     dtype = tf.as_dtype(fbank_dtype)
-    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # of a batch without rows too
-    bytes_a_frame = num_bins * dtype.size
+    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # 0 for an empty batch
+    bytes_per_frame = num_bins * dtype.size
     message = _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype)
-    is_whole = tf.reduce_all(tf.equal(tf.strings.length(stored), num_frames * bytes_a_frame))
+    is_whole = tf.reduce_all(tf.equal(tf.strings.length(stored), num_frames * bytes_per_frame))
     with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
         # At least one number: decode_raw refuses an empty row.
-        length = tf.maximum(longest * bytes_a_frame, dtype.size)
+        length = tf.maximum(longest * bytes_per_frame, dtype.size)
         raw = tf.io.decode_raw(stored, _RAW_DTYPES[fbank_dtype], little_endian=True, fixed_length=length)
     values = tf.bitcast(raw[:, : longest * num_bins], dtype)
     return tf.reshape(tf.cast(values, tf.float32), [tf.shape(stored)[0], longest, num_bins])

@@ -1,8 +1,8 @@
 """Toned pinyin syllables and their parts: "zhuang4" is ("zh", "uang", "4").
 
-Tones are the digits 1 to 5 (5 is neutral), v stands for u-umlaut. Finals are named as they sound, not as they
-are spelled, so that equal sounds share a name: you3 is ("", "iou", "3") as liu2 is ("l", "iou", "2"); ju4 is
-("j", "v", "4") as yu4 is ("", "v", "4"); the vowel of zhi, chi, shi, ri, zi, ci, si is "-i".
+Tones are the digits 1 to 5 (5 is neutral), v is u-umlaut. Finals are named by sound, not by spelling: you3 is
+("", "iou", "3") as liu2 is ("l", "iou", "2"); ju4 is ("j", "v", "4") as yu4 is ("", "v", "4"); the vowel of
+zhi, chi, shi, ri, zi, ci, si is "-i".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FINALS = tuple(
     "u ua uo uai uei uan uen uang ueng v ve van vn m n ng".split()
 )
 TONES = tuple("12345")
-# The finals that stand behind each initial: those of dictionaries, rare ones (biang, duang, fe, pia) too.
+# The finals of each initial: those of dictionaries, including rare ones (biang, duang, fe, pia).
 _FINALS_OF = {
     "": "a ai an ang ao e ei en eng er m n ng o ou ê i ia iai ian iang iao ie in ing io iong iou "
     "u ua uai uan uang uei uen ueng uo v van ve vn",
@@ -46,10 +46,10 @@ _FINALS_OF = {
 }
 _FINALS_OF = {initial: frozenset(finals.split()) for initial, finals in _FINALS_OF.items()}
 
-# Others with y or w change that letter alone: yan is i + an, wang is u + ang.
+# Other syllables with y or w change only that letter: yan is i + an, wang is u + ang.
 _ZERO_INITIAL = {"yi": "i", "yin": "in", "ying": "ing", "you": "iou", "wu": "u", "wei": "uei", "wen": "uen"}
 _ZERO_INITIAL |= {"yu": "v", "yue": "ve", "yuan": "van", "yun": "vn", "r": "er"}
-_ZERO_INITIAL |= {"y": "", "w": ""}  # no syllables by themselves
+_ZERO_INITIAL |= {"y": "", "w": ""}  # not syllables by themselves
 _GLIDES = {"y": "i", "w": "u"}
 _CONTRACTED = {"iu": "iou", "ui": "uei", "un": "uen"}
 _UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # how v is written after j, q and x
@@ -59,10 +59,10 @@ _INITIAL = re.compile("zh|ch|sh|[bpmfdtnlgkhjqxrzcs]|")
 def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     """Splits a toned syllable into (initial, final, tone).
 
-    Er-hua stays in the final: "dianr3" is ("d", "ianr", "3"); a suffix on its own, "r5", is ("", "er", "5").
+    Er-hua stays in the final: "dianr3" is ("d", "ianr", "3"); the suffix alone, "r5", is ("", "er", "5").
 
     Returns:
-      One each of INITIALS, FINALS (with an "r" behind it for er-hua) and TONES; None where it is no syllable.
+        One each of INITIALS, FINALS (followed by "r" for er-hua) and TONES; None if it is not a syllable.
     """
     spelling, tone = token[:-1], token[-1:]
     if not spelling or tone not in TONES:
@@ -81,27 +81,27 @@ def exists(token: str) -> bool:
 
 
 def without_tone(token: str) -> str:
-    """Gives a syllable without its tone; what is no syllable stays, see capitalise."""
+    """Returns a syllable without its tone; for other tokens see capitalise."""
     return token[:-1] if split_syllable(token) else capitalise(token)
 
 
 def capitalise(token: str) -> str:
-    """Writes a Latin letter as a capital, which no syllable without tone, initial or final is: A, ZH.
+    """Returns Latin letters in capitals, unlike any toneless syllable, initial or final: A, ZH.
 
-    Tokens with a digit or of another script stay.
+    Tokens with a digit or of another script are returned as they are.
     """
     return token.upper() if token.isascii() and token.isalpha() else token
 
 
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
-    """Tells which parts each token holds, so that tokens that sound alike can share what a model learns.
+    """Returns the parts of each token, so that tokens that sound alike can share parameters.
 
     Args:
-      tokens: of any vocabulary; a row of what is no toned syllable is zero.
+        tokens: of any vocabulary; the row of a token that is not a toned syllable is zero.
 
     Returns:
-      float32 [len(tokens), num_parts] of 0 and 1. Columns, in a fixed order: initials, finals, tones, each
-      final with each tone, er-hua.
+        float32 [len(tokens), num_parts] of 0 and 1. Columns, in a fixed order: initials, finals, tones, each
+        final with each tone, er-hua.
     """
     matrix = np.zeros([len(tokens), len(_COLUMNS)], np.float32)
     for row, token in enumerate(tokens):
@@ -131,7 +131,7 @@ _COLUMNS = _column_index()
 
 
 def _split_toneless(spelling: str) -> tuple[str, Optional[str]]:
-    """Gives the initial, and the final or None if there is no such final."""
+    """Returns the initial, and the final or None if there is no such final."""
     if spelling in ("m", "n", "ng"):  # interjections
         return "", spelling
     if spelling[0] in "yw" or spelling == "r":

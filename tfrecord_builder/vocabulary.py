@@ -1,4 +1,4 @@
-"""Tokens <-> ids. The file is UTF-8, a token a line, <unk> first; the CTC blank is the class behind them."""
+"""Vocabulary: tokens and their ids. The file is UTF-8, one token per line; the first token is <unk>."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 from tfrecord_builder import errors, files, initials_finals
 
 UNKNOWN = "<unk>"
-SPACE = "<space>"  # a blank inside a transcript
-WORD_START = "\u2581"  # how a piece of sentencepiece writes the blank before it
+SPACE = "<space>"  # a space in a transcript
+WORD_START = "\u2581"  # the space before a subword of sentencepiece
 
 
 class Joining(NamedTuple):
-    """How tokens become text: what stands between them, then replacements (re and RE2 alike), in order."""
+    """How tokens become text: the separator, then replacements in order (patterns of both re and RE2)."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
 
 
-# What a token can be, and how people write such tokens.
+# Token types and how they are joined to text.
 JOININGS = {
     "syllable": Joining(" "),
     "toneless": Joining(" "),
@@ -36,18 +36,18 @@ class Vocabulary:
     """A frozen list of tokens.
 
     Attributes:
-      tokens: tuple of str; the id of a token is its place.
-      size: number of tokens, without the blank.
-      unknown_id: 0, the id of every token that is not in the list.
-      blank_id: the last class, `size`; it is no token.
-      num_classes: `size` + 1.
-      sha256: hex digest of the bytes that `save` writes.
+        tokens: tuple of str; the id of a token is its index.
+        size: number of tokens, without the blank.
+        unknown_id: 0, the id of every token that is not in the list.
+        blank_id: the last class, `size`; it is not a token.
+        num_classes: `size` + 1.
+        sha256: hex digest of the bytes that `save` writes.
     """
 
     unknown_id = 0
 
     def __init__(self, tokens: Sequence[str]):
-        """Raises errors.UserError: <unk> is not first, or a token is empty, repeated or has white space."""
+        """Raises errors.UserError if <unk> is not first, or a token is empty, duplicate or has spaces."""
         self.tokens = tuple(tokens)
         _check_tokens(self.tokens)
         self.size = len(self.tokens)
@@ -58,7 +58,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, token_sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Makes the vocabulary of all tokens that occur, sorted, <unk> first."""
+        """Returns the vocabulary of all tokens that occur, sorted, <unk> first."""
         seen = {token for tokens in token_sequences for token in tokens}
         return cls([UNKNOWN, *sorted(seen - {UNKNOWN})])
 
@@ -67,13 +67,13 @@ class Vocabulary:
         """Reads what `save` wrote.
 
         Raises:
-          errors.UserError: the file is missing, is not UTF-8, or holds no vocabulary.
+            errors.UserError: the file is missing, is not UTF-8, or is not a vocabulary.
         """
         try:
             with files.open_binary(path) as file:
                 lines = file.read().decode().removesuffix("\n").split("\n")
         except OSError as error:
-            raise errors.UserError(f"{path}: vocabulary cannot be read, {error.strerror}") from error
+            raise errors.UserError(f"{path}: vocabulary cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
             raise errors.UserError(f"{path}: byte {error.start} is not UTF-8, expected tokens") from error
         try:
@@ -82,20 +82,20 @@ class Vocabulary:
             raise errors.UserError(f"{path}: {error}") from error
 
     def save(self, path: str) -> None:
-        """Writes one token a line, to a temporary name first."""
+        """Writes one token per line, atomically."""
         with files.writing(path) as temporary, open(temporary, "wb") as file:
             file.write(self._to_bytes())
 
     def extended(self, tokens: Iterable[str]) -> Vocabulary:
-        """Gives a vocabulary with further tokens behind these, sorted; the ids of these stay."""
+        """Returns a vocabulary with further tokens appended, sorted; the ids of these stay."""
         return Vocabulary([*self.tokens, *sorted(set(tokens).difference(self.tokens))])
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Gives the ids of tokens, 0 for those that are not in the list."""
+        """Returns the ids of tokens, 0 for those that are not in the list."""
         return [self._ids.get(token, self.unknown_id) for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Gives the tokens of ids; raises IndexError for what is none, as the blank or padding."""
+        """Returns the tokens of ids; raises IndexError for any other id, such as the blank."""
         return [self._token(index) for index in ids]
 
     def count_unknown(self, tokens: Iterable[str]) -> int:
@@ -112,24 +112,24 @@ class Vocabulary:
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
-    """Writes tokens as people do: syllables with blanks between them, characters and pieces without.
+    """Returns the text of tokens: syllables separated by spaces, characters and subwords without.
 
     Initials and finals become syllables again.
 
     Args:
-      tokens: of one utterance.
-      token_type: what they are, one of TOKEN_TYPES.
+        tokens: of one utterance.
+        token_type: one of TOKEN_TYPES.
 
     Raises:
-      ValueError: the token type is none of TOKEN_TYPES.
+        ValueError: the token type is unknown.
     """
     if token_type not in JOININGS:
         raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")
     joining = JOININGS[token_type]
-    written = joining.separator.join(tokens)
+    text = joining.separator.join(tokens)
     for pattern, replacement in joining.rules:
-        written = re.sub(pattern, replacement, written)
-    return written
+        text = re.sub(pattern, replacement, text)
+    return text
 
 
 def _check_tokens(tokens: tuple[str, ...]) -> None:
@@ -138,7 +138,7 @@ def _check_tokens(tokens: tuple[str, ...]) -> None:
     seen = set()
     for line, token in enumerate(tokens, start=1):
         if not token or any(character.isspace() for character in token):
-            raise errors.UserError(f"line {line}: token is {token!r}, expected no white space; remove it")
+            raise errors.UserError(f"line {line}: token {token!r} is empty or has white space; remove it")
         if token in seen:
-            raise errors.UserError(f"line {line}: {token!r} is there twice, expected once; remove one")
+            raise errors.UserError(f"line {line}: {token!r} is a duplicate; remove one")
         seen.add(token)

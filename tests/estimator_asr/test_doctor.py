@@ -67,7 +67,7 @@ def test_all_checks_of_data_and_model(tiny_export, tmp_path, given, capsys, monk
     found = doctor.show(doctor.examine(config))
     printed = capsys.readouterr().out
     assert "  ok       checkpoint of step 7 can be read\n" in printed
-    assert "1 timed" in printed if given else printed.count("there is no such data directory") == 1
+    assert "1 timed" in printed if given else printed.count("data directory does not exist") == 1
     assert any(finding.level == "problem" for finding in found) != given
 
 

@@ -176,7 +176,7 @@ def test_several_data_directories_are_one_split(tiny_export, tmp_path):
 def test_split_that_is_not_there(tiny_export, tmp_path, flag):
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
-    with pytest.raises(errors.UserError, match=r"split 'dev' is not there, expected one of test, train"):
+    with pytest.raises(errors.UserError, match=r"split 'dev' does not exist, expected one of test, train"):
         evaluate.evaluate(config)
     assert not os.path.exists(tmp_path / "report")
 

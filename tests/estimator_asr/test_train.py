@@ -190,7 +190,7 @@ def test_a_directory_that_is_not_given_is_one_sentence():
 
 def test_a_missing_data_directory_is_named(tmp_path):
     reason = refuse([tmp_path / "nowhere"], tmp_path / "new")
-    assert reason.startswith(f"{tmp_path / 'nowhere'}: there is no such data directory")
+    assert reason.startswith(f"{tmp_path / 'nowhere'}: data directory does not exist")
     assert not (tmp_path / "new").exists()
 
 

@@ -13,7 +13,7 @@ from tfrecord_builder import config_flags, config_json, errors
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
-    dropout: float = config_flags.setting(0.1, "share of units that are left out", minimum=0, maximum=0.9)
+    dropout: float = config_flags.setting(0.1, "fraction of units that is dropped", minimum=0, maximum=0.9)
     train_steps: Optional[int] = config_flags.setting(None, "steps; none for no limit", positive=True)
     xla: bool = config_flags.setting(True, "compile with XLA")
     boundary_epochs: tuple[int, ...] = config_flags.setting((5, 10), "where the rate drops", minimum=1)
@@ -84,7 +84,7 @@ def test_code_meets_the_same_check_and_the_same_words_as_the_flag():
 def test_a_number_without_limits_must_be_finite():
     @dataclasses.dataclass(frozen=True)
     class Config:
-        snr_db: float = config_flags.setting(0.0, "level of the noise")
+        snr_db: float = config_flags.setting(0.0, "noise level in dB")
 
     with pytest.raises(errors.UserError, match="flag --snr_db=nan: expected a finite number"):
         config_flags.validate(Config(float("nan")))
@@ -153,7 +153,7 @@ def test_a_flag_of_an_earlier_version_is_refused_and_names_the_one_that_replaces
     with pytest.raises(flags.IllegalFlagValueError) as caught:
         parse("--base_rate=0.2", config_class=Renamed)
     assert str(caught.value) == (
-        "flag --base_rate=0.2: the flag is replaced by --learning_rate (the initial rate); give that instead"
+        "flag --base_rate=0.2: the flag is replaced by --learning_rate (the initial rate); pass that instead"
     )
     assert parse("--learning_rate=0.2", config_class=Renamed) == Renamed(0.2)
 

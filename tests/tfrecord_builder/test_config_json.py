@@ -11,7 +11,7 @@ from tfrecord_builder import config_flags, config_json, errors
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     optimizer: str = config_flags.setting("adam", "update rule")
-    dropout: float = config_flags.setting(0.1, "share of units that are left out", minimum=0, maximum=0.9)
+    dropout: float = config_flags.setting(0.1, "fraction of units that is dropped", minimum=0, maximum=0.9)
     train_steps: Optional[int] = config_flags.setting(None, "steps; none for no limit")
     boundary_epochs: tuple[int, ...] = config_flags.setting((5, 10), "where the rate drops")
 

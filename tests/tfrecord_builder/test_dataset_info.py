@@ -49,7 +49,7 @@ def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
     INFO.save(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)
     assert dataset_info.load_all([str(tmp_path)]) == [INFO]
-    with pytest.raises(errors.UserError, match="--data_dir: .*/link is given more than once, expected each"):
+    with pytest.raises(errors.UserError, match="--data_dir: .*/link is a duplicate, expected each"):
         dataset_info.load_all([str(tmp_path), str(tmp_path / "link")])
 
 
@@ -64,9 +64,9 @@ def test_hours():
 
 
 def test_load_where_there_is_no_data(tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere: there is no such data directory; build it first"):
+    with pytest.raises(errors.UserError, match="nowhere: data directory does not exist; build it first"):
         dataset_info.DatasetInfo.load(str(tmp_path / "nowhere"))
-    with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is not whole"):
+    with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is not complete"):
         dataset_info.DatasetInfo.load(str(tmp_path))
 
 
@@ -75,7 +75,7 @@ def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
     path = tmp_path / "dataset_info.json"
     values = json.loads(path.read_text())
     path.write_text(path.read_text()[:100])
-    with pytest.raises(errors.UserError, match="dataset_info.json: is not whole JSON"):
+    with pytest.raises(errors.UserError, match="dataset_info.json: is not valid JSON"):
         dataset_info.DatasetInfo.load(str(tmp_path))
     for name, said in (("fbank_dtype", "float16, float32"), ("token_type", "syllable, toneless, ")):
         path.write_text(json.dumps({**values, name: "foat16"}))
@@ -108,5 +108,5 @@ def test_truncated_shard_is_named_with_both_sizes(tmp_path):
 
 def test_split_that_is_not_there(tmp_path):
     info = dataclasses.replace(INFO, splits={"train": DEV, "dev": DEV})
-    with pytest.raises(errors.UserError, match="split 'test' is not there, expected one of dev, train"):
+    with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
         info.shard_paths(str(tmp_path), "test")

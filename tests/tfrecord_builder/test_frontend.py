@@ -219,13 +219,13 @@ def test_num_bins():
         ({"sample_rate": 16}, "flag --sample_rate=16: expected at least 4000 and at most 96000"),
         (
             {"frontend": "log_spectrogram", "num_mel_bins": 40},
-            "--frontend=log_spectrogram, --num_mel_bins=40: a spectrogram has no mel bins, expected "
-            "--frontend=log_mel with that flag; leave one of the two out.",
+            "--frontend=log_spectrogram, --num_mel_bins=40: a spectrogram has no mel bins; leave one "
+            "of the two flags out.",
         ),
         ({"hop_ms": 0.0}, "flag --hop_ms=0.0: expected at least 1"),
         (
             {"num_mel_bins": 128, "sample_rate": 8000},
-            "--num_mel_bins=128 with --sample_rate=8000 and --window_ms=25: some bins fall between",
+            "--num_mel_bins=128 with --sample_rate=8000 and --window_ms=25: some bins have no FFT frequency",
         ),
     ],
 )

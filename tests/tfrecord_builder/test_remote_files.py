@@ -399,7 +399,7 @@ def test_a_shard_that_is_missing_in_a_store_or_cut(corpora, store, put, tmp_path
         info.shard_paths(directory, "train")
     with pytest.raises(errors.UserError, match="shard is missing"):
         info.shard_paths(directory, "dev")
-    with pytest.raises(errors.UserError, match="there is no such data directory"):
+    with pytest.raises(errors.UserError, match="data directory does not exist"):
         dataset_info.DatasetInfo.load(f"{BUCKET}/nothing")
 
 

@@ -30,7 +30,7 @@ def test_a_problem_is_one_line_and_exit_code_1(whole, data_dir):
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{data_dir}/readings.tsv: sha256 is e3b0c44298fc1c14..., expected ")
     assert lines[1] == f"{data_dir}: 6 shards, 15 records, problems: 1"
-    assert lines[2] == f"{data_dir}/nowhere: there is no such data directory; build it first"
+    assert lines[2] == f"{data_dir}/nowhere: data directory does not exist; build it first"
     assert lines[3] == f"{whole}: 6 shards, 15 records, no problems"
 
 

@@ -45,10 +45,10 @@ def test_file_has_a_token_a_line_and_its_hash(tmp_path):
     [
         ([], "first token is '', expected <unk>"),
         (["a", "<unk>"], "first token is 'a', expected <unk>"),
-        (["<unk>", "a", "a"], "line 3: 'a' is there twice"),
-        (["<unk>", "", "a"], "line 2: token is '', expected no white space"),
-        (["<unk>", "a\r"], "line 2: token is 'a\\r', expected no white space"),
-        (["<unk>", "a\u3000b"], "expected no white space"),
+        (["<unk>", "a", "a"], "line 3: 'a' is a duplicate"),
+        (["<unk>", "", "a"], "line 2: token '' is empty or has white space"),
+        (["<unk>", "a\r"], "line 2: token 'a\\r' is empty or has white space"),
+        (["<unk>", "a\u3000b"], "is empty or has white space; remove it"),
     ],
 )
 def test_what_is_no_vocabulary_is_refused(tokens, message):
@@ -60,7 +60,7 @@ def test_what_is_no_vocabulary_is_refused(tokens, message):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is there twice"),
+        (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is a duplicate"),
         (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
         (b"<unk>\n\xff\n", "tokens.txt: byte 6 is not UTF-8"),
     ],
@@ -74,7 +74,7 @@ def test_load_names_the_file(tmp_path, content, message):
 
 
 def test_load_of_a_missing_file(tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary cannot be read, No such file"):
+    with pytest.raises(errors.UserError, match="nowhere.txt: vocabulary cannot be read .No such file"):
         vocabulary.Vocabulary.load(str(tmp_path / "nowhere.txt"))
 
 

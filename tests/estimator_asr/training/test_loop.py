@@ -86,7 +86,7 @@ def test_without_a_dev_split_nothing_is_evaluated(tmp_path, lines):
 
 def test_a_missing_train_split_is_refused(tmp_path):
     model, infos, dirs = loop_models.make_model(tmp_path, splits=[("dev", 3)], train_steps=1)
-    with pytest.raises(errors.UserError, match="split 'train' is not there, expected one of dev"):
+    with pytest.raises(errors.UserError, match="split 'train' does not exist, expected one of dev"):
         loop.train(model, infos, dirs)
 
 

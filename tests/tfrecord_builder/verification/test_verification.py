@@ -155,9 +155,9 @@ def test_a_missing_sentencepiece_model_is_named(data_dir):
 
 def test_without_info_there_is_nothing_to_check(data_dir, tmp_path):
     (data_dir / "dataset_info.json").write_text("{")
-    with pytest.raises(errors.UserError, match="is not whole JSON"):
+    with pytest.raises(errors.UserError, match="is not valid JSON"):
         _verify(data_dir)
-    with pytest.raises(errors.UserError, match="there is no such data directory"):
+    with pytest.raises(errors.UserError, match="data directory does not exist"):
         _verify(tmp_path / "nowhere")
 
 
