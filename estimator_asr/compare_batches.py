@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
@@ -146,8 +145,7 @@ def main(argv: list[str]) -> int:
     lines = [line for batch in compared for line in batch.lines]
     text = "\n".join([*lines, *(mismatches or ["all as in the records"])])
     files.make_directory(config.output_dir)
-    with files.writing(os.path.join(config.output_dir, REPORT_FILE)) as temporary:
-        pathlib.Path(temporary).write_text(f"{text}\n", encoding="utf-8")
+    files.write_text(os.path.join(config.output_dir, REPORT_FILE), f"{text}\n")
     print(text)
     return int(bool(mismatches))
 

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec, training_config
-from tfrecord_builder import config_json, dataset_info, errors
+from tfrecord_builder import config_json, dataset_info, errors, files
 from tfrecord_builder import frontend as frontend_lib
 
 CONFIG_FILE = "config.json"
@@ -67,10 +67,7 @@ class ExperimentConfig:
 
     def save(self, model_dir: str) -> None:
         """Writes config.json into `model_dir`, whole or not at all."""
-        path = os.path.join(model_dir, CONFIG_FILE)
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            file.write(self.to_json(indent=2) + "\n")
-        os.replace(f"{path}.tmp", path)
+        files.write_text(os.path.join(model_dir, CONFIG_FILE), self.to_json(indent=2) + "\n")
 
     def to_json(self, indent: Optional[int] = None) -> str:
         """Returns the text of config.json, keys sorted; without `indent` on one line."""

@@ -129,9 +129,8 @@ class DatasetInfo:
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json atomically; call it when all other files are in place."""
         path = os.path.join(data_dir, INFO_FILE)
-        with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            json.dump(config_json.to_json_dict(self), file, ensure_ascii=False, indent=1)
-            file.write("\n")
+        text = json.dumps(config_json.to_json_dict(self), ensure_ascii=False, indent=1)
+        files.write_text(path, f"{text}\n")
 
     @classmethod
     def load(cls, data_dir: str) -> DatasetInfo:

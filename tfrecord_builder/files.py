@@ -177,6 +177,12 @@ def writing(path: str) -> Iterator[str]:
         raise
 
 
+def write_text(path: str, text: str) -> None:
+    """Writes a UTF-8 file, complete or not at all."""
+    with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def take_lock(descriptor: int, path: str) -> bool:
     """Locks an open local file or directory by flock, without waiting.
 

@@ -87,8 +87,7 @@ def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
     for row in rows:
         metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}
         values.append({**row._asdict(), "metrics": metrics})
-    with files.writing(path) as beside, open(beside, "w", encoding="utf-8") as file:
-        json.dump(values, file, indent=1)
+    files.write_text(path, json.dumps(values, indent=1))
 
 
 class Recorder(estimator_api.Exporter):

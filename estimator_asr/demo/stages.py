@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple, Optional
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 
 class Stage(NamedTuple):
@@ -118,13 +118,8 @@ def _open_output(stage: Stage) -> Iterator[Optional[IO[bytes]]]:
     if stage.output is None:
         yield None
         return
-    with open(f"{stage.output}.tmp", "wb") as file:
-        try:
-            yield file
-        except BaseException:
-            os.remove(file.name)
-            raise
-    os.replace(file.name, stage.output)
+    with files.writing(str(stage.output)) as temporary, open(temporary, "wb") as file:
+        yield file
 
 
 def _read_stamp(stage: Stage, path: pathlib.Path) -> Optional[float]:
@@ -139,9 +134,7 @@ def _write_stamp(stage: Stage, path: pathlib.Path, seconds: float) -> float:
     """Returns the seconds as stamped, so that a later call shows the same."""
     seconds = round(seconds, 1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"command": stage.command, "seconds": seconds}), encoding="utf-8")
-    os.replace(temporary, path)
+    files.write_text(str(path), json.dumps({"command": stage.command, "seconds": seconds}))
     return seconds
 
 

@@ -157,8 +157,7 @@ def add_to_quarantine(
     steps = read_quarantine(model_dir)
     steps[step] = [(step, *map(int, position), utterance.utterance_id) for utterance in utterances]
     rows = [_QUARANTINE_COLUMNS, *(row for number in sorted(steps) for row in steps[number])]
-    with files.writing(os.path.join(directory(model_dir), _QUARANTINE_FILE)) as temporary:
-        pathlib.Path(temporary).write_text(_to_tsv(rows), encoding="utf-8")
+    files.write_text(os.path.join(directory(model_dir), _QUARANTINE_FILE), _to_tsv(rows))
 
 
 def _to_tsv(rows):

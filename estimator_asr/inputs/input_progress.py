@@ -108,8 +108,8 @@ def load(model_dir: str) -> Optional[InputProgress]:
 
 def save(model_dir: str, progress: InputProgress) -> None:
     """Writes the progress, whole or not at all."""
-    with files.writing(os.path.join(model_dir, FILE)) as path, open(path, "w", encoding="utf-8") as file:
-        json.dump(config_json.to_json_dict(progress), file, indent=1)
+    text = json.dumps(config_json.to_json_dict(progress), indent=1)
+    files.write_text(os.path.join(model_dir, FILE), text)
 
 
 def _read_former(values: dict[str, Any]) -> dict[str, Any]:

@@ -137,8 +137,7 @@ class ShardStatistics:
 
     def save(self, path: str) -> None:
         """Writes path whole or not at all."""
-        with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-            json.dump(vars(self), file)
+        files.write_text(path, json.dumps(vars(self)))
 
     @classmethod
     def load(cls, path: str) -> ShardStatistics:

@@ -50,8 +50,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     # A store has no empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(_TEMPORARY_SUFFIX)])
-    with files.writing(plan_file) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write(fingerprint)
+    files.write_text(plan_file, fingerprint)
     return staging
 
 

@@ -153,9 +153,7 @@ def _unpack(corpus: archives.Corpus, archive: archives.Archive, directory: str) 
         )
     _merge(source, target)
     shutil.rmtree(staging, ignore_errors=True)
-    with files.writing(_marker(corpus, archive, directory)) as temporary:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(f"{archive.md5}  {archive.name}\n")
+    files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")
 
 
 def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> str:

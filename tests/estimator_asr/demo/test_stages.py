@@ -100,7 +100,7 @@ time.sleep(60)
 """
 RUNNER = """
 import fcntl, pathlib, signal
-from estimator_asr import demo, stages
+from estimator_asr.demo import __main__ as demo, stages
 demo._exit_on(signal.SIGTERM, signal.SIGHUP)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits it as ignored
 with open("lock", "w") as lock:
