@@ -1,4 +1,4 @@
-"""A training as a user starts it, TensorBoard over it, and what a browser then sees on each tab."""
+"""What a browser shows on each tab of TensorBoard after a training that a user starts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ _FRAME = """(function frame(node) {
 })(document.body)"""
 _NO_CHARTS = "{charts: {load() { return Promise.resolve(); }, safeLoad() {}, setOnLoadCallback() {}}}"
 
-pytestmark = pytest.mark.skipif(
-    browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def directory(tmp_path_factory):
 
 
 def _write_recordings(path):
-    """Something to be heard, though not what the made-up features are of."""
+    """Writes recordings of silence; the features are random."""
     info = dataset_info.DatasetInfo.load(str(path / "data"))
     (shard,) = info.shard_paths(str(path / "data"), "dev")
     soundfile.write(path / "a.wav", np.zeros(4000), 16000)
@@ -95,7 +98,7 @@ def _answers(address):
 
 
 def open_tab(page, tensorboard, tab, *words):
-    """Opens a tab; gives its text when all of the words stand there."""
+    """Opens a tab; returns its text when it contains all of the words."""
     page.open(f"{tensorboard}#{tab}")
     return page.wait(lambda: _text_with(page, words), SECONDS)
 
@@ -121,7 +124,7 @@ def _two_widths(page, name, source):
     return found if len(found) == 2 and min(found) > 0 else None
 
 
-def test_reference_stands_against_hypothesis(page, tensorboard):
+def test_reference_and_hypothesis_are_compared(page, tensorboard):
     text = open_tab(page, tensorboard, "text", "reference", "hypothesis", "wrong of")
     assert re.search(r"dev/dev\d+/text", text) and re.search(r"\b(hao3|ma5|ni3|shi4)\b", text)
 
@@ -131,7 +134,7 @@ def test_recordings_can_be_heard(page, tensorboard):
     assert page.wait(lambda: _two_widths(page, "audio", "individualAudio"), SECONDS)
 
 
-def test_settings_stand_beside_the_figures_on_dev(page, tensorboard):
+def test_settings_are_shown_with_the_metrics_on_dev(page, tensorboard):
     words = ["Trial ID", "dev token-error-rate", "dev avg-loss", "200.00", "conformer"]
     text = open_tab(page, tensorboard, "hparams", *words)
     table = text[text.index("Trial ID") :]
