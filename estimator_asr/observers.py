@@ -156,14 +156,15 @@ class Training(NamedTuple):
     def _try_worst_batch(self, plan, step):
         from estimator_asr.diagnostics import memory_probe
 
-        memory_probe.remember(step.features, step.labels)
-        return memory_probe.WorstBatchHook(
+        return memory_probe.MemoryProbeHook(
+            step.features,
+            step.labels,
             step.gradient_norm,
-            plan.source,
-            memory_probe.token_shares(self.model, plan.source.unknown_fraction),
-            memory_probe.candidates(plan.progress.bucketing),
-            replicas.num_replicas(),
-            plan.first_step,
+            model=self.model,
+            source=plan.source,
+            bucketing=plan.progress.bucketing,
+            num_replicas=replicas.num_replicas(),
+            first_step=plan.first_step,
         )
 
     def _dump_batches(self, plan, step):

@@ -1,10 +1,9 @@
-"""The batch that needs most memory, tried before the first step: a budget too large is known at once."""
+"""Memory probe: tries the batches that need the most memory before the first step."""
 
 from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
@@ -15,94 +14,41 @@ from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors, vocabulary
 
-_COLLECTION = "input"
+_COLLECTION = "memory_probe/"
 
 
-def remember(features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor]) -> None:
-    """Keeps what a replica is fed for the hook; each replica's model_fn calls it."""
-    for name, tensor in (*features.items(), *labels.items()):
-        tf.compat.v1.add_to_collection(f"{_COLLECTION}/{name}", tensor)
-
-
-def candidates(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) of the batch of the longest utterances, for attention takes memory by the
-    square of the length, and of the largest one in all, if that is another."""
-    shapes = bucketing.shapes
-    return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
-
-
-def token_shares(model: model_directory.ModelDirectory, unknown_share: float) -> Optional[np.ndarray]:
-    """Returns how often each token of text comes, float64 [tokens]; None for the acoustic model.
-
-    The language model's memory goes with the characters that may be written for a token. Each comes as often
-    as it has characters, for common syllables have many; the unknown one, which may be any character, comes
-    as often as in the data.
-    """
-    if model.readings is None:
-        return None
-    counts = model.readings.mask(model.tokens, model.characters).sum(axis=1).astype(np.float64)
-    (unknown,) = model.tokens.encode([vocabulary.UNKNOWN])
-    counts[unknown] = 0
-    shares = counts / max(counts.sum(), 1.0) * (1.0 - unknown_share)
-    shares[unknown] = unknown_share if counts.any() else 1.0
-    return shares
-
-
-def make(
-    shape: tuple[int, int], num_bins: Optional[int], max_tokens: int, shares: Optional[np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Returns random features and labels by the names of input_fn.
-
-    Args:
-        shape: utterances and frames (tokens of text).
-        num_bins: features a frame; None for text.
-        max_tokens: labels of an utterance, at most half of what its subsampled frames could hold.
-        shares: of token_shares.
-    """
-    rows, length = shape
-    rng = np.random.default_rng(0)
-    num_tokens = min(max_tokens, -(-length // 8)) if num_bins else length
-    values = {
-        "num_frames": np.full(rows, length),
-        "num_tokens": np.full(rows, num_tokens),
-        "num_characters": np.full(rows, num_tokens),
-        "character_ids": np.zeros([rows, num_tokens]),
-        "seed": np.zeros(2),
-    }
-    if num_bins:
-        values["fbank"] = rng.normal(size=[rows, length, num_bins])
-        values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])  # CTC needs room for repeats
-    else:
-        values["token_ids"] = rng.choice(len(shares), [rows, num_tokens], p=shares)
-    return values
-
-
-class WorstBatchHook(estimator_api.SessionRunHook):
-    """Computes the gradients of the worst batches; weights and the place in the data stay as they are."""
+class MemoryProbeHook(estimator_api.SessionRunHook):
+    """Computes the gradients of the largest batches; weights and position in the data stay as they are."""
 
     def __init__(
         self,
+        features: dict[str, tf.Tensor],
+        labels: dict[str, tf.Tensor],
         fetch: tf.Tensor,
+        *,
+        model: model_directory.ModelDirectory,
         source: splits.Split,
-        shares: Optional[np.ndarray],
-        shapes: Sequence[tuple[int, int]],
+        bucketing: buckets.Bucketing,
         num_replicas: int,
         first_step: int,
     ):
-        """Takes what it tries.
+        """Initialises the hook; each replica's model_fn does it for its inputs.
 
         Args:
-            fetch: what depends on all gradients.
+            features, labels: of this replica.
+            fetch: depends on all gradients.
+            model: with the vocabularies.
             source: the training data.
-            shares: of token_shares.
-            shapes: utterances and length of each batch, over all replicas.
-            num_replicas: of all machines together; those of this one are fed a part each.
-            first_step: of this run; a session that begins later, after an evaluation, tries nothing.
+            bucketing: of the training data.
+            num_replicas: on all machines; each replica of this one is fed its share of the rows.
+            first_step: of this run; a session that starts later, after an evaluation, tries nothing.
         """
+        for name, tensor in (*features.items(), *labels.items()):
+            tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
         self._fetch = fetch
         self._source = source
-        self._token_shares = shares
-        self._shapes = shapes
+        self._shapes = choose_shapes(bucketing)
+        self._probabilities = token_probabilities(model, source.unknown_fraction)
         self._num_replicas = num_replicas
         self._first_step = first_step
 
@@ -112,38 +58,88 @@ class WorstBatchHook(estimator_api.SessionRunHook):
     def after_create_session(self, session, coord):
         if session.run(self._global_step) == self._first_step:
             for shape in self._shapes:
-                self._try(session, shape)
+                self._try(session, *shape)
 
-    def _try(self, session, shape):
-        flag, unit = self._source.spec.batch_budget, self._source.spec.unit
-        rows, length = shape
-        part = (-(-rows // self._num_replicas), length)
-        values = make(part, self._source.num_bins, self._source.max_tokens, self._token_shares)
-        inputs = {name: tf.compat.v1.get_collection(f"{_COLLECTION}/{name}") for name in _list_inputs()}
-        # One that is not fed would take a batch from the data.
-        feed = {tensor: values[name] for name, tensors in inputs.items() for tensor in tensors}
-        start = time.monotonic()
+    def _try(self, session, rows, length):
+        values = make_batch(-(-rows // self._num_replicas), length, self._source, self._probabilities)
+        keys = session.graph.get_all_collection_keys()
+        inputs = {key: session.graph.get_collection(key) for key in keys if str(key).startswith(_COLLECTION)}
+        # All inputs of all replicas: one that is not fed would take a batch from the data.
+        feed = {each: values[key[len(_COLLECTION) :]] for key in inputs for each in inputs[key]}
+        spec, start = self._source.spec, time.monotonic()
+        batch = f"{rows} utterances of {length:,} {spec.unit}"
         try:
             session.run(self._fetch, feed)
         except tf.errors.ResourceExhaustedError:
             raise errors.UserError(
-                f"train: a batch of {rows} utterances of {length:,} {unit} is more than the memory holds, "
-                f"expected it to fit; give a --{flag} below {rows * length}"
+                f"train: a batch of {batch} does not fit in memory; give a --{spec.batch_budget} below "
+                f"{rows * length}"
             ) from None
         logging.info(
-            f"worst batch: {rows} utterances of {length:,} {unit}: {time.monotonic() - start:.1f} s "
-            f"with its preparation, {_peak_memory()}"
+            f"largest batch: {batch}: {time.monotonic() - start:.1f} s with set-up, {_peak_memory()}"
         )
 
 
-def _list_inputs() -> list[str]:
-    keys = tf.compat.v1.get_default_graph().get_all_collection_keys()
-    return [key[len(_COLLECTION) + 1 :] for key in keys if str(key).startswith(f"{_COLLECTION}/")]
+def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
+    """Returns (utterances, length) of the batch with the longest utterances and of the one with most frames.
+
+    The memory of attention is quadratic in the length, so either may need the most.
+    """
+    shapes = bucketing.shapes
+    return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
+
+
+def token_probabilities(
+    model: model_directory.ModelDirectory, unknown_fraction: float
+) -> Optional[np.ndarray]:
+    """Returns the probability of each token of text, float64 [tokens]; None for the acoustic model.
+
+    The memory of the language model grows with the candidate characters of the tokens. A token is as probable
+    as it has characters, because common syllables have many; the unknown one, whose candidates are all
+    characters, is as probable as in the data.
+    """
+    if model.readings is None:
+        return None
+    counts = model.readings.mask(model.tokens, model.characters).sum(axis=1).astype(np.float64)
+    (unknown,) = model.tokens.encode([vocabulary.UNKNOWN])
+    counts[unknown] = 0
+    probabilities = counts / max(counts.sum(), 1.0) * (1.0 - unknown_fraction)
+    probabilities[unknown] = unknown_fraction if counts.any() else 1.0
+    return probabilities
+
+
+def make_batch(
+    rows: int, length: int, source: splits.Split, probabilities: Optional[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns random features and labels with the keys of input_fn.
+
+    Args:
+        rows: utterances.
+        length: frames (tokens of text) of each.
+        source: the training data.
+        probabilities: of token_probabilities.
+    """
+    rng = np.random.default_rng(0)
+    # With audio, at most half of what frames subsampled by 4 could hold.
+    num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length
+    values = {
+        "num_frames": np.full(rows, length),
+        "num_tokens": np.full(rows, num_tokens),
+        "num_characters": np.full(rows, num_tokens),
+        "character_ids": np.zeros([rows, num_tokens]),
+        "seed": np.zeros(2),
+    }
+    if source.num_bins:
+        values["fbank"] = rng.normal(size=[rows, length, source.num_bins])
+        values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])  # no repeats, which need frames
+    else:
+        values["token_ids"] = rng.choice(len(probabilities), [rows, num_tokens], p=probabilities)
+    return values
 
 
 def _peak_memory() -> str:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         peak = max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(len(gpus)))
-        return f"{peak / 2**30:.2f} GiB of a GPU at most"
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB of memory in all"
+        return f"peak {peak / 2**30:.2f} GiB of GPU memory"
+    return f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB of memory"
