@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump
-from estimator_asr.inputs import batch_source, batches, damage, splits
+from estimator_asr.inputs import batch_source, batches, splits
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, schema
 
 REPORT_FILE = "batches.txt"
@@ -79,10 +79,8 @@ def _compare_dump(dump, infos, data_dirs, tokens) -> Comparison:
             f"{','.join(data_dirs)}: the shards of {_SPLIT} differ from those of {dump.path}; give the "
             "--data_dir of that training, in the same order."
         )
-    with damage.explain(data_dirs, _SPLIT):
-        records = batch_source.read_batch(
-            infos, data_dirs, _SPLIT, config.input, spec=config.spec, position=dump.position
-        )
+    with splits.explain_damage(data_dirs, _SPLIT):
+        records = batch_source.read_batch(split, config.input, dump.position)
         source = _parse(records, split, dump, config)
     is_masked = config.input.spec_augment and config.spec.reads_audio
     rows = batch_comparison.compare(dump, source, is_masked)
@@ -104,15 +102,8 @@ def _read_config(dump):
 
 
 def _parse(records, split, dump, config) -> batch_comparison.Source:
-    features, labels = batch_source.batch_of(
-        records,
-        config.input,
-        spec=config.spec,
-        num_bins=split.num_bins,
-        fbank_dtype=split.fbank_dtype,
-        position=dump.position,
-        shard=batches.Shard(0, dump.num_replicas),
-    )
+    first = batches.Shard(0, dump.num_replicas)
+    features, labels = batch_source.batch_of(records, split, config.input, dump.position, first)
     own = records[:: dump.num_replicas]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = tf.data.Dataset.from_tensor_slices(own)

@@ -24,7 +24,7 @@ import tqdm
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, task_spec
-from estimator_asr.inputs import damage, input_fn, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors
@@ -191,7 +191,7 @@ def _read_batches(
         features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
         while True:
             try:
-                with damage.explain(config.data_dir, config.split):
+                with splits.explain_damage(config.data_dir, config.split):
                     yield session.run(features)
             except tf.errors.OutOfRangeError:
                 return

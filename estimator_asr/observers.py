@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.diagnostics import label_checks, nan_recorder
-from estimator_asr.inputs import batch_source, splits
+from estimator_asr.inputs import splits
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import advice, bars, data_wait, hparams, progress
 from estimator_asr.tasks import registry
@@ -115,15 +115,10 @@ class Training(NamedTuple):
     def _record_nan(self, plan, step):
         config = self.model.config
 
-        def read(position):
-            return batch_source.read_batch(
-                self.infos,
-                self.data_dirs,
-                plan_lib.TRAIN_SPLIT,
-                config.input,
-                spec=config.spec,
-                position=position,
-            )
+        def read_records(position):
+            from estimator_asr.inputs import batch_source
+
+            return batch_source.read_batch(plan.source, config.input, position)
 
         return nan_recorder.NanRecorderHook(
             {
@@ -136,7 +131,7 @@ class Training(NamedTuple):
             },
             model_dir=self.directory,
             config_json=config.to_json(indent=2),
-            read_records=read,
+            read_records=read_records,
             fbank_dtype=plan.source.fbank_dtype,
             max_skipped=config.watch.skip_bad_batches,
             is_chief=tf.distribute.get_strategy().extended.should_checkpoint,

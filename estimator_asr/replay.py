@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.diagnostics import nan_files, nan_search
-from estimator_asr.inputs import batch_source
+from estimator_asr.inputs import batch_source, splits
 from estimator_asr.tasks import registry
 from estimator_asr.training.optimizer import optimization
 from tfrecord_builder import config_flags, errors
@@ -71,14 +71,10 @@ def run(nan_dir: str, report: dict) -> Replay:
     model_dir = os.path.dirname(os.path.dirname(os.path.abspath(nan_dir)))
     model = model_directory.open_model_directory(model_dir)
     model = dataclasses.replace(model, config=experiment.ExperimentConfig.load(nan_dir))
-    features, labels = batch_source.batch_of(
-        nan_files.read_records(nan_dir),
-        model.config.input,
-        spec=model.config.spec,
-        num_bins=model.config.frontend and model.config.frontend.num_bins,
-        fbank_dtype=report["fbank_dtype"],
-        position=report["position"],
-    )
+    config, records = model.config, nan_files.read_records(nan_dir)
+    num_bins = config.frontend and config.frontend.num_bins
+    source = splits.Split.of_records(config.spec, num_bins, report["fbank_dtype"])
+    features, labels = batch_source.batch_of(records, source, config.input, report["position"])
     return replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_asr import model_directory
-from estimator_asr.inputs import damage
+from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
 from tfrecord_builder import dataset_info, errors, vocabulary
 
@@ -40,7 +40,7 @@ def check(
     Raises:
         errors.UserError: a label is wrong; names the shard and the utterance.
     """
-    with damage.explain(data_dirs, " or ".join(splits)):
+    with splits_lib.explain_damage(data_dirs, " or ".join(splits)):
         for paths in _shards_by_directory(infos, data_dirs, splits):
             sample = paths[:: -(-len(paths) // _SAMPLE_SHARDS)]
             _check_shards(sample, model, -(-_SAMPLE_RECORDS // len(sample)))

@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import task_spec
-from estimator_asr.inputs import batches, input_fn, splits
-from tfrecord_builder import dataset_info
+from estimator_asr.inputs import batches, dataset_elements, input_fn, splits
 
 
-def read_batch(
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    split: str,
-    config: config_lib.InputConfig,
-    *,
-    spec: task_spec.TaskSpec,
-    position: Sequence[int],
-) -> list[bytes]:
+def read_batch(source: splits.Split, config: config_lib.InputConfig, position: Sequence[int]) -> list[bytes]:
     """Returns the serialised records of a batch, for all replicas together, in the order of its rows.
 
     Args:
-        infos, data_dirs, split, config, spec: as of the training (input_fn.build_input_fn).
+        source: the split.
+        config: of the training.
         position: seed + epoch, and index in the epoch.
     """
-    source = splits.read_split(infos, data_dirs, split, spec)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+
+    def build():
         epoch = input_fn.read_epoch(source, source.bucket(config), config, int(position[0]))
-        batch = epoch.skip(int(position[1])).take(1)
-        _, records = tf.compat.v1.data.make_one_shot_iterator(batch).get_next()
-        return list(session.run(records))
+        return epoch.skip(int(position[1])).take(1)
+
+    ((_, records),) = dataset_elements.read(build)
+    return list(records)
 
 
 def batch_of(
     records: Sequence[bytes],
+    source: splits.Split,
     config: config_lib.InputConfig,
-    *,
-    spec: task_spec.TaskSpec,
-    num_bins: Optional[int],
-    fbank_dtype: str,
     position: Sequence[int],
     shard: batches.Shard = batches.WHOLE,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -51,15 +39,14 @@ def batch_of(
 
     Args:
         records: of the whole batch, serialised.
-        config: of the masks.
-        spec: of the model that reads the batch.
-        num_bins, fbank_dtype: of the records (schema.parse_batch).
+        source: of the records; Split.of_records is enough.
+        config: of the training.
         position: as for read_batch.
-        shard: which replica's rows.
+        shard: the rows of a replica.
     """
-    source = splits.Split(spec, (), {}, 0.0, num_bins, fbank_dtype, 0, "")
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        position = tf.constant(position, tf.int64)
-        features = batches.finish(tf.constant(records), position, shard, source, config, training=True)
-        features = session.run(features)
-    return features, {key: features[key] for key in spec.labels}
+
+    def finish(records):
+        return batches.finish(records, tf.constant(position, tf.int64), shard, source, config, training=True)
+
+    (features,) = dataset_elements.read(lambda: tf.data.Dataset.from_tensors(list(records)).map(finish))
+    return features, {key: features[key] for key in source.spec.labels}

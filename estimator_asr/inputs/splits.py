@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
+
+import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
 from estimator_asr.inputs import buckets
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import dataset_info, errors, schema
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,11 @@ class Split:
     max_tokens: int
     sha256: str
     unknown_fraction: float = 0.0
+
+    @classmethod
+    def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
+        """Returns a split without shards, for records in memory."""
+        return cls(spec, (), {}, 0.0, num_bins, fbank_dtype, 0, "")
 
     @property
     def num_utterances(self) -> int:
@@ -107,3 +116,30 @@ def _check_content(pairs, split, spec, length_counts):
             f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build all of the "
             "data with one --fbank_dtype"
         )
+
+
+@contextlib.contextmanager
+def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
+    """Turns the error of reading a damaged shard inside the block into one sentence.
+
+    Raises:
+        errors.UserError: the checksum of a record, or the size of its features, is wrong.
+    """
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        if isinstance(error, tf.errors.InvalidArgumentError) and schema.DAMAGED not in error.message:
+            raise
+        paths = ",".join(data_dirs)
+        verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
+        raise errors.UserError(
+            f"{paths}: a shard of split {split} is damaged ({_find_reason(error.message)}); copy or build "
+            f"the data again; {verify} names the shard"
+        ) from error
+
+
+def _find_reason(message):
+    """The line that names the record; TensorFlow may put the traceback of the graph before it."""
+    lines = message.splitlines()
+    found = (line.strip() for line in lines if schema.DAMAGED in line or " record at " in line)
+    return next(found, lines[0])

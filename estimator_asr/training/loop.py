@@ -13,7 +13,8 @@ from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
-from estimator_asr.inputs import damage, input_fn, input_progress
+from estimator_asr.inputs import input_fn, input_progress
+from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
@@ -76,7 +77,7 @@ def train(
     devices.log_devices(model.config.train.num_cpu_replicas, cluster)
     clock = step_time.Clock()
     splits = f"{plan_lib.TRAIN_SPLIT} or {evaluation.DEV_SPLIT}"
-    with damage.explain(data_dirs, splits), stopping.Termination() as termination:
+    with splits_lib.explain_damage(data_dirs, splits), stopping.Termination() as termination:
         observers = observe(plan, clock)
         train_input_fn = _build_input_fn(
             model, infos, data_dirs, training=True, start=plan.start, num_replicas=num_replicas

@@ -13,7 +13,7 @@ from estimator_asr.models import losses, replicas
 from estimator_asr.tasks import metrics, objective, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
-from estimator_asr.training.optimizer import gradient_accumulation, optimization, schedules
+from estimator_asr.training.optimizer import optimization, schedules
 
 _SERVING_KEY = "serving_default"
 BuildHook = Callable[[objective.Step], estimator_api.SessionRunHook]
@@ -114,6 +114,8 @@ def _build_update(config, losses, optimizer, global_step):
     scale = optimization.build_loss_scale(config.train.precision)
     num_batches, clip_norm = config.optimizer.gradient_accumulation_steps, config.optimizer.clip_norm
     if num_batches > 1:
+        from estimator_asr.training.optimizer import gradient_accumulation
+
         return gradient_accumulation.minimize(losses, optimizer, clip_norm, global_step, num_batches, scale)
     return optimization.minimize(losses.to_minimise(), optimizer, clip_norm, global_step, scale)
 

@@ -117,7 +117,7 @@ def make(
 
 def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
     """Returns the plan of a single utterance, one step per epoch; for trials of a model without data."""
-    source = splits.Split(spec, (), {1: 1}, 0.0, None, "float16", 1, "")
+    source = dataclasses.replace(splits.Split.of_records(spec, None, "float16"), length_counts={1: 1})
     progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
     return TrainingPlan(source, 0, 1, progress)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
-from estimator_asr.inputs import damage, dataset_elements
+from estimator_asr.inputs import dataset_elements, splits
 from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
@@ -58,7 +58,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
     elif "dev" not in info.splits:
         yield findings.warning(f"{data_dir}: there is no dev split, so nothing is evaluated in training")
     if "train" in info.splits and info.frontend is not None:
-        with damage.explain([data_dir], "train"):
+        with splits.explain_damage([data_dir], "train"):
             yield from judge_slack(data_dir, read_slack(info, data_dir, _find_subsampling(model_dir)))
 
 

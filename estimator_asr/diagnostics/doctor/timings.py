@@ -16,7 +16,7 @@ import tqdm
 from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
-from estimator_asr.inputs import damage, input_fn
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import dataset_info
 
@@ -62,7 +62,7 @@ def check(
     read = input_fn.build_input_fn(
         infos, data_dirs, "train", config.input, spec=config.spec, training=True, seed=config.train.seed
     )
-    with damage.explain(data_dirs, "train"):
+    with splits.explain_damage(data_dirs, "train"):
         input_rate = time_input(read, config.spec.length_key)
         yield findings.ok(f"input alone: {input_rate:,.0f} {config.spec.unit}/s")
         yield from judge_steps(time_steps(read, config, data_dirs[0]), config.spec.unit, rate, input_rate)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from read_batches import MASKED, read
 
 from estimator_asr import task_spec
-from estimator_asr.inputs import batch_source, batches
+from estimator_asr.inputs import batch_source, batches, splits
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +18,14 @@ def data(tmp_path_factory):
 
 def read_again(data, position, model):
     info, path = data
-    return batch_source.read_batch(
-        [info], [path], "train", MASKED, spec=task_spec.SPECS[model], position=position
-    )
+    source = splits.read_split([info], [path], "train", task_spec.SPECS[model])
+    return batch_source.read_batch(source, MASKED, position)
 
 
 def make_again(records, data, position, model, shard=batches.WHOLE):
     bins = data[0].frontend.num_bins if model == "acoustic" else None
-    return batch_source.batch_of(
-        records,
-        MASKED,
-        spec=task_spec.SPECS[model],
-        num_bins=bins,
-        fbank_dtype="float16",
-        position=position,
-        shard=shard,
-    )
+    source = splits.Split.of_records(task_spec.SPECS[model], bins, "float16")
+    return batch_source.batch_of(records, source, MASKED, position, shard)
 
 
 def assert_same(left, right):

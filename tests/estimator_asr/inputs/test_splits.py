@@ -5,6 +5,7 @@ import os
 
 import pytest
 import small_records
+import tensorflow as tf
 
 from estimator_asr import config, task_spec
 from estimator_asr.inputs import buckets, splits
@@ -87,3 +88,36 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
     assert len(hashes | {both.sha256}) == 3
     assert splits.read_split(infos[1:], dirs[1:], "train", task_spec.ACOUSTIC).sha256 in hashes
     assert both.max_tokens == 3
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (
+            tf.errors.DataLossError(None, None, "corrupted record at 12\n\t[[node]]"),
+            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); copy or build the data again; "
+            "python -m tfrecord_builder.verify --data_dir=a,b names the shard",
+        ),
+        (
+            tf.errors.DataLossError(
+                None,
+                None,
+                "Graph execution error:\n\nNode: 'Next'\ntruncated record at 7\n\t [[{{node Next}}]]",
+            ),
+            r"is damaged \(truncated record at 7\); copy",
+        ),
+        (
+            tf.errors.InvalidArgumentError(None, None, "assertion failed: [utterance u1: fbank has 9 bytes]"),
+            r"utterance u1: fbank has 9 bytes",
+        ),
+    ],
+)
+def test_a_damaged_shard_is_one_sentence(error, said):
+    with pytest.raises(errors.UserError, match=said), splits.explain_damage(["a", "b"], "dev"):
+        raise error
+
+
+def test_what_is_not_about_the_data_stays_as_it_is():
+    wrong = tf.errors.InvalidArgumentError(None, None, "matrix sizes do not match")
+    with pytest.raises(tf.errors.InvalidArgumentError), splits.explain_damage(["a"], "dev"):
+        raise wrong
