@@ -1,1 +1,1 @@
-"""The update of the weights: learning rate, accumulation, clipping, optimizer."""
+"""Optimizer: learning rate, gradient accumulation, clipping, loss scaling, weight update."""

@@ -1,14 +1,13 @@
-"""One update from several batches: equal to one batch that holds them all, but for batch norm.
+"""Gradient accumulation: one update from several batches, equal to one large batch except for batch norm.
 
-A training step adds gradients up in variables that no checkpoint holds, each replica its own; after the last
-batch a hook runs the update, with one sum over the replicas. A training that stops in between begins again
-at the first batch after the last update.
+A training step adds its gradients to variables outside the checkpoint, one set per replica. After the last
+batch a hook runs the update, with a single sum over the replicas. An interrupted training continues at the
+first batch after the last update.
 
-Gradients are those of the sum over labels, divided by all labels in the end, so that batches count by their
-labels. Within a batch every replica's sum is divided by the same number: batch norm's gradients are sums over
-the replicas, so a weight of each replica's own would come too late. Batch norm takes each batch's own
-statistics; its moving averages get the mean of the batches. NaN or Inf stays in a sum: a bad batch skips the
-whole update.
+The gradients are those of the sum over labels and are divided by the number of labels at the end, so that
+batches are weighted by their labels. Within a batch all replicas divide by the same number, because batch
+norm's gradients are sums over the replicas. Batch norm uses the statistics of each batch; its moving averages
+get the mean over the batches. NaN and Inf stay in a sum, so a bad batch skips the whole update.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ def minimize(
     num_batches: int,
     scale: Optional[loss_scale.LossScale] = None,
 ) -> optimization.Update:
-    """Builds the step of one batch; the hook in the result runs the update after every num_batches steps.
+    """Builds the step of one batch; the hook of the result runs the update after every num_batches steps.
 
     Args:
         losses: of this replica's batch.
         optimizer, clip_norm, global_step, scale: as for optimization.minimize.
-        num_batches: of an update.
+        num_batches: batches per update.
 
     Returns:
-        An Update whose loss, gradients (of this replica alone, times the replicas) and is_finite are this
-        batch's, and whose gradient_norm is that of the last update, NaN where the batch is not finite.
+        Update; loss, gradients (of this replica only, times the replicas) and is_finite are those of this
+        batch, gradient_norm is that of the last update, or NaN if this batch is non-finite.
     """
     gradients, variables = optimization.compute_gradients(losses.to_minimise(), optimizer, scale)
     batch = _Batch(gradients, losses, scale)
@@ -57,8 +56,11 @@ def minimize(
     *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
     factor = 1.0 if scale is None else scale.value
     changes = [one.read() / num_batches for one in average_sums]
-    result = optimization.Sums(summed, all_totals[1] * factor, all_totals[0], list(zip(averages, changes)))
-    applied = optimization.apply(result, variables, optimizer, clip_norm, global_step, scale)
+    pairs, divisor = list(zip(summed, variables)), all_totals[1] * factor
+    pending = list(zip(averages, changes))
+    applied = optimization.apply(
+        pairs, divisor, all_totals[0], pending, optimizer, clip_norm, global_step, scale
+    )
     with tf.control_dependencies([applied.op, norm.assign(applied.norm)]):
         reset = tf.group(*(one.reset() for one in [*sums, *average_sums, totals]))
     return optimization.Update(
@@ -75,7 +77,7 @@ def minimize(
 
 
 class UpdateHook(estimator_api.SessionRunHook):
-    """Runs the update after every num_batches steps; hooks of the next step are the first to see it."""
+    """Runs the update after every num_batches steps; hooks see it from the next step on."""
 
     def __init__(self, update: tf.Operation, num_batches: int):
         self._update = update
@@ -92,7 +94,7 @@ class UpdateHook(estimator_api.SessionRunHook):
 
 
 class _Batch:
-    """What one batch adds."""
+    """Gradients and losses that one batch adds."""
 
     def __init__(self, gradients, losses, scale):
         factor = replicas.num_replicas() / (1.0 if scale is None else scale.value)
@@ -102,7 +104,7 @@ class _Batch:
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
-        self._weight = totals[1]  # what every replica's sum was divided by
+        self._weight = totals[1]  # the number by which all replicas divided
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite
@@ -110,7 +112,7 @@ class _Batch:
             self.is_finite |= scale.is_overflow(is_loss_finite, is_gradient_finite)
 
     def weighted(self):
-        """The gradients of the sum over labels, times the loss scale."""
+        """Returns the gradients of the sum over labels, times the loss scale."""
         return [optimization.multiply(gradient, self._weight) for gradient in self._scaled]
 
 
@@ -120,7 +122,7 @@ def _build_sum(variable, gradient):
 
 
 def _name(variable):
-    """The same on all replicas, which the name of a variable's operation is not."""
+    """Returns a name that is equal on all replicas, unlike that of the variable's op."""
     return variable.name.partition(":")[0]
 
 
@@ -141,7 +143,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A sum of sparse gradients: as large as the table, but only the rows that occur are updated."""
+    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
@@ -175,7 +177,7 @@ class _RowSum:
 
 
 def _get_variable(name, shape):
-    """A local variable, zero when a session starts, of each replica."""
+    """Returns a local variable of each replica, zero when a session starts."""
     return tf.compat.v1.get_variable(
         f"accumulated/{name}",
         shape,

@@ -1,8 +1,8 @@
-"""Sums over the replicas of all workers, and an update by gradients that are such sums.
+"""Sums of gradients over the replicas of all workers, and updates with such sums.
 
-Sparse gradients are the rows of a table that a step has touched. With several workers TensorFlow 2.15 gathers
-them, and in graph mode its gather fails as soon as their number changes from one step to the next ("Shape
-mismatch in the collective instance"). So rows are padded to a power of two, with one gather for each power.
+A sparse gradient holds the rows of a table that a step has used. With several workers TensorFlow 2.15 gathers
+these rows, and in graph mode the gather fails as soon as their number changes between steps ("Shape mismatch
+in the collective instance"). So rows are padded to a power of two, with one gather op per power.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import tensorflow as tf
 
 _MULTI_WORKER = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
 _SMALLEST_POWER, _LARGEST_POWER = 4, 24
-_PADDING = -1  # stands where the index of a row would
+_PADDING = -1  # as the index of a row
 
 
 def reduce(strategy: tf.distribute.Strategy, *values) -> list:
-    """Returns the sums of tensors or IndexedSlices over all replicas; the function of a merge_call."""
+    """Returns the sums of tensors or IndexedSlices over all replicas; to be called by merge_call."""
     sums = {}
     if isinstance(strategy, _MULTI_WORKER):
         for place, value in enumerate(values):
             if isinstance(strategy.experimental_local_results(value)[0], tf.IndexedSlices):
                 sums[place] = _sum_rows(strategy, value)
     others = [place for place in range(len(values)) if place not in sums]
-    pairs = [(values[place], values[place]) for place in others]  # the sum goes to where the parts are
+    pairs = [(values[place], values[place]) for place in others]  # each sum is placed where its terms are
     sums.update(zip(others, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
     return [sums[place] for place in range(len(values))]
 
 
 def apply(optimizer: tf.compat.v1.train.Optimizer, pairs: list, global_step: tf.Variable) -> tf.Operation:
-    """Returns the update by (gradient, variable) pairs whose gradients are sums over all replicas already.
+    """Returns the update for gradients that are already summed over all replicas.
 
-    Optimizer.apply_gradients would sum them once more under a strategy.
+    Under a strategy, Optimizer.apply_gradients would sum them again.
 
     Args:
         optimizer: a v1 optimizer.
-        pairs: the gradients are the same in all replicas.
-        global_step: raised by one.
+        pairs: (gradient, variable); the gradients are equal on all replicas.
+        global_step: incremented by one.
     """
     if not tf.distribute.has_strategy():
         return optimizer.apply_gradients(pairs, global_step)
@@ -48,15 +48,8 @@ def apply(optimizer: tf.compat.v1.train.Optimizer, pairs: list, global_step: tf.
     return tf.distribute.get_replica_context().merge_call(update, args=(pairs, global_step))
 
 
-def merge_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Adds up the rows that have the same index."""
-    indices, position = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
-    return tf.IndexedSlices(values, indices, slices.dense_shape)
-
-
 class _WithoutSums:
-    """A strategy, and its `extended`, whose sum over replicas is the value itself."""
+    """A strategy, or its `extended`, whose sum over replicas returns the value itself."""
 
     def __init__(self, wrapped):
         self._wrapped = wrapped
@@ -69,21 +62,28 @@ class _WithoutSums:
         return [value for value, _ in pairs]
 
 
+def merge_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Sums rows of equal index."""
+    indices, position = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
 def _sum_rows(strategy, slices):
-    """The touched rows of all workers, each once."""
-    mine = merge_rows(_concat(strategy.experimental_local_results(slices)))
-    powers = range(_SMALLEST_POWER, _count_powers(mine) + 1)
-    fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(mine.indices)[None])[0]
+    """Returns the sums of the rows of all workers, with unique indices."""
+    own = merge_rows(_concat(strategy.experimental_local_results(slices)))
+    powers = range(_SMALLEST_POWER, _count_powers(own) + 1)
+    fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))
     highest = tf.cast(tf.reduce_max(tf.where(votes > 0)), tf.int32)
-    gathers = [lambda size=2**power: _gather(strategy, mine, size) for power in powers]
+    gathers = [lambda size=2**power: _gather(strategy, own, size) for power in powers]
     values, indices = tf.switch_case(highest, gathers)
     is_row = tf.not_equal(indices, _PADDING)
-    return merge_rows(tf.IndexedSlices(values[is_row], indices[is_row], mine.dense_shape))
+    return merge_rows(tf.IndexedSlices(values[is_row], indices[is_row], own.dense_shape))
 
 
 def _count_powers(slices):
-    """The power of two that no number of different rows exceeds."""
+    """Returns the power of two that is at least the number of rows of the table."""
     shape = tf.get_static_value(slices.dense_shape)
     return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))
 
@@ -94,7 +94,7 @@ def _concat(parts):
 
 
 def _gather(strategy, rows, size):
-    """Values and indices of all workers, padded."""
+    """Returns values and indices of all workers, padded."""
     missing = size - tf.size(rows.indices)
     padded = tf.IndexedSlices(
         tf.pad(rows.values, [[0, missing]] + [[0, 0]] * (rows.values.shape.rank - 1)),

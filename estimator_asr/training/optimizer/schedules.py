@@ -1,22 +1,22 @@
-"""Learning-rate schedules: epochs and a mean batch size in, a rate for each global step out.
+"""Learning-rate schedules: from epochs and the mean batch size to a learning rate per global step.
 
 The step schedule and the warm-up follow learning_rate_with_decay of the TensorFlow official models
 (official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, linear warm-up from
-zero. Differences: the initial rate grows with the batch only where --learning_rate_batch_size is given, and
-"batch size" is the mean number of utterances per step, because batches are cut by frames.
+zero. Differences: the initial rate scales with the batch only if --learning_rate_batch_size is given, and
+"batch size" is the mean number of utterances per step, because batches are limited by frames.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.training.optimizer import plateau
 
 
 def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:
@@ -32,13 +32,13 @@ def build_schedule(
     steps_per_epoch: float,
     history: Optional[evaluation_log.History] = None,
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns the function from global step (int64 []) to learning rate (float32 []).
+    """Returns a function from global step (int64 []) to learning rate (float32 []).
 
     Args:
-        config: which schedule, its epochs and rates.
+        config: type of the schedule, its epochs and rates.
         batch_size: mean utterances per step.
-        steps_per_epoch: steps that an epoch takes.
-        history: error rates on dev; schedule plateau alone needs it.
+        steps_per_epoch: mean steps per epoch.
+        history: error rates on dev, for the plateau schedule.
     """
     initial = initial_rate(config, batch_size)
     warmup_steps = int(steps_per_epoch * config.warmup_epochs)
@@ -57,7 +57,7 @@ def build_schedule(
 
 
 def _step(global_step, initial, config, steps_per_epoch, warmup_steps):
-    """The factor after a boundary begins one step after it, as in the official models."""
+    """The factor after a boundary takes effect one step after it, as in the official models."""
     boundaries = [int(steps_per_epoch * epoch) for epoch in config.decay_boundary_epochs]
     rates = [initial * factor for factor in config.decay_factors]
     if not boundaries:
@@ -79,15 +79,44 @@ def _inverse_sqrt(global_step, initial, config, steps_per_epoch, warmup_steps):
     return initial * tf.sqrt(start / tf.maximum(tf.cast(global_step, tf.float32), start))
 
 
-def _plateau(history, global_step, initial, config, steps_per_epoch, warmup_steps):
-    falls = plateau.read_falls(history, config.plateau_evaluations, warmup_steps, global_step)
-    return initial * config.plateau_factor ** tf.cast(falls, tf.float32)
-
-
 def _age(global_step, config, steps_per_epoch, warmup_steps):
     """Time since the warm-up in units of decay_epochs, float32 []."""
     steps = tf.maximum(tf.cast(global_step, tf.float32) - warmup_steps, 0.0)
     return steps / (config.decay_epochs * steps_per_epoch)
+
+
+def _plateau(history, global_step, initial, config, steps_per_epoch, warmup_steps):
+    """Looks the evaluations up at each step, so every replica, process and restart computes the same rate."""
+
+    def count(step):
+        rates = history.known_at(int(step))
+        return tf.int64.as_numpy_dtype(count_reductions(rates, config.plateau_evaluations, warmup_steps))
+
+    reductions = tf.numpy_function(count, [global_step], tf.int64)
+    reductions.set_shape([])
+    return initial * config.plateau_factor ** tf.cast(reductions, tf.float32)
+
+
+def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: int) -> int:
+    """Returns how often the plateau schedule has reduced the learning rate.
+
+    It does after every `patience` evaluations without a new lowest error rate. Evaluations until the end of
+    the warm-up set the lowest but do not count as waiting: the learning rate was still increasing.
+
+    Args:
+        rates: step and error rate, oldest first; NaN is never the lowest.
+        patience: at least 1.
+        warmup_steps: step at which the warm-up ends.
+    """
+    lowest, waited, reductions = math.inf, 0, 0
+    for step, error_rate in rates:
+        if error_rate < lowest:
+            lowest, waited = error_rate, 0
+        elif step > warmup_steps:
+            waited += 1
+        if waited == patience:
+            waited, reductions = 0, reductions + 1
+    return reductions
 
 
 _SCHEDULES = {

@@ -44,7 +44,7 @@ class Training:
             hook.after_create_session(self.session, None)
 
     def run(self, rows):
-        """A step; returns what is shown of it."""
+        """Runs a step and returns its metrics."""
         shown = {
             name: getattr(self.update, name) for name in ("loss", "is_finite", "gradient_norm", "number")
         }
@@ -69,7 +69,7 @@ JOINED = [[*BATCHES[0], *BATCHES[1]], [*BATCHES[2], *BATCHES[3]], [*BATCHES[4], 
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_batches_added_up_are_one_batch_of_all_their_rows(scaled):
+def test_accumulated_batches_equal_one_batch_of_all_rows(scaled):
     values, shown = train(2, BATCHES, scaled=scaled)
     expected, _ = train(1, JOINED)
     assert values["global_step"] == expected["global_step"] == 3
@@ -78,7 +78,7 @@ def test_batches_added_up_are_one_batch_of_all_their_rows(scaled):
     assert [int(step["number"]) for step in shown] == [0, 0, 1, 1, 2, 2]
 
 
-def test_rows_of_a_table_that_do_not_occur_rest():
+def test_table_rows_that_do_not_occur_are_unchanged():
     values, _ = train(2, [[[0, 5]], [[1, 5]], [[1, 5]], [[1, 5]]])
     np.testing.assert_array_equal(values["table"][2:], [[3], [4]])
     one_update, _ = train(2, [[[0, 5]], [[1, 5]]])
@@ -91,7 +91,7 @@ def test_moving_averages_get_the_mean_of_the_batches():
     assert values["average"] == pytest.approx(0.1 * 3)
 
 
-def test_the_loss_is_the_batch_s_and_the_norm_the_last_update_s():
+def test_the_loss_is_that_of_the_batch_and_the_norm_that_of_the_last_update():
     _, shown = train(2, BATCHES)
     _, joined = train(1, JOINED)
     assert shown[0]["loss"] == pytest.approx((-0.25 + 1 - 1) ** 2)  # 0.5 x 0 - 0.25 x 1 + table[0] - 1
@@ -99,7 +99,7 @@ def test_the_loss_is_the_batch_s_and_the_norm_the_last_update_s():
     assert shown[2]["gradient_norm"] == pytest.approx(joined[0]["gradient_norm"], rel=1e-5)
 
 
-def test_a_batch_that_is_no_number_calls_off_the_whole_update_and_only_that():
+def test_a_non_finite_batch_skips_the_whole_update_and_only_that():
     bad = [[0, float("nan")]]
     values, shown = train(2, [*BATCHES[:2], bad, BATCHES[3], *BATCHES[4:]])
     assert [bool(step["is_finite"]) for step in shown] == [True, True, False, True, True, True]
@@ -110,13 +110,13 @@ def test_a_batch_that_is_no_number_calls_off_the_whole_update_and_only_that():
         np.testing.assert_array_equal(values[name], expected[name], name)
 
 
-def test_an_overflow_under_a_loss_scale_lowers_it_and_is_no_bad_batch():
+def test_an_overflow_reduces_the_loss_scale_and_is_not_a_bad_batch():
     values, shown = train(2, [[[0, 1]], [[0, 2e13]], [[0, 1]], [[0, 1]]], scaled=True)
     assert [bool(step["is_finite"]) for step in shown] == [True] * 4
     assert values["loss_scale/scale"] == 2**14 and values["loss_scale/good_updates"] == 1
 
 
-def test_a_training_that_stops_in_between_begins_again_at_the_first_batch_of_the_update():
+def test_an_interrupted_training_continues_at_the_first_batch_of_the_update():
     expected, _ = train(2, BATCHES[:4])
     with tf.Graph().as_default():
         training = Training(2)

@@ -34,7 +34,7 @@ def scaling():
         yield Scaling()
 
 
-def test_an_overflow_halves_the_scale_and_counts_anew(scaling):
+def test_an_overflow_halves_the_scale_and_restarts_the_count(scaling):
     assert scaling.values() == [32768, 0]
     assert not scaling.update()
     assert scaling.values() == [32768, 1]
@@ -50,20 +50,20 @@ def test_enough_good_updates_double_the_scale(scaling):
     assert scaling.values() == [65536, 0]
 
 
-def test_the_scale_stays_within_its_type(scaling):
+def test_the_scale_stays_within_float32(scaling):
     scaling.set("scale", 2.0**127)
     scaling.set("good_updates", 1999.0)
     scaling.update()
     assert scaling.values() == [2.0**127, 0]
 
 
-def test_a_loss_that_is_no_number_is_no_overflow_and_changes_nothing(scaling):
+def test_a_non_finite_loss_is_not_an_overflow_and_changes_nothing(scaling):
     scaling.update()
     assert not scaling.update(loss=False, gradient=False)
     assert scaling.values() == [32768, 1]
 
 
-def test_a_scale_of_one_cannot_be_lowered(scaling):
+def test_a_scale_of_one_is_the_minimum(scaling):
     scaling.set("scale", 2.0)
     assert scaling.update(gradient=False)
     assert scaling.values() == [1, 0]

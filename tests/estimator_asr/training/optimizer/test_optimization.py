@@ -41,19 +41,19 @@ def test_both_optimizers_reach_a_known_answer(name):
     np.testing.assert_allclose(values, target, atol=0.02)
 
 
-def test_a_gradient_beyond_the_norm_is_scaled_to_it():
+def test_a_gradient_above_the_norm_is_scaled_to_it():
     values, norm = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=1.0)
     np.testing.assert_allclose(values, [-0.6, 0, -0.8], rtol=1e-6)
     assert norm == pytest.approx(5)
 
 
-def test_a_gradient_within_the_norm_and_one_without_clipping_stay():
+def test_gradients_within_the_norm_or_without_clipping_are_unchanged():
     for clip_norm in (6.0, 0.0):
         values, _ = optimise(lambda w: tf.reduce_sum(w * [3.0, 0.0, 4.0]), sgd, clip_norm=clip_norm)
         np.testing.assert_allclose(values, [-3, 0, -4], rtol=1e-6)
 
 
-def test_rows_gathered_twice_count_with_their_sum():
+def test_rows_gathered_twice_are_summed():
     # Row 1 has the gradient 3 + 4 in its only column, row 0 none: the norm is 7, not 5.
     values, norm = optimise(
         lambda w: tf.reduce_sum(tf.gather(w, [1, 1]) * [3.0, 4.0]), sgd, clip_norm=1.0, start=[0, 0]
@@ -102,7 +102,7 @@ class Fed:
 
 @pytest.mark.parametrize("bad", [{"value": np.nan}, {"value": np.inf}, {"value": 1.0, "rows": np.nan}])
 @pytest.mark.parametrize("name", ["adam", "momentum"])
-def test_a_step_that_is_no_number_changes_nothing_but_the_step(name, bad):
+def test_a_non_finite_step_changes_only_the_global_step(name, bad):
     with tf.Graph().as_default():
         fed = Fed(name)
         assert fed.step(1.0) and fed.step(-2.0)
@@ -115,7 +115,7 @@ def test_a_step_that_is_no_number_changes_nothing_but_the_step(name, bad):
         assert fed.step(3.0) and fed.values()["average"] == before["average"] + 3
 
 
-def test_a_loss_scale_changes_no_step_but_one_that_overflows():
+def test_a_loss_scale_changes_only_steps_that_overflow():
     results = []
     for scale in (None, loss_scale.LossScale):
         with tf.Graph().as_default():
@@ -126,7 +126,7 @@ def test_a_loss_scale_changes_no_step_but_one_that_overflows():
         np.testing.assert_allclose(results[1][name], value, rtol=1e-6, err_msg=name)
     with tf.Graph().as_default():
         fed = Fed("adam", loss_scale.LossScale)
-        # The loss is finite, but times the scale the gradient is not: no bad batch, but a lower scale.
+        # The loss is finite, but times the scale the gradient is not: not a bad batch, but a lower scale.
         assert fed.step(1e35)
         values = fed.values()
         np.testing.assert_array_equal(values["weight"], [1, 2])
@@ -156,7 +156,7 @@ def test_the_losses_of_two_replicas_average_to_the_loss_per_label_of_the_whole_b
     assert two_replicas["dense"]["loss"] == pytest.approx(0.5)
 
 
-def test_two_replicas_add_up_the_rows_of_sparse_gradients(two_replicas):
+def test_two_replicas_sum_the_rows_of_sparse_gradients(two_replicas):
     # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
     gradient = np.array([2, 8, 0]) / 8
     np.testing.assert_allclose(two_replicas["sparse"]["weights"], -gradient, rtol=1e-6)

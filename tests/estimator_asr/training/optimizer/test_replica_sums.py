@@ -1,4 +1,4 @@
-"""Sums of a lone process; test_optimization has two replicas, test_workers two processes."""
+"""Sums in one process; test_optimization has two replicas, test_workers two processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def run(tensors):
         return session.run(tensors)
 
 
-def test_rows_of_the_same_index_are_added_up():
+def test_rows_of_equal_index_are_summed():
     with tf.Graph().as_default():
         slices = tf.IndexedSlices(
             tf.constant([[1.0], [2.0], [4.0]]), tf.constant([5, 3, 5]), tf.constant([9, 1])
@@ -30,7 +30,7 @@ def test_the_largest_padding_fits_the_table():
         assert replica_sums._count_powers(unknown) == 24
 
 
-def test_without_a_strategy_it_is_the_optimizers_own_update():
+def test_without_a_strategy_the_optimizer_applies_its_own_update():
     with tf.Graph().as_default():
         weight = tf.compat.v1.get_variable("w", initializer=1.0, use_resource=True)
         step = tf.compat.v1.train.get_or_create_global_step()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,7 +27,7 @@ def test_the_learning_rate_does_not_depend_on_the_batch():
     assert [schedules.initial_rate(settings, batch_size) for batch_size in (1, 128)] == [0.1, 0.1]
 
 
-def test_the_learning_rate_grows_with_the_batch_where_it_is_told_to():
+def test_the_learning_rate_scales_with_the_batch_if_configured():
     settings = config.OptimizerConfig(learning_rate=0.1, learning_rate_batch_size=256)
     assert schedules.initial_rate(settings, 128) == pytest.approx(0.05)
 
@@ -46,14 +48,14 @@ def test_warmup_of_part_of_an_epoch():
     np.testing.assert_allclose(rates([0, 1, 4, 5, 6], warmup_epochs=0.5), [0, 0.2, 0.8, 1, 1], rtol=1e-6)
 
 
-def test_exponential_falls_by_decay_rate_every_decay_epochs_after_warmup():
+def test_exponential_decays_by_decay_rate_every_decay_epochs_after_warmup():
     settings = {"schedule": "exponential", "decay_rate": 0.5, "decay_epochs": 2, "warmup_epochs": 1}
     np.testing.assert_allclose(
         rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 0.5**0.5, 0.5, 0.25], rtol=1e-6
     )
 
 
-def test_inverse_time_falls_as_one_over_the_age():
+def test_inverse_time_decays_as_one_over_the_age():
     settings = {"schedule": "inverse_time", "decay_rate": 1.0, "decay_epochs": 1, "warmup_epochs": 1}
     np.testing.assert_allclose(
         rates([5, 10, 20, 30, 50], **settings), [0.5, 1, 1 / 2, 1 / 3, 1 / 5], rtol=1e-6
@@ -66,16 +68,64 @@ def test_inverse_sqrt_meets_the_initial_rate_where_warmup_ends():
 
 
 class Evaluated:
-    """A history: error rates that have stood still since step 20."""
+    """A history: error rates without a new lowest since step 20."""
 
     def known_at(self, step):
         return [(value, min(value, 20) * -0.01) for value in range(10, step + 1, 10)]
 
 
-def test_plateau_falls_by_its_factor_and_leaves_the_warmup_alone():
+def test_plateau_reduces_by_its_factor_after_the_warmup():
     settings = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.1, "warmup_epochs": 1}
-    # The lowest comes at 20; 30 and 40, then 50 and 60 bring nothing.
+    # The lowest comes at 20; 30 and 40, then 50 and 60 bring no new lowest.
     steps, want = [0, 5, 10, 39, 40, 59, 60], [0, 0.5, 1, 1, 0.1, 0.1, 0.01]
     np.testing.assert_allclose(rates(steps, Evaluated(), **settings), want, rtol=1e-6)
-    settings["warmup_epochs"] = 5  # nothing that is evaluated until step 50 counts
+    settings["warmup_epochs"] = 5  # evaluations until step 50 do not count
     np.testing.assert_allclose(rates([25, 50, 60, 70], Evaluated(), **settings), [0.5, 1, 1, 0.1], rtol=1e-6)
+
+
+def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
+    history = Evaluated()
+    settings = config.OptimizerConfig(
+        learning_rate=1.0, schedule="plateau", plateau_evaluations=1, warmup_epochs=0
+    )
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.placeholder(tf.int64, [])
+        rate = schedules.build_schedule(settings, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
+        tf.compat.v1.get_default_graph().finalize()
+        before = session.run(rate, {step: 30})
+        history.known_at = lambda step: [(10, 0.5)]
+        assert session.run(rate, {step: 30}) > before
+
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    "error_rates, reductions",
+    [
+        ([], 0),
+        ([0.9, 0.8, 0.7, 0.6], 0),
+        ([0.9, 0.9], 0),  # one without a new lowest
+        ([0.9, 0.9, 0.9], 1),
+        ([0.9, 0.95, 0.8, 0.85], 0),  # a new lowest restarts the count
+        ([0.9, 0.95, 0.8, 0.85, 0.8], 1),
+        ([0.9, 0.9, 0.9, 0.9], 1),
+        ([0.9, 0.9, 0.9, 0.9, 0.9], 2),  # a reduction restarts the count
+        ([0.9, NAN, NAN], 1),
+        ([NAN, NAN, 0.9], 1),
+        ([math.inf, 0.9, math.inf], 0),
+    ],
+)
+def test_the_rate_is_reduced_after_two_evaluations_without_a_new_lowest(error_rates, reductions):
+    assert (
+        schedules.count_reductions([(step + 1, rate) for step, rate in enumerate(error_rates)], 2, 0)
+        == reductions
+    )
+
+
+def test_evaluations_during_the_warmup_only_set_the_lowest():
+    pairs = [(10, 0.5), (20, 0.9), (30, 0.8), (40, 0.6), (50, 0.6)]
+    assert schedules.count_reductions(pairs, 2, 0) == 2
+    assert schedules.count_reductions(pairs, 2, 20) == 1
+    assert schedules.count_reductions(pairs, 2, 30) == 1  # 40 and 50 are not below 0.5
+    assert schedules.count_reductions(pairs, 2, 40) == 0
