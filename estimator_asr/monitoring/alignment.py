@@ -24,12 +24,12 @@ def align(log_probs: np.ndarray, labels: Sequence[int], blank_id: int) -> Option
         blank_id: class of the blank.
 
     Returns:
-        One Span per label, in order; None if the labels do not fit into the frames (equal neighbours need a
-        blank between them).
+        One Span per label, in order; None if the labels, with a blank between equal neighbours, need more
+        frames.
     """
     states = np.full(2 * len(labels) + 1, blank_id)  # blank, label, blank, ..., label, blank
     states[1::2] = labels
-    may_skip = np.zeros(len(states), bool)  # the blank between different labels is optional
+    may_skip = np.zeros(len(states), bool)  # from a label to a different one without a blank
     may_skip[3::2] = states[3::2] != states[1:-2:2]
     scores, steps = _search(np.asarray(log_probs)[:, states], may_skip)
     last = len(states) - 1

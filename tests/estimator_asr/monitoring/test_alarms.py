@@ -226,7 +226,7 @@ def on_dev(step, **metrics):
 
 
 @pytest.mark.parametrize("step", [1, 8000])
-def test_a_loss_on_dev_that_is_nan_is_an_alarm_at_once(step):
+def test_a_nan_loss_on_dev_is_an_alarm_at_once(step):
     assert on_dev(step, avg_loss=math.nan, loss=math.nan, ctc_loss=2.0) == {
         "dev-nan": "avg-loss, loss on dev: NaN, so this checkpoint cannot become the best; likely features "
         "of dev or the weights contain NaN or Inf; check the data: python -m tfrecord_builder.verify "

@@ -35,7 +35,7 @@ def score(log_probs, labels, spans):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("labels", [[], [0], [0, 1], [0, 0], [1, 0, 1], [1, 1, 1]])
-def test_it_is_the_best_of_all_paths(seed, labels):
+def test_the_alignment_is_the_best_of_all_paths(seed, labels):
     logits = np.random.default_rng(seed).normal(size=[6, 3])
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     spans = alignment.align(log_probs, labels, BLANK)
@@ -59,7 +59,7 @@ def test_labels_that_do_not_fit_have_no_alignment(labels, num_frames, fits):
     assert (alignment.align(log_probs, labels, BLANK) is not None) == fits
 
 
-def test_spans_lie_where_the_probabilities_are():
+def test_spans_are_where_the_probabilities_are():
     heard = [2, 0, 0, 2, 2, 1, 2]
     log_probs = np.log(np.where(np.arange(3) == np.array(heard)[:, None], 0.9, 0.05))
     assert alignment.align(log_probs, [0, 1], BLANK) == [alignment.Span(1, 2), alignment.Span(5, 5)]

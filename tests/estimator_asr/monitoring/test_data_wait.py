@@ -49,7 +49,7 @@ def warnings(monkeypatch):
     return said
 
 
-def test_the_share_of_each_stretch_of_steps_without_the_first_step(tmp_path, warnings):
+def test_the_fraction_of_each_group_of_steps_without_the_first_step(tmp_path, warnings):
     Training(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
     shown = scalars(tmp_path)
     assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
@@ -57,7 +57,7 @@ def test_the_share_of_each_stretch_of_steps_without_the_first_step(tmp_path, war
     assert warnings == []
 
 
-def test_much_waiting_is_said_once(tmp_path, warnings):
+def test_long_waiting_is_warned_of_once(tmp_path, warnings):
     Training(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
     assert len(warnings) == 1
     assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]

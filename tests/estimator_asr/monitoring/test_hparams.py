@@ -78,13 +78,13 @@ def test_a_run_is_running_then_finished(tmp_path):
 @pytest.mark.parametrize(
     "error, status", [(ValueError, api_pb2.STATUS_FAILURE), (stopping.Terminated, api_pb2.STATUS_RUNNING)]
 )
-def test_an_error_is_a_failure_and_sigterm_is_none(tmp_path, error, status):
+def test_an_error_is_a_failure_and_sigterm_is_not(tmp_path, error, status):
     with pytest.raises(error), hparams.session(str(tmp_path), make_config(tmp_path)):
         raise error
     assert read_status(tmp_path) == status
 
 
-def test_a_directory_that_goes_on_shows_the_settings_of_its_last_start(tmp_path, monkeypatch):
+def test_a_continued_run_shows_the_settings_of_its_last_start(tmp_path, monkeypatch):
     seconds = iter(range(100))
     monkeypatch.setattr(hparams.time, "time", lambda: 1.7e9 + next(seconds))  # a file name for each
     first = make_config(tmp_path, learning_rate=0.5)

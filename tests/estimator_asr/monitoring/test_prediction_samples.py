@@ -115,14 +115,14 @@ def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sou
     assert not any(kind == "audio" for kind, _ in found[9])
 
 
-def test_the_language_model_has_text_alone(tmp_path):
+def test_the_language_model_has_only_text(tmp_path):
     made = Made(tmp_path, "language")
     made.export()
     kinds = {kind for kind, _ in made.read()[7]}
     assert kinds == {"tensor"}
 
 
-def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
+def test_there_are_no_samples_without_the_flag_or_the_split(acoustic):
     none = training_config.DisplayConfig(show_utterances=0)
     config = dataclasses.replace(acoustic.model.config, display=none)
     model = dataclasses.replace(acoustic.model, config=config)
@@ -130,7 +130,7 @@ def test_nothing_is_shown_where_nothing_is_wanted_or_there(acoustic):
     assert prediction_samples.build(acoustic.model, [acoustic.info], [acoustic.data], "dev") == []
 
 
-def test_each_evaluation_looks_at_its_own_checkpoint(acoustic, monkeypatch):
+def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     taken = []
     monkeypatch.setattr(
         sample_recogniser.SampleRecogniser, "restore", lambda self, checkpoint: taken.append(checkpoint)
@@ -140,7 +140,7 @@ def test_each_evaluation_looks_at_its_own_checkpoint(acoustic, monkeypatch):
     assert taken == ["model.ckpt-1", "model.ckpt-2"]
 
 
-def test_it_says_when_it_takes_long(acoustic, monkeypatch):
+def test_slow_samples_are_logged(acoustic, monkeypatch):
     said, times = [], iter([0.0, 6.0])
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
     monkeypatch.setattr(prediction_samples.time, "monotonic", lambda: next(times))
@@ -148,7 +148,7 @@ def test_it_says_when_it_takes_long(acoustic, monkeypatch):
     assert said[-1] == "showing 4 utterances in TensorBoard took 6 s; pass a smaller --show_utterances"
 
 
-def test_it_says_once_if_no_font_can_write_the_tokens(acoustic, monkeypatch):
+def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
     said = []
     exporter = prediction_samples.PredictionSamples(acoustic.model, "test", acoustic.exporter._utterances)
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
@@ -190,7 +190,7 @@ def test_a_model_without_a_decoder_has_no_attention(tmp_path):
 
 
 def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acoustic):
-    """Log probabilities as of a trained model: a peak of two frames per label, blanks between."""
+    """Log probabilities as of a trained model: a peak of two frames per label, otherwise blanks."""
     blank, (first, second) = acoustic.model.tokens.blank_id, (1, 3)
     best = np.full(20, blank)
     best[[4, 5]], best[[11, 12]] = first, second

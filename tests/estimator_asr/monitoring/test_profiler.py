@@ -48,12 +48,12 @@ def run(hook, first_step, num_steps):
     [
         (0, 8, ["start", 3, 4, 5, "stop"]),
         (0, 4, ["start", 3, 4, "stop"]),  # training ends
-        (3, 4, ["start", 4, 5, "stop"]),  # it goes on from within
+        (3, 4, ["start", 4, 5, "stop"]),  # it continues inside the range
         (5, 4, []),
         (0, 2, []),
     ],
 )
-def test_exactly_these_steps_are_recorded(monkeypatch, first_step, num_steps, calls):
+def test_exactly_the_given_steps_are_recorded(monkeypatch, first_step, num_steps, calls):
     recorded = Profiler(monkeypatch)
     run(profiler.ProfileHook(3, 5, "unused"), first_step, num_steps)
     assert recorded.calls == calls
@@ -67,7 +67,7 @@ def test_the_profile_is_where_tensorboard_looks_and_has_the_ops_of_a_step(tmp_pa
 
 
 @pytest.mark.parametrize("steps", [(5,), (5, 4), (1, 2, 3)])
-def test_steps_that_are_no_range_are_refused(steps):
+def test_an_invalid_range_of_steps_is_refused(steps):
     with pytest.raises(errors.UserError, match="--profile_steps is 5|--profile_steps is 1,2,3, expected"):
         training_config.DisplayConfig(profile_steps=steps)
     assert training_config.DisplayConfig(profile_steps=(5, 5)).profile_steps == (5, 5)

@@ -29,7 +29,7 @@ def draw(**changes):
     return matplotlib.image.imread(io.BytesIO(sample_picture.draw(make_picture(**changes))))[..., :3]
 
 
-def test_a_second_is_wide_enough_and_a_minute_not_wider_than_a_screen_or_two():
+def test_the_width_grows_with_the_seconds_within_limits():
     assert draw().shape[1] == 5 * 80
     assert draw(fbank=np.zeros([6000, 20], np.float32), probabilities=np.zeros([1500, 2])).shape[1] == 24 * 80
 
@@ -38,7 +38,7 @@ def test_without_a_decoder_there_is_no_attention_panel():
     assert draw(attention=None).shape[0] < draw().shape[0]
 
 
-def test_the_alignment_the_probabilities_and_the_attention_are_seen():
+def test_alignment_probabilities_and_attention_are_visible():
     plain = draw()
     peak = np.zeros([SUBSAMPLED, 2], np.float32)
     peak[3, 0] = 1.0
@@ -46,7 +46,7 @@ def test_the_alignment_the_probabilities_and_the_attention_are_seen():
         assert (np.abs(draw(**changes) - plain) > 0.1).sum() > 100, changes
 
 
-def test_an_alignment_lies_at_its_time():
+def test_an_alignment_is_drawn_at_its_time():
     marked = draw(spans=[alignment.Span(0, 4), alignment.Span(20, 24)], names=["", ""])
     plain = draw(spans=None, names=["", ""])
     columns = np.flatnonzero((np.abs(marked - plain) > 0.05).any(axis=(0, 2)))

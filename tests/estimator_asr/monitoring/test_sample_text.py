@@ -3,7 +3,7 @@ from __future__ import annotations
 from estimator_asr.monitoring import sample_text
 
 
-def test_what_differs_is_bold_and_what_is_missing_a_dot():
+def test_differences_are_bold_and_missing_tokens_a_dot():
     assert sample_text.compare(["ni3", "hao3", "ma5"], ["ni3", "hao4", "ma5", "a5"]) == (
         "2 wrong of 3\n\n"
         "| reference | ni3 | hao3 | ma5 | · |\n"
@@ -13,13 +13,13 @@ def test_what_differs_is_bold_and_what_is_missing_a_dot():
     assert sample_text.compare(["ni3", "hao3"], ["hao3"]).endswith("| hypothesis | **·** | hao3 |")
 
 
-def test_nothing_wrong_and_nothing_said():
+def test_equal_and_empty_texts():
     assert sample_text.compare(["a"], ["a"]).startswith("0 wrong of 1\n")
     assert sample_text.compare([], []) == "0 wrong of 0"
     assert sample_text.compare(["a"], []).startswith("1 wrong of 1\n")
 
 
-def test_tokens_are_shown_as_they_are_and_not_as_markup():
+def test_markup_in_tokens_is_escaped():
     text = sample_text.compare(["<unk>", "a|b", "*"], ["<unk>", "a|b", "*"])
     assert "&lt;unk&gt;" in text and r"a\|b" in text and r"\*" in text
 

@@ -48,14 +48,14 @@ def test_a_record_is_as_it_was_written(tmp_path):
     assert pathlib.Path(first.shard).name == "dev-00000-of-00001.tfrecord"
 
 
-def test_text_is_shown_for_the_language_model(tmp_path):
+def test_the_language_model_reads_text(tmp_path):
     info, path = make_data(tmp_path, with_audio=False)
     (first,) = sample_utterances.choose([info], [path], "dev", task_spec.LANGUAGE, 1)
     assert "fbank" not in first.values
     assert first.values["num_characters"] == first.values["num_tokens"] > 0
 
 
-def test_data_without_the_split_has_nothing_to_show(tmp_path):
+def test_data_without_the_split_has_no_samples(tmp_path):
     info, path = make_data(tmp_path)
     assert sample_utterances.choose([info], [path], "test", task_spec.ACOUSTIC, 4) == []
 
@@ -68,7 +68,7 @@ def write_recording(tmp_path, audio):
     return sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
 
 
-def test_the_sound_is_the_part_of_the_recording_that_the_record_was_made_of(tmp_path):
+def test_the_sound_is_the_segment_of_the_record(tmp_path):
     channels = np.zeros([16000, 2])
     channels[8000:12000, 1] = np.linspace(-0.5, 0.5, 4000)
     soundfile.write(tmp_path / "a.wav", channels, 8000)
@@ -78,14 +78,14 @@ def test_the_sound_is_the_part_of_the_recording_that_the_record_was_made_of(tmp_
     np.testing.assert_allclose(samples, np.linspace(-0.5, 0.5, 4000), atol=1e-4)
 
 
-def test_a_recording_that_is_gone_is_left_out_with_one_line(tmp_path, said):
+def test_a_missing_recording_is_logged(tmp_path, said):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = said
     assert line.startswith("no sound of u in TensorBoard: ") and "gone.wav: file does not exist" in line
 
 
-def test_data_that_does_not_tell_its_recordings_has_no_sound(tmp_path, said):
+def test_data_without_recordings_has_no_sound(tmp_path, said):
     utterance = sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
     assert sample_utterances.read_wav(utterance, 8000) is None and said == []
     (tmp_path / "dev-0.jsonl").write_text("{")

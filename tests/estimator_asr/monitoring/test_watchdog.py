@@ -35,7 +35,7 @@ def make_watchdog(tmp_path, **changes):
     return watchdog.Watchdog(alarm_cases.TRAINING._replace(model_dir=str(tmp_path), **changes))
 
 
-def test_an_alarm_is_logged_and_written_with_time_step_and_kind(tmp_path, lines):
+def test_an_alarm_is_logged_written_with_time_step_and_kind_and_shown_in_tensorboard(tmp_path, lines):
     dog = make_watchdog(tmp_path)
     for step in alarm_cases.repeat(BLANK, last_step=6000):
         dog.add_step(step)
@@ -45,22 +45,17 @@ def test_an_alarm_is_logged_and_written_with_time_step_and_kind(tmp_path, lines)
     time, step, kind, sentence = written.split("\t")
     assert len(time) == 19 and (step, kind) == ("6000", "all-blank") and line.endswith(sentence)
     assert watchdog.last_alarm(str(tmp_path)) == (6000, sentence)
+    ((event_step, value),) = read_values(tmp_path)
+    assert (event_step, value.tag) == (6000, "alarms/all-blank")
+    assert value.metadata.plugin_data.plugin_name == "text"
+    assert tf.make_ndarray(value.tensor).item().decode("utf-8") == sentence
 
 
 def read_values(directory):
-    """Step and value of all that one process wrote there for TensorBoard."""
+    """Returns step and value of all summaries of one process."""
     (path,) = glob.glob(os.path.join(str(directory), "events.*"))
     events = tf.compat.v1.train.summary_iterator(path)
     return [(event.step, value) for event in events for value in event.summary.value]
-
-
-def test_tensorboard_shows_it_as_text(tmp_path, lines):
-    dog = make_watchdog(tmp_path)
-    for step in alarm_cases.repeat(BLANK, last_step=6000):
-        dog.add_step(step)
-    ((step, value),) = read_values(tmp_path)
-    assert (step, value.tag, value.metadata.plugin_data.plugin_name) == (6000, "alarms/all-blank", "text")
-    assert lines[0].endswith(tf.make_ndarray(value.tensor).item().decode("utf-8"))
 
 
 def test_one_kind_is_raised_again_only_after_ten_times_the_patience(tmp_path, lines):

@@ -118,7 +118,7 @@ def test_report_without_any_reference_token_still_renders(tmp_path):
     assert "no reference" in (tmp_path / "report.html").read_text("utf-8")
 
 
-def test_unknown_speakers_are_told(tmp_path):
+def test_unknown_speakers_are_reported(tmp_path):
     scored = [
         utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", "s" * (i == 2), "a", "b") for i in range(3)
     ]
@@ -137,7 +137,7 @@ def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
     assert "num_speakers" not in report.metrics(make_split(are_speakers_people=False))
 
 
-def test_a_report_is_whole_or_the_older_one_stays(tmp_path, monkeypatch):
+def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
     report.write(make_split(), str(tmp_path))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     write_text = pathlib.Path.write_text
@@ -173,7 +173,7 @@ def test_a_directory_that_can_be_written_is_created(tmp_path):
     ("place", "reason"),
     [("file/report", r"Not a directory"), ("x" * 300, "File name too long"), ("/proc/report", ".+")],
 )
-def test_a_directory_that_cannot_be_made_is_named(tmp_path, place, reason):
+def test_a_directory_that_cannot_be_created_is_named(tmp_path, place, reason):
     (tmp_path / "file").write_text("")
     path = tmp_path / place
     with pytest.raises(
@@ -182,7 +182,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path, place, reason):
         report.create_output_dir(str(path))
 
 
-def test_a_full_disk_is_told_before_the_work(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_before_the_work(tmp_path, monkeypatch):
     def fill_up(**_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

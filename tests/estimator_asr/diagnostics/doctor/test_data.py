@@ -11,19 +11,19 @@ from estimator_asr.diagnostics.doctor import data
 from tfrecord_builder import dataset_info, errors
 
 
-def test_a_whole_directory_is_fine_and_its_tightest_utterances_are_named(tmp_path):
+def test_a_complete_directory_is_ok_and_the_least_slack_is_listed(tmp_path):
     small_records.make_data(str(tmp_path / "data"))
     found = list(data.check(str(tmp_path / "data")))
     assert {finding.level for finding in found} == {"ok"}
     assert found[0].text == "5 tokens of token type syllable, as in dataset_info.json"
     assert found[1].text.startswith("train: 12 utterances, 0.00 hours, 24 tokens, 2 shards of the right size")
-    # 16 frames a token and up to 3 more: the least is 4 for one token, and 8 for 2.
+    # 16 frames per token and up to 3 more: at least 4 subsampled frames for one token, and 8 for 2.
     worst = found[-1].text.splitlines()
     assert "12 utterances read" in worst[0] and len(worst) == 4
     assert worst[1].split() == ["4", "frames", "for", "1", "train000"]
 
 
-def test_a_label_more_than_frames_is_a_problem():
+def test_more_labels_than_frames_are_a_problem():
     slacks = [data.Slack(0.9, "short", 9, 10), data.Slack(4.0, "fine", 40, 10)]
     (finding,) = data.judge_slack("DATA", slacks)
     assert finding.level == "problem"

@@ -23,7 +23,7 @@ def judge(**changes):
     return [tuple(finding) for finding in devices.judge(SOUND._replace(**changes))]
 
 
-def test_a_machine_without_a_gpu_is_fine():
+def test_a_machine_without_a_gpu_is_ok():
     assert judge(cudnn="") == [
         ("ok", "TensorFlow is built for CUDA 12.2 and cuDNN 8; no cuDNN is installed"),
         ("ok", "CPU CPU:0"),

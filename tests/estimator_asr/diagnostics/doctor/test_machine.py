@@ -23,7 +23,7 @@ def test_disk(gigabytes, level):
     assert finding.level == level and f"{gigabytes} GB" in finding.text and "AM" in finding.text
 
 
-def test_memory_is_the_machines_or_what_the_container_may_still_take(tmp_path):
+def test_memory_is_limited_by_the_machine_and_the_container(tmp_path):
     write(tmp_path / "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    5000000 kB\n")
     assert machine.available_memory_gb(str(tmp_path)) == 5.12
     write(tmp_path / "sys/fs/cgroup/memory.max", "max\n")
@@ -33,7 +33,7 @@ def test_memory_is_the_machines_or_what_the_container_may_still_take(tmp_path):
     assert machine.available_memory_gb(str(tmp_path)) == 2.0
 
 
-def test_a_directory_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path):
+def test_a_missing_directory_has_the_disk_of_its_parent(tmp_path):
     texts = [finding.text for finding in machine.check(str(tmp_path / "new" / "AM"))]
     assert texts[0].endswith("CPU cores") and int(texts[0].split()[0]) >= 1
     assert "AM" in texts[2]

@@ -28,7 +28,7 @@ def test_a_product_with_its_two_gradients_is_three():
     assert count(build) == 3 * 2 * 3 * 5 * 7
 
 
-def test_convolutions_and_those_gradients_that_are_needed():
+def test_convolutions_count_with_the_gradients_that_are_needed():
     def build(num_gradients):
         image, kernel = tf.ones([2, 8, 6, 3]) * 2, tf.ones([3, 3, 3, 4]) * 2
         outputs = tf.nn.conv2d(image, kernel, strides=2, padding="SAME")  # [2, 4, 3, 4]
@@ -38,7 +38,7 @@ def test_convolutions_and_those_gradients_that_are_needed():
     assert [count(lambda n=n: build(n)) for n in (0, 1, 2)] == [once, 2 * once, 3 * once]
 
 
-def test_a_depthwise_convolution_adds_up_no_channels():
+def test_a_depthwise_convolution_does_not_sum_over_channels():
     def build():
         image, kernel = tf.ones([2, 8, 1, 3]) * 2, tf.ones([5, 1, 3, 1]) * 2
         outputs = tf.nn.depthwise_conv2d(image, kernel, strides=[1, 1, 1, 1], padding="SAME")

@@ -11,7 +11,7 @@ from estimator_asr.diagnostics.doctor import matrix_products, timings
 from tfrecord_builder import errors
 
 
-def test_steps_beside_the_matrix_product_and_the_input():
+def test_steps_are_compared_with_the_matrix_product_and_the_input():
     steps = timings.Steps(seconds=5.0, num_steps=10, num_inputs=20000, num_operations=100e9)
     texts = [finding.text for finding in timings.judge_steps(steps, "frames", rate=40e9, input_rate=200000.0)]
     assert texts == [
@@ -55,7 +55,7 @@ def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
         assert timings._config([info], [str(tmp_path / kind)], None).model == kind
 
 
-def test_data_of_another_vocabulary_is_refused_as_what_it_is(tmp_path, monkeypatch):
+def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
     path, model = str(tmp_path / "data"), str(tmp_path / "model")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
