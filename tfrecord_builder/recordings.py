@@ -41,13 +41,8 @@ def path_of(shard_path: str) -> str:
     return f"{os.path.splitext(shard_path)[0]}.jsonl"
 
 
-def find(shard_path: str, utterance_id: str) -> Optional[Recording]:
-    """Returns the recording of a record; None for text, or if the shard has no .jsonl. Raises as find_all."""
-    return find_all([shard_path], [utterance_id]).get(utterance_id)
-
-
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns utterance id -> recording, for utterances that have one.
+    """Returns utterance id -> recording; text has none, nor have shards without a .jsonl.
 
     Raises:
       UserError: a line of a .jsonl is not what the build wrote.

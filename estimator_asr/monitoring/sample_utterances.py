@@ -62,7 +62,7 @@ def choose(
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     """Returns the recording of a record as a WAV file; None and a log line if it cannot be read."""
     try:
-        found = recordings.find(utterance.shard, utterance.utterance_id)
+        found = recordings.find_all([utterance.shard], [utterance.utterance_id]).get(utterance.utterance_id)
         if found is None:
             return None
         part = {key: getattr(found, key) for key in ("start_seconds", "seconds", "channel")}

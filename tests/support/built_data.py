@@ -38,7 +38,7 @@ def make_text(directory: pathlib.Path) -> str:
 
 
 def read(path: str | pathlib.Path) -> list[bytes]:
-    """Gives the serialised records of a shard."""
+    """Returns the serialised records of a shard."""
     return list(tf.data.TFRecordDataset([str(path)]).as_numpy_iterator())
 
 
@@ -61,7 +61,7 @@ def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
 
 
 def change(serialized: bytes, data_dir: str, **changes) -> bytes:
-    """Gives a record with other fields."""
+    """Returns a record with other fields."""
     info = dataset_info.DatasetInfo.load(data_dir)
     (example,) = schema.parse_examples(
         tf.data.Dataset.from_tensors(serialized), 80, info.fbank_dtype

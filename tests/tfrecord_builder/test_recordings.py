@@ -20,6 +20,10 @@ def item(utterance_id, audio="/c/a.wav", variant=None, stamp=(123, 456), **part)
     return items.Item(utterance, labelling.Labels("一", ("yi1",), ("一",)), stamp, variant)
 
 
+def find(shard, utterance_id):
+    return recordings.find_all([shard], [utterance_id]).get(utterance_id)
+
+
 def test_a_record_has_the_recording_that_the_build_wrote_down(tmp_path):
     shard = write(
         tmp_path / "train-0.jsonl",
@@ -27,16 +31,16 @@ def test_a_record_has_the_recording_that_the_build_wrote_down(tmp_path):
         item("第二", start_seconds=1.5, seconds=2.0, channel=1, stamp=None),
         item("u1~speed0.9", variant=copies.Variant(speed=0.9)),
     )
-    assert recordings.find(shard, "u1") == recordings.Recording("/c/a.wav", num_bytes=123)
-    assert recordings.find(shard, "第二") == recordings.Recording("/c/a.wav", 1.5, 2.0, 1)
-    assert recordings.find(shard, "u1~speed0.9").is_augmented
-    assert recordings.find(shard, "u3") is None
+    assert find(shard, "u1") == recordings.Recording("/c/a.wav", num_bytes=123)
+    assert find(shard, "第二") == recordings.Recording("/c/a.wav", 1.5, 2.0, 1)
+    assert find(shard, "u1~speed0.9").is_augmented
+    assert find(shard, "u3") is None
 
 
 def test_text_and_a_shard_without_items_have_none(tmp_path):
     shard = write(tmp_path / "train-0.jsonl", item("u1", audio=None, stamp=None))
-    assert recordings.find(shard, "u1") is None
-    assert recordings.find(str(tmp_path / "train-1.tfrecord"), "u1") is None
+    assert find(shard, "u1") is None
+    assert find(str(tmp_path / "train-1.tfrecord"), "u1") is None
 
 
 def test_recordings_of_several_shards_are_found_together(tmp_path):
@@ -50,6 +54,6 @@ def test_a_line_that_is_no_item_is_named(tmp_path, line):
     shard = write(tmp_path / "train-0.jsonl", item("u1"))
     with open(tmp_path / "train-0.jsonl", "a") as file:
         file.write(line + "\n")
-    assert recordings.find(shard, "u1")
+    assert find(shard, "u1")
     with pytest.raises(errors.UserError, match=r"train-0.jsonl: line 2 is not an item \(.*expected the JSON"):
-        recordings.find(shard, "u2")
+        find(shard, "u2")

@@ -1,4 +1,4 @@
-"""s3:// against a server of this machine: one for all tests, as TensorFlow I/O connects once a process."""
+"""s3:// with a local server: one for all tests, because TensorFlow I/O connects once per process."""
 
 import dataclasses
 import http.server
@@ -40,7 +40,7 @@ _CREDENTIALS = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "us", "AWS_SECRE
 
 @pytest.fixture(scope="module", autouse=True)
 def store():
-    """Gives a client of a new server with an empty bucket, to which s3:// leads."""
+    """A client of a new server with an empty bucket, which s3:// connects to."""
     server = moto_server.ThreadedMotoServer("127.0.0.1", port=0)
     server.start()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
@@ -58,7 +58,7 @@ def store():
 
 @pytest.fixture
 def put(store):
-    """Gives a function (key, bytes) that stores an object and gives its path."""
+    """A function (key, bytes) that stores an object and returns its path."""
 
     def put_bytes(key, content=b"x"):
         store.put_object(Bucket="bucket", Key=key, Body=content)
@@ -69,7 +69,7 @@ def put(store):
 
 @pytest.fixture
 def requests(caplog):
-    """Gives a function: method and key of each request since it was last called."""
+    """A function that returns method and key of each request since its last call."""
     caplog.set_level("INFO", "werkzeug")
 
     def take():
@@ -119,7 +119,7 @@ def test_a_file_from_writing_to_removing(store):
     assert _keys(store, "life") == []
 
 
-def test_a_file_that_fails_is_not_there(store):
+def test_a_file_that_fails_is_not_written(store):
     with pytest.raises(KeyError), files.writing(f"{BUCKET}/failed/a") as temporary:
         pathlib.Path(temporary).write_bytes(b"half")
         raise KeyError
@@ -185,7 +185,7 @@ def test_names_with_dots_and_slashes(put):
     assert not files.exists(f"{BUCKET}/dots/nothing")
 
 
-def test_what_is_not_there(put):
+def test_missing_files(put):
     put("there/a")
     for path in (f"{BUCKET}/none", f"{BUCKET}/there", f"{BUCKET}/there/a/b"):
         with pytest.raises(FileNotFoundError, match="No such file or directory: '"):
@@ -196,7 +196,7 @@ def test_what_is_not_there(put):
 
 
 @pytest.mark.parametrize("function", [files.exists, files.is_directory, files.list_names, files.open_binary])
-def test_a_bucket_that_is_not_there_is_told(function):
+def test_a_missing_bucket_is_an_error(function):
     with pytest.raises(OSError, match="there is no such bucket or server: 's3://nobody/'") as caught:
         function("s3://nobody/a")
     assert not isinstance(caught.value, FileNotFoundError)  # which means that a corpus lacks a file
@@ -206,7 +206,7 @@ def test_a_bucket_that_is_not_there_is_told(function):
         files.make_directory("s3://nobody/a")
 
 
-def test_a_scheme_that_nobody_serves():
+def test_an_unknown_scheme():
     with pytest.raises(OSError, match="the store cannot be used .*scheme 'ftp' not implemented"):
         files.exists("ftp://host/a")
 
@@ -217,7 +217,7 @@ def test_a_read_that_ends_where_the_file_does(put, num_bytes):
     assert _read(put("end", content)) == content
 
 
-def test_what_s3_waits_for_is_bounded_and_the_users_to_set(monkeypatch):
+def test_timeouts_of_s3_are_bounded_unless_the_user_sets_them(monkeypatch):
     remote_files._gfile()
     assert os.environ["AWS_MAX_ATTEMPTS"] == "3" and os.environ["S3_CONNECT_TIMEOUT_MSEC"] == "5000"
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
@@ -264,7 +264,7 @@ def test_a_store_that_fails_is_not_the_output_directory_s_fault(tmp_path):
 
 @pytest.fixture(scope="module")
 def corpora(store, tmp_path_factory):
-    """Gives the directory of a corpus here and in the store; two recordings are of no use."""
+    """The directory of a corpus, local and in the store; two recordings are unusable."""
     here = small_corpora.make_manifest_corpus(tmp_path_factory.mktemp("corpora") / "in", 10, 3)
     os.remove(os.path.join(here, "audio", "u02.wav"))
     small_corpora.write_text(os.path.join(here, "audio", "u04.wav"), "")
@@ -273,7 +273,7 @@ def corpora(store, tmp_path_factory):
 
 @pytest.fixture
 def written(monkeypatch):
-    """Builds without other processes; gives the names of the shards that are written."""
+    """Builds without other processes; the names of the shards that are written."""
     names = []
 
     def work_here(waiting, settings, directory, num_workers, note):
@@ -292,7 +292,7 @@ def _build(corpus, output_dir, **options):
 
 
 def _without_places(info):
-    """Gives the info without the hashes of files that tell where the recordings are."""
+    """Returns the info without the hashes of files that have paths of recordings."""
     splits = {
         name: dataclasses.replace(
             split,
@@ -350,13 +350,13 @@ def test_an_interrupted_build_goes_on_and_only_the_same(corpora, store, written,
     written.clear()
     _build(there, f"{BUCKET}/again")
     assert written == ["dev-00001-of-00002.tfrecord", *(f"train-0000{i}-of-00002.tfrecord" for i in range(2))]
-    with pytest.raises(errors.UserError, match="holds a finished build, expected none"):
+    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
         _build(there, f"{BUCKET}/again")
     _build(there, f"{BUCKET}/again", num_shards=1, overwrite=True)
     kinds = ("jsonl", "tfrecord")
     shards = [f"{split}-00000-of-00001.{kind}" for split in ("dev", "train") for kind in kinds]
-    companions = ["characters.txt", "readings.tsv", "rejected.tsv", "report.html", "tokens.txt"]
-    assert _keys(store, "again") == sorted([*shards, *companions, "dataset_info.json"])
+    sidecar_files = ["characters.txt", "readings.tsv", "rejected.tsv", "report.html", "tokens.txt"]
+    assert _keys(store, "again") == sorted([*shards, *sidecar_files, "dataset_info.json"])
 
 
 def test_an_output_directory_of_somebody_else_is_refused(corpora, put):
@@ -423,6 +423,7 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_the_program(corpora, store):
     here, there = corpora
     refusing = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)

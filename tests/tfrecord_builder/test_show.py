@@ -4,7 +4,6 @@ import re
 
 import built_data
 import matplotlib.font_manager
-import programs
 import pytest
 
 from tfrecord_builder import errors, manifest, show, vocabulary
@@ -15,12 +14,13 @@ def whole(tmp_path_factory):
     return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
 
 
-def test_the_program_prints_the_first_record_and_draws_it_here(whole, tmp_path):
-    done = programs.run("tfrecord_builder.show", f"--data_dir={whole}", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    name = done.stdout.splitlines()[0].split()[-1]
+def test_the_first_record_is_drawn_in_the_working_directory(whole, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    show.show(show.ShowConfig(data_dir=whole))
+    lines = capsys.readouterr().out.splitlines()
+    name = lines[0].split()[-1]
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]
-    assert f"picture        {name}.png" in done.stdout
+    assert f"picture        {name}.png" in lines
 
 
 def test_all_fields_of_a_record(whole, tmp_path, capsys):

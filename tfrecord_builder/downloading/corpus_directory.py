@@ -100,12 +100,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
     """Raises UserError if the corpus cannot be downloaded, and an archive was not put into the directory."""
-    missing = [
-        archive.name
-        for archive in selected
-        if not os.path.exists(_marker(corpus, archive, directory))
-        and not os.path.exists(os.path.join(directory, archive.name))
-    ]
+    missing = [each.name for each in selected if not _has_traces(corpus, [each], directory)]
     if corpus.unavailable and (missing or not selected):
         advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
         raise errors.UserError(
@@ -117,15 +112,18 @@ def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archiv
 def _check_owned(corpus: archives.Corpus, directory: str) -> None:
     """Raises UserError if the folder of the corpus exists, and this program did not create it."""
     target = os.path.join(directory, corpus.folder)
-    traces = [_marker(corpus, archive, directory) for archive in corpus.archives]
-    for archive in corpus.archives:
-        path = os.path.join(directory, archive.name)
-        traces += [path, f"{path}.incomplete"]
-    if os.path.lexists(target) and not any(map(os.path.exists, traces)):
+    if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
         raise errors.UserError(
             f"--corpus_dir: {target} exists and was not created by this program, expected no such directory; "
             "build from it as it is, remove it, or choose another --corpus_dir."
         )
+
+
+def _has_traces(corpus: archives.Corpus, found: Sequence[archives.Archive], directory: str) -> bool:
+    """Returns whether one of the archives is there, in part or unpacked."""
+    paths = [os.path.join(directory, archive.name) for archive in found]
+    paths += [f"{path}.incomplete" for path in paths] + [_marker(corpus, each, directory) for each in found]
+    return any(map(os.path.exists, paths))
 
 
 def _provide(archive: archives.Archive, url: str, path: str, retry_policy: fetch.RetryPolicy) -> None:

@@ -115,20 +115,13 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
 
 
 def _value(name: str, feature: tf.train.Feature, kind: str):
-    found = feature.WhichOneof("kind")
-    if found != kind and not (found is None and name in _LISTS):
-        raise Damaged(f"{name} is {found or 'empty'}, expected {kind}")
     values = getattr(feature, kind).value
     if name in _LISTS:
         return list(values)
     if len(values) != 1:
-        raise Damaged(f"{name} has {len(values)} values, expected 1")
-    return values[0] if name == "fbank" or kind == "int64_list" else _decode(name, values[0])
-
-
-def _decode(name: str, value: bytes) -> str:
+        raise Damaged(f"{name} has {len(values)} values of kind {kind}, expected 1")
     try:
-        return value.decode("utf-8")
+        return values[0].decode("utf-8") if kind == "bytes_list" and name != "fbank" else values[0]
     except UnicodeDecodeError as error:
         raise Damaged(f"{name}: byte {error.start} is not UTF-8") from None
 
