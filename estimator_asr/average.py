@@ -1,9 +1,9 @@
-"""Averages the weights of the best checkpoints: usually fewer errors than any one of them.
+"""Averages the weights of the best checkpoints, which usually makes fewer errors than each of them.
 
     python -m estimator_asr.average --model_dir=AM [--num_checkpoints=5]
 
-AM/averaged is then a model directory of its own, for `evaluate --model_dir=AM/averaged` and
-`export --acoustic_model_dir=AM/averaged`; an older one is replaced. The checkpoints are those of AM/best.
+Averages checkpoints of AM/best. The result is a model directory, for `evaluate --model_dir=AM/averaged`
+and `export --acoustic_model_dir=AM/averaged`; an older AM/averaged is replaced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Sequence
 from typing import Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
@@ -20,8 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints
-from estimator_asr.checkpointing import locks as checkpoint_locks
+from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints, locks
 from tfrecord_builder import config_flags, errors
 
 DIRECTORY = "averaged"
@@ -29,64 +27,56 @@ DIRECTORY = "averaged"
 
 @dataclasses.dataclass(frozen=True)
 class AverageConfig:
-    """Of what the mean is."""
+    """Which checkpoints are averaged."""
 
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
     num_checkpoints: int = config_flags.setting(
-        5, "checkpoints with the lowest error rate on dev that are averaged, of those in best/", positive=True
+        5,
+        "number of checkpoints in best/ to average, those with the lowest error rates on dev",
+        positive=True,
     )
 
     def __post_init__(self):
         config_flags.validate(self)
         if self.model_dir is None:
-            raise errors.UserError("average: --model_dir is missing; give a directory.")
+            raise errors.UserError("average: --model_dir is missing; pass a directory")
 
 
 def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
-    """Writes the averaged model directory; returns its path and what went in, best first.
+    """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
         errors.UserError: there are no best checkpoints, or one is damaged.
     """
     model = model_directory.open_model_directory(config.model_dir)
-    entries, locks = _lock_best(config)
+    entries, held = _lock_best(config)
     prefixes = [best_checkpoints.prefix(model.path, step) for step in sorted(entry.step for entry in entries)]
     checkpoints.check(prefixes[-1], model)
-    path = os.path.join(model.path, DIRECTORY)
     values = averaging.average(prefixes)
-    for lock in locks:
+    for lock in held:
         lock.release()
-    with _replacing(path) as beside:
-        model_directory.copy_description(model, beside)
-        averaging.save(values, checkpoints.prefix_of(beside, checkpoints.step_of(prefixes[-1])))
+    path = os.path.join(model.path, DIRECTORY)
+    incomplete = f"{path}.incomplete"
+    shutil.rmtree(incomplete, ignore_errors=True)  # left by a killed run
+    model_directory.copy_description(model, incomplete)
+    averaging.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
+    shutil.rmtree(path, ignore_errors=True)
+    os.rename(incomplete, path)
     return path, entries
 
 
-def _lock_best(config: AverageConfig) -> tuple[Sequence, Sequence]:
-    """The best checkpoints, none of which a training that runs meanwhile deletes."""
+def _lock_best(config):
+    """Returns the best checkpoints and their locks, so that a running training does not delete them."""
     while True:
         entries = best_checkpoints.read(config.model_dir)[: config.num_checkpoints]
         if not entries:
             raise errors.UserError(
-                f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)}: has no best checkpoints, "
-                "expected those that training keeps; train with a dev split first."
+                f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)}: has no best checkpoints; "
+                "train with a dev split first"
             )
-        paths = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
-        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile: look again
-            return entries, [checkpoint_locks.ReadLock(path) for path in paths]
-
-
-@contextlib.contextmanager
-def _replacing(path: str):
-    """Gives a name for a directory that takes the place of `path` when the block ends without an error."""
-    beside = f"{path}.incomplete"
-    shutil.rmtree(beside, ignore_errors=True)  # of a run that was killed
-    try:
-        yield beside
-        shutil.rmtree(path, ignore_errors=True)
-        os.rename(beside, path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile: read the list again
+            prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
+            return entries, [locks.ReadLock(prefix) for prefix in prefixes]
 
 
 def define_flags() -> None:
@@ -94,15 +84,15 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    del argv  # no words are accepted
+    del argv  # takes no positional arguments
     tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(AverageConfig)
     path, entries = average(config)
     if len(entries) < config.num_checkpoints:
-        print(f"only {len(entries)} of {config.num_checkpoints} checkpoints are kept")
+        print(f"only {len(entries)} of {config.num_checkpoints} checkpoints are available")
     for entry in entries:
         print(f"step {entry.step}: error rate on dev {100 * entry.error_rate:.2f} %")
-    print(f"mean of {len(entries)}: {path}")
+    print(f"average of {len(entries)}: {path}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
     python -m estimator_asr.show_weights FILE_OR_DIR...
 
-Of a directory the newest checkpoint is shown. `norm` is the root of the sum of the squares, `rms` that of
-their mean.
+For a directory, its newest checkpoint is listed. `norm` is the L2 norm, `rms` the root mean square.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from tfrecord_builder import errors
 
 
 def describe(path: str) -> Iterator[str]:
-    """Yields the lines for one file or directory.
+    """Yields the lines of one file or directory.
 
     Raises:
-        errors.UserError: there is no such file, or it cannot be read.
+        errors.UserError: the file is missing or damaged.
     """
     source, weights = weight_files.read(path)
     width = max(map(len, weights), default=0)
@@ -38,13 +37,13 @@ def describe(path: str) -> Iterator[str]:
 
 
 def define_flags() -> None:
-    """There are none."""
+    """Defines no flags."""
 
 
 def main(argv: list[str]) -> int:
-    """Shows each path; one that cannot be read is named, and the exit code is 1 then."""
+    """Lists the weights of each path; the exit code is 1 if one cannot be read."""
     if len(argv) < 2:
-        raise errors.UserError("show_weights: no path is given, expected FILE_OR_DIR...; give at least one")
+        raise errors.UserError("show_weights: no path is given, expected FILE_OR_DIR...; pass at least one")
     exit_code = 0
     for path in argv[1:]:
         try:

@@ -36,7 +36,7 @@ def _change(value, step):
     return value + np.float32({10: 1, 20: -1, 30: 0}[step]) if is_float else value
 
 
-def test_the_mean_of_all_is_the_model_that_they_were_made_from(tiny_export, model):
+def test_the_average_of_all_is_the_model_that_they_were_made_from(tiny_export, model):
     path, entries = average.average(average.AverageConfig(model.path))
     assert path == os.path.join(model.path, "averaged") and [entry.step for entry in entries] == [20, 10, 30]
     averaged = trained_model.open_trained_model(path)
@@ -52,7 +52,7 @@ def test_the_mean_of_all_is_the_model_that_they_were_made_from(tiny_export, mode
         checkpoints.require_optimizer(averaged.checkpoint, "adam", "float32")
 
 
-def test_the_best_are_taken_and_an_older_mean_is_replaced(model):
+def test_the_best_are_averaged_and_an_older_average_is_replaced(model):
     average.average(average.AverageConfig(model.path))
     path, entries = average.average(average.AverageConfig(model.path, num_checkpoints=1))
     assert [entry.step for entry in entries] == [20] and checkpoints.latest(path).endswith("model.ckpt-20")
@@ -60,15 +60,15 @@ def test_the_best_are_taken_and_an_older_mean_is_replaced(model):
     assert [name for name in os.listdir(model.path) if "averaged" in name] == ["averaged"]
 
 
-def test_the_program_says_what_went_in_and_evaluate_reads_what_comes_out(tiny_export, model, tmp_path):
+def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_export, model, tmp_path):
     completed = programs.run("estimator_asr.average", f"--model_dir={model.path}")
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.splitlines() == [
-        "only 3 of 5 checkpoints are kept",
+        "only 3 of 5 checkpoints are available",
         "step 20: error rate on dev 20.00 %",
         "step 10: error rate on dev 30.00 %",
         "step 30: error rate on dev 40.00 %",
-        f"mean of 3: {model.path}/averaged",
+        f"average of 3: {model.path}/averaged",
     ]
     config = evaluate.EvaluateConfig(
         model_dir=f"{model.path}/averaged",
@@ -79,12 +79,12 @@ def test_the_program_says_what_went_in_and_evaluate_reads_what_comes_out(tiny_ex
 
 
 def test_a_model_without_best_checkpoints_is_refused(tiny_export):
-    said = "am/best: has no best checkpoints, expected those that training keeps; train with a dev split"
+    said = "am/best: has no best checkpoints; train with a dev split"
     with pytest.raises(errors.UserError, match=said):
         average.average(average.AverageConfig(tiny_export.acoustic_dir))
 
 
-def test_a_damaged_one_is_refused_and_the_older_mean_kept(model):
+def test_a_damaged_checkpoint_is_refused_and_the_older_average_kept(model):
     path, _ = average.average(average.AverageConfig(model.path))
     small_checkpoints.cut(f"{best_checkpoints.prefix(model.path, 10)}.data-00000-of-00001")
     with pytest.raises(errors.UserError, match="model.ckpt-10: checkpoint cannot be read"):
@@ -93,7 +93,7 @@ def test_a_damaged_one_is_refused_and_the_older_mean_kept(model):
 
 
 def test_settings():
-    with pytest.raises(errors.UserError, match="average: --model_dir is missing; give a directory"):
+    with pytest.raises(errors.UserError, match="average: --model_dir is missing; pass a directory"):
         average.AverageConfig()
     with pytest.raises(errors.UserError, match="--num_checkpoints=0: expected more than 0"):
         average.AverageConfig("am", 0)

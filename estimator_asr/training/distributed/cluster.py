@@ -88,12 +88,53 @@ def parse(text: str) -> Optional[Cluster]:
         value = json.loads(text)
     except ValueError as error:
         raise _error(f"is not valid JSON ({error})", _EXAMPLE) from None
-    if not isinstance(value, dict):
-        raise _error(f"is {text}", _EXAMPLE)
-    if not value.get("cluster"):
+    _require(isinstance(value, dict), f"is {text}", _EXAMPLE)
+    jobs = value.get("cluster")
+    if not jobs:
         return None
-    jobs = _read_jobs(value["cluster"])
-    return _find_task(jobs, value.get("task"))
+    _check_jobs(jobs)
+    workers, evaluators = (*jobs.get("chief", ()), *jobs.get("worker", ())), jobs.get("evaluator")
+    _require(workers, "has no worker in its cluster", "at least one")
+    _require(len(set(workers)) == len(workers), f"workers are {', '.join(workers)}", "different addresses")
+    return Cluster(workers, evaluators[0] if evaluators else None, _find_rank(jobs, value.get("task")))
+
+
+def _check_jobs(jobs):
+    types = ", ".join(_TYPES)
+    _require(isinstance(jobs, dict), f"cluster is {jobs!r}", _EXAMPLE)
+    _require("ps" not in jobs, "cluster has ps", f"{types}, because parameter servers never exit")
+    _require(set(jobs) <= set(_TYPES), f"cluster has {', '.join(sorted(jobs))}", f"only {types}")
+    for job, addresses in jobs.items():
+        _require(isinstance(addresses, list), f"{job} is {addresses!r}", "a list of HOST:PORT")
+        at_most_one = job == "worker" or len(addresses) < 2
+        _require(at_most_one, f"has {len(addresses)} tasks of type {job}", "at most one")
+        for address in addresses:
+            host, _, port = str(address).rpartition(":")
+            is_valid = host and port.isdigit() and 0 < int(port) < 65536
+            _require(is_valid, f"{job} address is {address!r}", "HOST:PORT with a port from 1 to 65535")
+
+
+def _find_rank(jobs, task):
+    """Returns the index of the task among the workers; None for the evaluator."""
+    is_valid = isinstance(task, dict) and isinstance(task.get("index", 0), int)
+    _require(is_valid, f"task is {task!r}", 'for example {"type": "worker", "index": 0}')
+    job, index = task.get("type"), task.get("index", 0)
+    _require(job in _TYPES, f"task type is {job!r}", f"one of {', '.join(_TYPES)}")
+    # The evaluator may be missing in the cluster: Kubeflow does not list it.
+    count = 1 if job == "evaluator" else len(jobs.get(job, ()))
+    _require(0 <= index < count, f"task is {job} {index}", f"an index below {count} in this cluster")
+    if job == "evaluator":
+        return None
+    return index + (len(jobs.get("chief", ())) if job == "worker" else 0)
+
+
+def _require(condition, what, expected):
+    if not condition:
+        raise _error(what, expected)
+
+
+def _error(what, expected):
+    return errors.UserError(f"{VARIABLE}: {what}, expected {expected}; fix it for each process")
 
 
 def check_port(cluster: Cluster) -> None:
@@ -116,54 +157,3 @@ def check_port(cluster: Cluster) -> None:
                     "free port; end the process that uses it or choose another port"
                 ) from None
             raise
-
-
-def _read_jobs(value):
-    if not isinstance(value, Mapping):
-        raise _error(f"cluster is {value!r}", _EXAMPLE)
-    if "ps" in value:
-        raise errors.UserError(
-            f"{VARIABLE}: cluster has ps, expected {', '.join(_TYPES)}; make every machine a worker, "
-            "because parameter servers never exit and do not synchronise the workers"
-        )
-    unknown = sorted(set(value) - set(_TYPES))
-    if unknown:
-        raise _error(f"has {', '.join(unknown)} in its cluster", f"{', '.join(_TYPES)}")
-    jobs = {job: _read_addresses(job, value.get(job, [])) for job in _TYPES}
-    for job in ("chief", "evaluator"):
-        if len(jobs[job]) > 1:
-            raise _error(f"has {len(jobs[job])} tasks of type {job}", "at most one")
-    if not jobs["chief"] + jobs["worker"]:
-        raise _error("has no worker in its cluster", "at least one")
-    return jobs
-
-
-def _read_addresses(job, addresses):
-    if not isinstance(addresses, list):
-        raise _error(f"{job} is {addresses!r}", "a list of HOST:PORT")
-    for address in addresses:
-        host, _, port = str(address).rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise _error(f"{job} address is {address!r}", "HOST:PORT with a port from 1 to 65535")
-    return addresses
-
-
-def _find_task(jobs, task):
-    if not isinstance(task, Mapping) or not isinstance(task.get("index", 0), int):
-        raise _error(f"task is {task!r}", 'for example {"type": "worker", "index": 0}')
-    workers = tuple(jobs["chief"] + jobs["worker"])
-    if len(set(workers)) < len(workers):
-        raise _error(f"workers are {', '.join(workers)}", "different addresses")
-    task_type, index = task.get("type"), task.get("index", 0)
-    if task_type not in _TYPES:
-        raise _error(f"task type is {task_type!r}", f"one of {', '.join(_TYPES)}")
-    # The evaluator may be missing in the cluster: Kubeflow does not list it.
-    count = max(len(jobs[task_type]), int(task_type == "evaluator"))
-    if not 0 <= index < count:
-        raise _error(f"task is {task_type} {index}", f"an index below {count} in this cluster")
-    rank = None if task_type == "evaluator" else index + (len(jobs["chief"]) if task_type == "worker" else 0)
-    return Cluster(workers, (jobs["evaluator"] or [None])[0], rank)
-
-
-def _error(what, expected):
-    return errors.UserError(f"{VARIABLE}: {what}, expected {expected}; fix it for each process")

@@ -70,9 +70,9 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
         ('{"cluster": ["a:1"]}', r"cluster is \['a:1'\]"),
         (
             make({**TWO, "ps": ["p:1"]}),
-            "cluster has ps, expected chief, worker, evaluator; make every machine a worker",
+            "cluster has ps, expected chief, worker, evaluator, because parameter servers never exit",
         ),
-        (make({"master": ["a:1"]}), "has master in its cluster, expected chief, worker, evaluator"),
+        (make({"master": ["a:1"]}), "cluster has master, expected only chief, worker, evaluator"),
         (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected at most one"),
         (make({**TWO, "evaluator": ["a:3", "b:4"]}), "has 2 tasks of type evaluator, expected at most one"),
         (make({"evaluator": ["e:9"]}, "evaluator"), "has no worker in its cluster, expected at least one"),
