@@ -1,4 +1,4 @@
-"""config.json: the settings of a model and what it knows of its data, enough to go on without flags."""
+"""config.json of a model directory: all settings, and what evaluation and export need to know of the data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_SUBSAMPLING = 4  # of all encoders before config.json stored it
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
-    """What config.json in a model directory holds."""
+    """Content of config.json."""
 
     model: str
     acoustic: config_lib.AcousticConfig
@@ -27,7 +27,7 @@ class ExperimentConfig:
     optimizer: config_lib.OptimizerConfig
     input: config_lib.InputConfig
     train: training_config.TrainConfig
-    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens, not audio
+    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens
     token_type: str = config_json.formerly("unit")
     tokens_sha256: str
     characters_sha256: str
@@ -36,21 +36,21 @@ class ExperimentConfig:
     stopping: training_config.StoppingConfig = training_config.StoppingConfig()
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
-    bpe_sha256: str = ""  # of the pieces that the tokens are; empty for another token type
+    bpe_sha256: str = ""  # of bpe.model; empty for other token types
     subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
 
     @property
     def spec(self) -> task_spec.TaskSpec:
-        """What the model reads and writes."""
+        """Description of the model."""
         return task_spec.SPECS[self.model]
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
-        """Joins settings with what the data says of itself.
+        """Joins settings with the description of the data.
 
         Args:
-            info: of the data that the model will learn from.
-            **sections: by the names of config.SECTIONS; the defaults of one that is left out.
+            info: of the training data.
+            **sections: by the names of config.SECTIONS; a missing one takes its defaults.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
         spec = task_spec.SPECS[sections["train"].model]
@@ -66,11 +66,11 @@ class ExperimentConfig:
         )
 
     def save(self, model_dir: str) -> None:
-        """Writes config.json into `model_dir`, whole or not at all."""
+        """Writes config.json into `model_dir`, atomically."""
         files.write_text(os.path.join(model_dir, CONFIG_FILE), self.to_json(indent=2) + "\n")
 
     def to_json(self, indent: Optional[int] = None) -> str:
-        """Returns the text of config.json, keys sorted; without `indent` on one line."""
+        """Returns the text of config.json, with sorted keys; on one line without `indent`."""
         return json.dumps(config_json.to_json_dict(self), indent=indent, sort_keys=True, ensure_ascii=False)
 
     @classmethod
@@ -81,39 +81,22 @@ class ExperimentConfig:
             errors.UserError: the file is missing, is not JSON, or was written by another version.
         """
         path = os.path.join(model_dir, CONFIG_FILE)
-        values = _read_json(path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = json.load(file)
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{model_dir}: {CONFIG_FILE} is missing, expected a model directory; make one with python -m "
+                "estimator_asr.train --model_dir=DIR"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise errors.UserError(f"{path}: is not valid JSON ({error}); restore it from a copy") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             raise errors.UserError(
-                f"{path}: is not of format version {FORMAT_VERSION}; "
-                "train a new model directory with this program"
+                f"{path}: is not of format version {FORMAT_VERSION}; train a new model directory with this "
+                "program"
             )
         try:
             return config_json.from_json_dict(cls, values)
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
-
-
-def list_changes(before: ExperimentConfig, after: ExperimentConfig) -> list[str]:
-    """Returns `--flag old -> new` for each setting of the model, its optimizer and its input that differs."""
-    changes = []
-    for section in (after.model, "optimizer", "input"):
-        old, new = getattr(before, section), getattr(after, section)
-        values = (
-            (field.name, getattr(old, field.name), getattr(new, field.name))
-            for field in dataclasses.fields(old)
-        )
-        changes += [f"--{name} {was} -> {now}" for name, was, now in values if was != now]
-    return changes
-
-
-def _read_json(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        raise errors.UserError(
-            f"{os.path.dirname(path)}: {CONFIG_FILE} is missing, expected a model directory; "
-            "make one with python -m estimator_asr.train --model_dir=DIR"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise errors.UserError(f"{path}: is not whole JSON ({error}); restore it from a copy") from error

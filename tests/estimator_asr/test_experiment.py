@@ -70,7 +70,7 @@ def test_load_refuses_what_is_no_model_directory(tmp_path):
     ):
         experiment.ExperimentConfig.load(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model":', encoding="utf-8")
-    with pytest.raises(errors.UserError, match="config.json: is not whole JSON .*; restore it from a copy"):
+    with pytest.raises(errors.UserError, match="config.json: is not valid JSON .*; restore it from a copy"):
         experiment.ExperimentConfig.load(str(tmp_path))
     (tmp_path / "config.json").write_text('{"format_version": 99}', encoding="utf-8")
     with pytest.raises(errors.UserError, match="config.json: is not of format version 2; train a new model"):

@@ -174,7 +174,7 @@ def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, mod
     model = model_directory.create_or_check(model_dir, make_config(info), path)
     other = dataclasses.replace(info, frontend=frontend.FrontendConfig(num_mel_bins=40))
     with pytest.raises(
-        errors.UserError, match="other: frontend is .*num_mel_bins=40.*, expected .*num_mel_bins=12"
+        errors.UserError, match="other: frontend is num_mel_bins=40, expected num_mel_bins=12 as"
     ):
         model_directory.check_data(model_dir, model.config, other, "other")
 
@@ -187,7 +187,7 @@ def test_data_of_another_unit_and_text_for_an_acoustic_model_are_refused(data, m
         model_directory.check_data(
             model_dir, model.config, dataclasses.replace(info, token_type="character"), path
         )
-    with pytest.raises(errors.UserError, match="data: frontend is None, expected frontend=log_mel"):
+    with pytest.raises(errors.UserError, match="data: frontend is none, expected frontend=log_mel"):
         model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
 
 
@@ -215,7 +215,7 @@ def test_a_changed_vocabulary_file_is_refused(data, model_dir):
 
 
 def test_a_directory_that_is_not_there_is_refused(model_dir):
-    with pytest.raises(errors.UserError, match="there is no such model directory; train one with"):
+    with pytest.raises(errors.UserError, match="model directory does not exist; train one with"):
         model_directory.open_model_directory(model_dir)
 
 
@@ -259,5 +259,5 @@ def test_pieces_that_are_damaged_or_missing_are_refused(data_of_pieces, model_di
     with pytest.raises(errors.UserError, match="bpe.model: sha256 is .* expected .* as in config.json"):
         model_directory.open_model_directory(model_dir)
     pieces.unlink()
-    with pytest.raises(errors.UserError, match="bpe.model: pieces cannot be read, No such file.*; restore"):
+    with pytest.raises(errors.UserError, match="bpe.model: cannot be read .No such file.*; restore"):
         model_directory.open_model_directory(model_dir)

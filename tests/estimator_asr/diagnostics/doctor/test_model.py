@@ -28,7 +28,7 @@ def test_best_evaluation_and_last_alarm_are_listed(tiny_export, monkeypatch):
 
 
 def test_a_directory_without_a_model_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="there is no such model directory"):
+    with pytest.raises(errors.UserError, match="model directory does not exist"):
         list(model.check(str(tmp_path / "nowhere")))
 
 
