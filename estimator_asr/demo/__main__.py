@@ -1,10 +1,9 @@
-"""The whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts.
+"""Runs every step on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts.
 
     python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
 
-Each stage is one of the other programs and prints its command line, to be taken for a corpus of your own. A
-finished stage is skipped when the demo is called again, an interrupted one goes on where it stopped.
-Everything lies in the output directory.
+Each stage runs one of the other programs and prints its command line, to be copied for a corpus of your own.
+When the demo is run again, finished stages are skipped and an interrupted one continues where it stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tfrecord_builder import config_flags, errors
 _FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
 _NUM_TRANSCRIBED = 10
 
-# What a size adds to command lines. "small" shows in two minutes that all works; its models learn little.
+# Flags that a size adds to command lines.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"synthesise": "", "acoustic": "", "language": ""},
     "small": {
@@ -39,12 +38,12 @@ SIZES: dict[str, dict[str, str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class DemoConfig:
-    """What to run, and where."""
+    """Settings of the demo."""
 
-    output_dir: str = config_flags.setting("demo", "where everything goes")
+    output_dir: str = config_flags.setting("demo", "directory of everything that the demo makes")
     size: str = config_flags.setting(
         "full",
-        "full: at most 8 minutes on two cores; small: two, to see that all works",
+        "full: at most 8 minutes on two cores; small: two minutes, only shows that everything works",
         choices=sorted(SIZES),
     )
 
@@ -52,12 +51,12 @@ class DemoConfig:
         config_flags.validate(self)
 
 
-# Name of the stamp, title, command. Builds may overwrite, so that one that was whole before its stamp can be
-# made again.
+# Name of the stamp, title, command. Builds may overwrite, so that one that was complete before its stamp was
+# written can be repeated.
 _STAGES = (
     (
         "synthesise",
-        "Speak the corpus",
+        "Synthesise the corpus",
         "estimator_asr.demo.synthesise --output_dir={demo}/corpus {synthesise}",
     ),
     (
@@ -123,25 +122,21 @@ def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
 
 
 def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[tables.Transcribed]]:
-    """Returns the last stage and what it transcribes: test recordings of as many voices as there are."""
+    """Returns the last stage and the test recordings that it transcribes, of as many voices as there are."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
-        rows = [
-            row
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        chosen = [
+            tables.Transcribed(row["id"], str(directory / "corpus" / row["audio"]), row["text"])
+            for row in rows
             if row["split"] == "test"
-        ]
-    chosen = [
-        tables.Transcribed(row["id"], str(directory / "corpus" / row["audio"]), row["text"])
-        for row in rows[:_NUM_TRANSCRIBED]
-    ]
+        ][:_NUM_TRANSCRIBED]
     arguments = (f"--saved_model={directory / 'export'}", *(each.audio for each in chosen))
-    output = directory / "transcripts.tsv"
-    title = f"Transcribe {len(chosen)} test recordings"
+    title, output = f"Transcribe {len(chosen)} test recordings", directory / "transcripts.tsv"
     return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
 
 
 def main(argv: list[str]) -> None:
-    """Runs the stages that are not finished, then shows what came of them."""
+    """Runs the stages that are not finished, then shows their results."""
     del argv
     _exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
@@ -166,7 +161,7 @@ def main(argv: list[str]) -> None:
 
 
 def _exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit, so that the stage that is running is ended too; code as of a shell."""
+    """Makes signals raise SystemExit with the exit code of a shell, so that the running stage ends too."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -175,7 +170,7 @@ def _exit_on(*numbers: signal.Signals) -> None:
 def _check_flag_files() -> None:
     if not _FLAGS_DIR.is_dir():
         raise errors.UserError(
-            f"demo: {_FLAGS_DIR} is not there, expected the demo's flag files; run from a checkout."
+            f"demo: the flag files are missing in {_FLAGS_DIR}; run from a checkout of the repository."
         )
 
 
@@ -185,7 +180,7 @@ def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Pat
     seconds = stages.seconds_of_finished(stage, stamps)
     head = f"[{number}/{count}] {stage.title}"
     if seconds is not None:
-        print(f"{head}: done before, in {seconds:.0f} s", flush=True)
+        print(f"{head}: finished before, in {seconds:.0f} s", flush=True)
         return seconds
     print(f"\n{head}\n$ {stage.command}", flush=True)
     return stages.run(stage, stamps, keep_open=(lock,))

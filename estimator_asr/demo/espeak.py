@@ -1,8 +1,7 @@
-"""eSpeak NG from its wheel (espeakng-loader), by ctypes: pinyin to samples.
+"""eSpeak NG, called by ctypes from its wheel (espeakng-loader): pinyin to samples.
 
-One rule: eSpeak NG keeps a hidden state from one utterance to the next (its flutter), so the same calls give
-the same samples only in a fresh process. Whoever wants the same bytes twice speaks the same list in the same
-order in a process of its own.
+eSpeak NG keeps a hidden state between utterances (its flutter). For the same bytes twice, a fresh process
+must synthesise the same utterances in the same order.
 """
 
 from __future__ import annotations
@@ -27,26 +26,25 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 def check_installed() -> None:
-    """Raises UserError if the wheel with eSpeak NG is not there."""
+    """Raises UserError if the wheel with eSpeak NG is missing."""
     if importlib.util.find_spec("espeakng_loader") is None:
         raise errors.UserError(
-            "synthesise: espeakng-loader is not installed, expected it for the demo's speech; "
-            f"run: pip install {_WHEEL}"
+            f"synthesise: espeakng-loader, which speaks, is not installed; run: pip install {_WHEEL}"
         )
 
 
 def _damaged(found: str) -> errors.UserError:
     return errors.UserError(
-        f"synthesise: {found}, expected espeakng-loader as its wheel has it; "
+        f"synthesise: {found}; espeakng-loader is damaged, "
         f"run: pip install --force-reinstall --no-deps {_WHEEL}"
     )
 
 
 class Speaker:
-    """eSpeak NG with Mandarin pinyin; one a process.
+    """eSpeak NG with Mandarin pinyin; one per process.
 
     Raises:
-      UserError: the library or its data are not there or damaged; so does `speak`.
+      UserError: the library or its data are missing or damaged; so does `speak`.
     """
 
     def __init__(self):
@@ -63,18 +61,18 @@ class Speaker:
         )
         if self.sample_rate <= 0:
             raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
-        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # else the time of day
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # otherwise the time of day
         self._chunks: list[np.ndarray] = []
         self._callback = _CALLBACK(self._collect)  # kept: the library holds no reference to it
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, pinyin: str, voice: voices.Voice, words_per_minute: int) -> np.ndarray:
-        """Returns the speech, float32 [num_samples] in [-1, 1].
+        """Synthesises an utterance, float32 [num_samples] in [-1, 1].
 
         Args:
-          pinyin: toned syllables; those of one word written together, words parted by blanks.
-          voice: timbre, pitch and pitch range; its level and noise are not the synthesiser's.
-          words_per_minute: the speed of this utterance.
+          pinyin: toned syllables; those of one word written together, words separated by spaces.
+          voice: gives timbre, pitch and pitch range; voices.record applies its level and noise.
+          words_per_minute: speed of this utterance.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:

@@ -1,10 +1,9 @@
 """A small context-free grammar of everyday Mandarin: weather, dates, numbers, places, orders, the home.
 
-A rule maps a name (ASCII) to its expansions; an expansion is words parted by blanks, where a word is either
-hanzi or the name of another rule. Every expansion is as likely as its neighbours, so a line written twice is
-drawn twice as often. The words are the unit of pronunciation (pronunciation.py): a hanzi with several
-readings stands in the word that decides it, as in 银行 and 行李. No two sentences sound alike, so that the
-right hanzi always follow from the sound.
+A rule maps a name (ASCII) to its expansions, which are sampled with equal probability. An expansion is words
+separated by spaces: hanzi, or the names of other rules. A hanzi with several readings stands in a word that
+decides between them (see pronunciation.py), as in 银行 and 行李. No two sentences sound alike, so that the
+hanzi always follow from the sound.
 """
 
 from __future__ import annotations
@@ -15,18 +14,8 @@ START = "sentence"
 
 RULES: dict[str, tuple[str, ...]] = {
     "sentence": (
-        "weather",
-        "weather",
-        "date",
-        "number",
-        "order",
-        "order",
-        "travel",
-        "travel",
-        "home",
-        "home",
-        "daily",
-        "daily",
+        *("weather", "weather", "date", "number", "order", "order"),
+        *("travel", "travel", "home", "home", "daily", "daily"),
     ),
     # Weather.
     "weather": (
@@ -166,6 +155,6 @@ def _expand(symbol: str, rng: random.Random) -> list[str]:
 
 
 def words() -> list[str]:
-    """Returns every hanzi word that the grammar can say, sorted."""
+    """Returns every word of hanzi in the grammar, sorted."""
     parts = {part for expansions in RULES.values() for expansion in expansions for part in expansion.split()}
     return sorted(parts - set(RULES))

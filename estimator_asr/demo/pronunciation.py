@@ -1,13 +1,12 @@
-"""Words to toned pinyin: dictionary readings for the transcript, tone sandhi for what is spoken.
+"""Pronunciation of words in toned pinyin: dictionary readings for labels, tone sandhi for synthesis.
 
     read("一起")  -> yi1 qi3        spoken(["一起", "走"])     -> yi4qi2 zou3
     read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
 
-The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays
-one, whatever follows. (text.to_syllables, which labels anyone's transcripts, keeps third tones too, but some
-of pypinyin's phrases have the sandhi of 一 and 不 in them: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG says
-each tone as it is written, so what it is given has the sandhi of a speaker: the acoustic model learns it as
-it must from real speech.
+The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays,
+whatever follows. (tokenisation.to_syllables, which labels any transcript, keeps third tones too, but some of
+pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG speaks each
+tone as it is written, so its input has the sandhi of a speaker.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Sequence
 
 from tfrecord_builder.labels import tokenisation, tone_sandhi
 
-# Where pypinyin's reading is not the one of Xiandai Hanyu Cidian, or has the sandhi in it, or a lone hanzi
-# is polyphonic.
+# Words whose reading in pypinyin is not that of Xiandai Hanyu Cidian or contains sandhi, and single hanzi
+# with several readings.
 READINGS: dict[str, str] = {
     "一共": "yi1 gong4",
     "一点": "yi1 dian3",
@@ -47,12 +46,12 @@ READINGS: dict[str, str] = {
 
 
 def read(word: str) -> list[str]:
-    """Returns the dictionary syllables of a word of hanzi, one a hanzi."""
+    """Returns the dictionary reading of a word, one syllable per hanzi."""
     return READINGS[word].split() if word in READINGS else tokenisation.to_syllables(word)
 
 
 def spoken(words: Sequence[str]) -> list[str]:
-    """Returns the words in the pinyin that a speaker says, the syllables of a word written together."""
+    """Returns the words in pinyin with tone sandhi, the syllables of a word written together."""
     syllables = [syllable for word in words for syllable in read(word)]
-    said = iter(tone_sandhi.change_tones(words, syllables, [False] * len(syllables)))
-    return ["".join(itertools.islice(said, len(word))) for word in words]
+    changed = iter(tone_sandhi.change_tones(words, syllables, [False] * len(syllables)))
+    return ["".join(itertools.islice(changed, len(word))) for word in words]

@@ -1,9 +1,8 @@
-"""Who says what: a pure function of the settings.
+"""Plan of the synthesised corpus: sentences and voices of all recordings, a pure function of the settings.
 
-The training recordings are drawn with replacement, so a frequent sentence is read by several voices. The
-sentences of dev and test are distinct, occur nowhere in training (neither spoken nor in the text of the
-language model), and consist of syllables and hanzi that training does hold; their voices are heard nowhere
-else.
+Training sentences are sampled with replacement, so a frequent one is read by several voices. The sentences
+of dev and test are distinct and occur nowhere in training (neither spoken nor in the text of the language
+model), but all their syllables and hanzi do; their voices occur in no other split.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MAX_DRAWS = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SynthesisConfig:
-    """How large the corpus is. The defaults give about 2.7 hours of speech by 48 voices."""
+    """Size of the corpus. The defaults give about 2.7 hours of speech by 48 voices."""
 
     num_train: int = config_flags.setting(3600, "training recordings", minimum=1)
     num_dev: int = config_flags.setting(80, "dev recordings", minimum=1)
@@ -33,10 +32,12 @@ class SynthesisConfig:
         len(voices.VARIANTS["train"]), "voices in training", minimum=1, maximum=len(voices.VARIANTS["train"])
     )
     min_occurrences: int = config_flags.setting(
-        3, "times that training holds each reading of each hanzi in dev and test", minimum=1
+        3, "least occurrences in training of each reading of each hanzi in dev and test", minimum=1
     )
-    num_text_sentences: int = config_flags.setting(6000, "distinct training sentences of text", minimum=1)
-    synthesis_seed: int = config_flags.setting(1, "decides sentences, voices and noise", minimum=0)
+    num_text_sentences: int = config_flags.setting(
+        6000, "distinct training sentences of the text corpus", minimum=1
+    )
+    synthesis_seed: int = config_flags.setting(1, "random seed of sentences, voices and noise", minimum=0)
 
     def __post_init__(self):
         config_flags.validate(self)
@@ -44,7 +45,7 @@ class SynthesisConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """One utterance to speak."""
+    """One utterance to synthesise."""
 
     utterance_id: str
     split: str
@@ -54,14 +55,14 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All recordings, and the sentences of the text corpus by split."""
+    """All recordings, and the sentences of the text corpus per split."""
 
     recordings: tuple[Recording, ...]
     text: dict[str, tuple[Sentence, ...]]
 
 
 def make_plan(config: SynthesisConfig) -> Plan:
-    """Returns the plan; raises UserError when the grammar or the training recordings are too small for it."""
+    """Returns the plan; raises UserError if the grammar or the training split is too small for it."""
     draws = _draw_sentences(config.synthesis_seed)
     train = [next(draws) for _ in range(config.num_train)]
     is_covered = _coverage(train, config.min_occurrences)
@@ -85,12 +86,12 @@ def make_plan(config: SynthesisConfig) -> Plan:
 
 
 def fingerprint(plan: Plan, seed: int) -> str:
-    """Returns a digest of all that decides how the recordings sound: by id its voice, words and pinyin."""
+    """Returns a digest of everything that is heard: voice, words and pinyin of each recording."""
     digest = hashlib.sha256()
     for recording in plan.recordings:
         voice = voices.make_voice(recording.variant, seed)
-        said = pronunciation.spoken(recording.sentence)
-        digest.update(repr((recording.utterance_id, voice, recording.sentence, said)).encode())
+        pinyin = pronunciation.spoken(recording.sentence)
+        digest.update(repr((recording.utterance_id, voice, recording.sentence, pinyin)).encode())
     return digest.hexdigest()[:16]
 
 
@@ -115,13 +116,13 @@ def _draw_distinct(
         if sentence not in taken and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
-        f"{flag}: the grammar gave {len(chosen)} fitting sentences, expected {count}; "
+        f"{flag}: the grammar gave {len(chosen)} suitable sentences, expected {count}; "
         "ask for fewer, raise --num_train, or lower --min_occurrences."
     )
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Returns whether every reading of every hanzi of a sentence is heard often enough in training."""
+    """Returns a test whether training has every reading of every hanzi of a sentence often enough."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 

@@ -1,12 +1,12 @@
-"""A long job as a row of programs: each runs in a process of its own and leaves a stamp when it is done.
+"""Stages of the demo: each runs a program in a process of its own and writes a stamp when it is finished.
 
-A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; <name>.part.json is that of a stage that
-was ended or failed, so that its seconds are not lost. Both count for the same command line only.
+A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it counts for the same command only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -16,20 +16,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple, Optional
+from typing import IO, Optional
 
 from tfrecord_builder import errors, files
 
 
-class Stage(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Stage:
     """One program to run.
 
     Attributes:
-      name: of its stamp.
-      title: for people.
-      module: the program.
-      arguments: its command line.
-      output: file that takes what it prints; None lets it through.
+        name: of its stamp.
+        title: for people.
+        module: the program.
+        arguments: its command line.
+        output: file for its standard output; None passes it through.
     """
 
     name: str
@@ -46,34 +47,40 @@ class Stage(NamedTuple):
 
 
 def seconds_of_finished(stage: Stage, directory: pathlib.Path) -> Optional[float]:
-    """Returns how long the stage took when it ran to its end; None if it has not."""
-    return _read_stamp(stage, _stamp(stage, directory))
+    """Returns how long a finished stage took; None if it is not finished."""
+    try:
+        stamp = json.loads((directory / f"{stage.name}.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return stamp["seconds"] if stamp["command"] == stage.command else None
 
 
 def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
-    """Runs the stage, stamps it, and returns the seconds it took, those of earlier attempts included.
+    """Runs a stage, writes its stamp, and returns the seconds that it took.
 
-    Its standard error comes through, so a progress bar shows. When this process is interrupted or ended by an
-    exception, the program is asked to end too and waited for: a training saves a checkpoint.
+    Its standard error is passed through, so a progress bar shows. When this process is interrupted or ended
+    by an exception, the program is asked to end too and waited for: a training saves a checkpoint.
 
     Args:
-      stage: the program.
-      directory: of the stamps.
-      keep_open: file descriptors that the program inherits: a lock of this process lasts as long as either.
+        stage: the program.
+        directory: of the stamps.
+        keep_open: file descriptors that the program inherits: a lock of this process lasts as long as either.
 
     Raises:
-      errors.UserError: the program failed; its own message stands above.
+        UserError: the program failed; its own message stands above.
     """
-    part = _stamp(stage, directory, ".part.json")
-    earlier, started = _read_stamp(stage, part) or 0.0, time.monotonic()
-    try:
-        with _open_output(stage) as output:
-            _check(stage, _execute(stage, output, keep_open))
-    except BaseException:
-        _write_stamp(stage, part, earlier + time.monotonic() - started)
-        raise
-    seconds = _write_stamp(stage, _stamp(stage, directory), earlier + time.monotonic() - started)
-    part.unlink(missing_ok=True)
+    started = time.monotonic()
+    with _open_output(stage) as output:
+        exit_code = _execute(stage, output, keep_open)
+        if exit_code:
+            raise errors.UserError(
+                f"{stage.command}: {_describe_failure(exit_code)}; "
+                "then run the demo again: it continues from here."
+            )
+    seconds = round(time.monotonic() - started, 1)
+    directory.mkdir(parents=True, exist_ok=True)
+    stamp = json.dumps({"command": stage.command, "seconds": seconds})
+    files.write_text(str(directory / f"{stage.name}.json"), stamp)
     return seconds
 
 
@@ -96,47 +103,19 @@ def _execute(stage: Stage, output: Optional[IO[bytes]], keep_open: Sequence[int]
             process.wait()
 
 
-def _check(stage: Stage, exit_code: int) -> None:
-    if exit_code:
-        raise errors.UserError(
-            f"{stage.command}: {_describe_failure(exit_code)}, "
-            "then call this program again: it goes on from here."
-        )
-
-
 def _describe_failure(exit_code: int) -> str:
     if exit_code > 0:
-        return f"exit code is {exit_code}, expected 0; see its message above"
-    number = -exit_code
-    hint = "the machine may be out of memory: free some" if number == signal.SIGKILL else "see above for why"
-    return f"was killed by signal {number} ({signal.strsignal(number)}), expected exit code 0; {hint}"
+        return f"exit code is {exit_code}; see its message above"
+    killed = f"killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    is_memory = exit_code == -signal.SIGKILL
+    return f"{killed}; {'free memory if the machine ran out of it' if is_memory else 'see above for why'}"
 
 
 @contextlib.contextmanager
 def _open_output(stage: Stage) -> Iterator[Optional[IO[bytes]]]:
-    """Yields the file for what the program prints; it gets its name only if nothing is raised meanwhile."""
+    """Yields the file for the program's standard output, which appears only if nothing is raised."""
     if stage.output is None:
         yield None
         return
     with files.writing(str(stage.output)) as temporary, open(temporary, "wb") as file:
         yield file
-
-
-def _read_stamp(stage: Stage, path: pathlib.Path) -> Optional[float]:
-    try:
-        stamp = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return stamp["seconds"] if stamp["command"] == stage.command else None
-
-
-def _write_stamp(stage: Stage, path: pathlib.Path, seconds: float) -> float:
-    """Returns the seconds as stamped, so that a later call shows the same."""
-    seconds = round(seconds, 1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_text(str(path), json.dumps({"command": stage.command, "seconds": seconds}))
-    return seconds
-
-
-def _stamp(stage: Stage, directory: pathlib.Path, suffix: str = ".json") -> pathlib.Path:
-    return directory / f"{stage.name}{suffix}"

@@ -1,4 +1,4 @@
-"""A plan to WAVs: a process a voice, because eSpeak NG must start afresh for each (see espeak.py).
+"""Synthesises the recordings of a plan: one process per voice, because eSpeak NG must start afresh for each.
 
 However this ends, no process outlives it for longer than a recording takes.
 """
@@ -13,8 +13,7 @@ import multiprocessing.connection
 import os
 import signal
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from multiprocessing.process import BaseProcess
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import soundfile
@@ -22,32 +21,33 @@ import soxr
 import tqdm
 
 from estimator_asr.demo import corpus_writer, espeak, pronunciation, script, voices
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 SAMPLE_RATE = 16000
 
 
 def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers: int) -> float:
-    """Speaks what is not there yet.
+    """Synthesises the recordings that do not exist yet.
 
     Args:
-      output_dir: where to, see corpus_writer.recording_path.
-      plan: all recordings; those of a voice are spoken again if one of them is missing.
-      seed: decides voices and noise.
-      num_workers: voices that speak at a time.
+        output_dir: where to write, see corpus_writer.recording_path.
+        plan: all recordings; those of a voice are synthesised again if one of them is missing.
+        seed: random seed of voices and noise.
+        num_workers: number of voices that speak at the same time.
 
     Returns:
-      The seconds of the whole corpus.
+        The duration of the whole corpus in seconds.
 
     Raises:
-      UserError: a voice failed or was killed; the others are ended at once, and what is finished stays.
+        UserError: a voice failed or was killed; the others are ended at once, and what is finished stays.
     """
     paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.recordings}
     by_variant: dict[str, list[script.Recording]] = {}
     for recording in plan.recordings:
         by_variant.setdefault(recording.variant, []).append(recording)
     missing = [each for each in by_variant.values() if not all(os.path.exists(paths[r]) for r in each)]
-    with contextlib.closing(_speak_in_processes(missing, output_dir, seed, num_workers)) as spoken:
+    spoken = _speak_in_processes(missing, output_dir, seed, num_workers)
+    with contextlib.closing(spoken):
         for _ in tqdm.tqdm(spoken, "speaking", len(missing), unit="voice", disable=not sys.stderr.isatty()):
             pass
     return sum(soundfile.info(path).duration for path in paths.values())
@@ -57,69 +57,50 @@ def _speak_in_processes(
     missing: Sequence[Sequence[script.Recording]], output_dir: str, seed: int, num_workers: int
 ) -> Iterator[None]:
     """Yields after each voice; ends those that are speaking when it is closed or something is raised."""
-    waiting = list(reversed(missing))
-    running: dict[int, BaseProcess] = {}  # by what gets ready when it ends
-    try:
-        while waiting or running:
-            while waiting and len(running) < num_workers:
-                process = _start(output_dir, waiting.pop(), seed)
-                running[process.sentinel] = process
-            for sentinel in multiprocessing.connection.wait(list(running)):
-                _check(running[sentinel])
-                del running[sentinel]
-                yield
-    finally:
-        _end(running.values(), output_dir)
-
-
-def _start(output_dir: str, recordings: Sequence[script.Recording], seed: int) -> BaseProcess:
     context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
     context.set_forkserver_preload([__name__])
-    name = f"speaking as {recordings[0].variant}"
-    process = context.Process(target=_speak, args=(output_dir, recordings, seed), name=name, daemon=True)
-    process.start()
-    return process
+    arguments = [(output_dir, each, seed) for each in reversed(missing)]
+    running = {}
+    try:
+        while arguments or running:
+            while arguments and len(running) < num_workers:
+                process = context.Process(target=_speak, args=arguments.pop(), daemon=True)
+                process.start()
+                running[process.sentinel] = process
+            for sentinel in multiprocessing.connection.wait(list(running)):
+                _check(running.pop(sentinel))
+                yield
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.join()
+        unfinished = os.path.join(glob.escape(output_dir), "wav", "*", "*.incomplete") if running else ""
+        for path in glob.glob(unfinished):
+            os.remove(path)
 
 
-def _check(process: BaseProcess) -> None:
+def _check(process: multiprocessing.process.BaseProcess) -> None:
     process.join()
     if process.exitcode:
         raise errors.UserError(
-            f"synthesise: {process.name} {_describe_failure(process.exitcode)}. "
-            "What is finished is kept: the same command goes on."
+            f"synthesise: the process of a voice ended with exit code {process.exitcode}; see above, or pass "
+            "fewer --num_workers if memory ran out. The same command continues with what is missing."
         )
 
 
-def _describe_failure(exit_code: int) -> str:
-    if exit_code > 0:
-        return f"ended with code {exit_code}, expected 0; see its message above"
-    name = f"signal {-exit_code} ({signal.strsignal(-exit_code)})"
-    return f"was killed by {name}, expected to last; pass fewer --num_workers if memory ran out"
-
-
-def _end(processes: Collection[BaseProcess], output_dir: str) -> None:
-    """Ends the processes and removes the files that they had not finished."""
-    anywhere = os.path.join(glob.escape(output_dir), "wav", "*", "*")
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.join()
-        for path in glob.glob(corpus_writer.temporary_name(anywhere, process.pid)):
-            with contextlib.suppress(FileNotFoundError):  # finished at the same moment
-                os.remove(path)
-
-
 def _speak(output_dir: str, recordings: Sequence[script.Recording], seed: int) -> None:
-    """Speaks as one voice; what a user can mend becomes a line on standard error and exit code 1."""
+    """Synthesises and writes all recordings of one voice; exits with the sentence of an error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
-        with corpus_writer.saying_what_cannot_be_written(output_dir):
-            for recording, samples in _record(recordings, seed):
-                _write_wav(corpus_writer.recording_path(output_dir, recording), samples)
-                if not multiprocessing.parent_process().is_alive():  # it was killed
-                    return
+        for recording, samples in _record(recordings, seed):
+            _write_wav(corpus_writer.recording_path(output_dir, recording), samples)
+            if not multiprocessing.parent_process().is_alive():  # it was killed
+                return
     except errors.UserError as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(f"error: {errors.describe_refusal(error)}")
 
 
 def _record(
@@ -137,9 +118,9 @@ def _record(
 
 
 def _write_wav(path: str, samples: np.ndarray) -> None:
-    # Through memory: soundfile would not say why a disk does not take it.
+    # Through memory: soundfile would not tell why the disk refuses it.
     wav = io.BytesIO()
     soundfile.write(wav, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with corpus_writer.replacing(path) as temporary, open(temporary, "wb") as file:
+    with files.writing(path) as temporary, open(temporary, "wb") as file:
         file.write(wav.getbuffer())

@@ -1,33 +1,50 @@
-"""Speak the demo's corpus: recordings with a manifest, and text for the language model.
+"""Synthesises the demo's corpus: recordings with a manifest, and text for the language model.
 
     python -m estimator_asr.demo.synthesise --output_dir=demo/corpus [--num_workers=N]
 
-Out, under --output_dir (the same settings give the same bytes, whatever the number of workers):
+Writes to --output_dir (the same settings give the same bytes, whatever the number of workers):
 
     wav/<voice>/<id>.wav          16 kHz, 16 bit, mono
     text/{train,dev,test}.tsv     hanzi, pinyin: for `build --corpus=text`
-    manifest.tsv                  for `build --corpus=manifest`; comes last, so it stands for a whole corpus
+    manifest.tsv                  for `build --corpus=manifest`; written last, when the corpus is complete
 
-An interrupted run goes on where it stopped, a voice at a time. A directory of another plan, that is of other
-settings or of other sentences in another version of this program, is refused.
+An interrupted run continues where it stopped, voice by voice. A directory with a corpus of other settings, or
+of other sentences by another version of this program, is refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
+from typing import Optional
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis
 from tfrecord_builder import config_flags, errors
 
 
+@dataclasses.dataclass(frozen=True)
+class OutputConfig:
+    """Where to write the corpus, and how many voices speak at the same time: neither changes a byte."""
+
+    output_dir: str = config_flags.setting("", "directory to write the corpus to")
+    num_workers: Optional[int] = config_flags.setting(
+        None, "number of voices that speak at the same time; one per core if empty", minimum=1
+    )
+
+    def __post_init__(self):
+        config_flags.validate(self)
+        if not self.output_dir:
+            raise errors.UserError("--output_dir is missing; pass --output_dir=DIR.")
+
+
 def main(argv: list[str]) -> None:
-    """Writes the corpus that the flags say."""
+    """Writes the corpus."""
     del argv
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the voices as Ctrl-C does
     config = config_flags.from_flags(script.SynthesisConfig)
-    output = config_flags.from_flags(corpus_writer.OutputConfig)
+    output = config_flags.from_flags(OutputConfig)
     espeak.check_installed()
     plan = script.make_plan(config)
     corpus_writer.claim(output.output_dir, config, plan)
@@ -40,7 +57,7 @@ def main(argv: list[str]) -> None:
 def define_flags() -> None:
     """Defines the flags of this program."""
     config_flags.define(script.SynthesisConfig)
-    config_flags.define(corpus_writer.OutputConfig)
+    config_flags.define(OutputConfig)
 
 
 if __name__ == "__main__":

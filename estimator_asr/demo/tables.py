@@ -1,20 +1,21 @@
-"""What the demo shows at its end, as lines of text: transcripts, error rates, seconds, what to try next."""
+"""Tables at the end of the demo: transcripts, error rates, durations of the stages, what to try next."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from estimator_asr.scoring import edit_distance, report
 
 
-class Transcribed(NamedTuple):
-    """One of the recordings that are shown, and what was said in it."""
+@dataclasses.dataclass(frozen=True)
+class Transcribed:
+    """A recording whose transcript is shown, and its reference."""
 
     utterance_id: str
     audio: str
@@ -22,11 +23,11 @@ class Transcribed(NamedTuple):
 
 
 def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> list[str]:
-    """Returns reference, hypothesis and errors of each recording.
+    """Returns a table of reference, hypothesis and errors per recording.
 
     Args:
-      transcribed: in the order in which they were transcribed.
-      output: what estimator_asr.transcribe printed: file, transcript, pinyin.
+      transcribed: the recordings, in the order of the output.
+      output: output of estimator_asr.transcribe: file, transcript, pinyin.
     """
     hypotheses = [line.split("\t")[1] for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
@@ -39,7 +40,7 @@ def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> lis
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
-    """Returns the error rates, with their intervals, of reports by name."""
+    """Returns a table of the error rates of reports by name, with confidence intervals."""
     rows = []
     for name, directory in reports.items():
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
@@ -47,17 +48,20 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
         rows.extend(
             (name, report.format_name(measure), report.format_rate(metrics[measure])) for measure in measures
         )
-    return ["Error rates on the test split: sentences and voices that training has not heard", *align(rows)]
+    return [
+        "Error rates on the test split, whose sentences and voices do not occur in training",
+        *align(rows),
+    ]
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
-    """Returns the seconds of each stage, by title, and of all."""
+    """Returns a table of the seconds of each stage by title, and their sum."""
     rows = [(title, f"{taken:.0f}") for title, taken in seconds.items()]
-    return ["Seconds", *align([*rows, ("together", f"{sum(seconds.values()):.0f}")])]
+    return ["Seconds", *align([*rows, ("total", f"{sum(seconds.values()):.0f}")])]
 
 
 def next_commands(directory: pathlib.Path) -> list[str]:
-    """Returns what to try on a finished demo."""
+    """Returns a table of commands to try on a finished demo."""
     python = os.path.relpath(sys.executable)
     rows = [
         ("the curves", f"{python} -m tensorboard.main --logdir={directory}"),

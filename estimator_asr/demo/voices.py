@@ -1,13 +1,14 @@
-"""The demo's speakers: a variant of eSpeak NG's Mandarin with its own speed, pitch, level and noise."""
+"""Voices of the demo: variants of eSpeak NG's Mandarin, each with its own speed, pitch, level and noise."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+from typing import Optional
 
 import numpy as np
 
-# Variants that still sound like a person and keep the tones: no whisper, no robot.
+# Variants that sound like a person and keep the tones: no whisper, no robot.
 VARIANTS: dict[str, tuple[str, ...]] = {
     "train": tuple(
         (
@@ -27,11 +28,11 @@ class Voice:
 
     Attributes:
       variant: eSpeak NG's name for the timbre.
-      words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables a second.
+      words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables per second.
       pitch: 0 to 100, 50 is the variant's own.
       pitch_range: 0 to 100, 50 is the variant's own.
       level_db: peak of a recording, in dB below full scale.
-      noise_db: noise below the speech, both as root mean square; None for a quiet room.
+      noise_db: RMS of the speech over that of the noise; None for no noise.
     """
 
     variant: str
@@ -39,11 +40,11 @@ class Voice:
     pitch: int
     pitch_range: int
     level_db: float
-    noise_db: float | None
+    noise_db: Optional[float]
 
 
 def make_voice(variant: str, seed: int) -> Voice:
-    """Returns the voice that this seed gives to a variant."""
+    """Returns the voice of a variant, sampled with the seed."""
     rng = random_state(seed, variant)
     return Voice(
         variant=variant,
@@ -56,13 +57,13 @@ def make_voice(variant: str, seed: int) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Returns the speech as this voice's microphone has it: silence around it, its level, its noise.
+    """Returns the speech as recorded: with silence before and after it, noise, and the level of the voice.
 
     Args:
       speech: float32 [num_samples].
       sample_rate: in Hz.
       voice: gives level and noise.
-      rng: decides the length of the silences and the noise.
+      rng: samples the length of the silences and the noise.
 
     Returns:
       float32 [num_samples + silence], within [-1, 1].
@@ -77,13 +78,13 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
 
 def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Returns a generator of its own for each name; RandomState is the same in every version of numpy."""
+    """Returns a generator for a name; RandomState gives the same numbers in every version of numpy."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return np.random.RandomState(int.from_bytes(digest[:4], "little"))
 
 
 def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    """Noise that falls by 3 dB an octave, as rooms have it; root mean square 1."""
+    """Returns noise that falls by 3 dB per octave, as in rooms, with an RMS of 1."""
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
     return noise / np.std(noise)

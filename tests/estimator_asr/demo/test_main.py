@@ -16,13 +16,12 @@ import paths
 import pytest
 
 from estimator_asr.demo import __main__ as demo
-from estimator_asr.demo import directory as demo_directory
 from tfrecord_builder import errors
 
 ROOT = paths.ROOT
 NUM_STAGES = 10
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
 
 def start(directory, *words):
@@ -43,13 +42,11 @@ class Finished(NamedTuple):
 
     Attributes:
       first, second: what the interrupted call and the one after it printed.
-      seconds: how long the interrupted training had run.
     """
 
     directory: pathlib.Path
     exit_code: int
     first: str
-    seconds: float
     second: str
 
 
@@ -63,10 +60,9 @@ def finished(tmp_path_factory):
     time.sleep(0.3)
     interrupted.send_signal(signal.SIGTERM)
     lines.append(interrupted.communicate()[0])
-    stamp = json.loads((directory / "finished" / "train_acoustic.part.json").read_text())
     exit_code, output = call(directory, "--size=small")
     assert exit_code == 0, output
-    return Finished(directory, interrupted.returncode, "".join(lines), stamp["seconds"], output)
+    return Finished(directory, interrupted.returncode, "".join(lines), output)
 
 
 def _wait_for(path):
@@ -94,7 +90,7 @@ def test_every_stage_has_a_head_and_its_command(finished):
 def test_an_ended_demo_goes_on_where_it_stopped(finished):
     assert finished.exit_code == 143
     assert "[4/10]" in finished.first and "[5/10]" not in finished.first
-    heads = re.findall(r"^\[(\d+)/\d+\] .*: done before, in \d+ s$", finished.second, re.MULTILINE)
+    heads = re.findall(r"^\[(\d+)/\d+\] .*: finished before, in \d+ s$", finished.second, re.MULTILINE)
     assert heads == ["1", "2", "3"]
 
 
@@ -105,19 +101,13 @@ def test_an_ended_training_continues_from_its_last_step(finished):
     assert steps in (["1"], ["2"], ["3"])
 
 
-def test_seconds_of_an_ended_training_count(finished):
-    stamp = json.loads((finished.directory / "finished" / "train_acoustic.json").read_text())
-    assert 0 < finished.seconds < stamp["seconds"] - 1  # it is at least as long again to load TensorFlow
-    assert f"Train the acoustic model: speech to pinyin  {stamp['seconds']:.0f}\n" in finished.second
-
-
 def test_ends_with_transcripts_rates_seconds_and_what_to_try_next(finished):
     output = finished.second
     assert len(re.findall(r"^  test-\d{4} .* \d+ of \d+$", output, re.MULTILINE)) == 10
     rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
     for name in ("acoustic  token", "language  character", "cascade   token", "cascade   character"):
         assert re.search(rf"^  {name} {rate}$", output, re.MULTILINE), name
-    assert re.search(r"^  together +\d+$", output, re.MULTILINE)
+    assert re.search(r"^  total +\d+$", output, re.MULTILINE)
     assert "tensorboard.main --logdir=" in output and "YOUR.wav" in output
 
 
@@ -142,7 +132,7 @@ def test_a_second_call_does_nothing_and_shows_the_same(finished):
     exit_code, again = call(directory, "--size=small")
     assert exit_code == 0
     assert time.monotonic() - began < 15
-    assert again.count("done before, in") == NUM_STAGES
+    assert again.count("finished before, in") == NUM_STAGES
     assert again.split("\n\n")[1:] == output.split("\n\n")[-4:]
 
 
@@ -178,40 +168,6 @@ def test_saved_model_cli_shows_the_signatures(finished):
         assert f"signature_def['{signature}']" in completed.stdout
 
 
-def test_refuses_another_size_in_the_same_directory(finished):
-    directory = finished.directory
-    exit_code, output = call(directory, "--size=full")
-    assert exit_code == 1
-    assert re.search(
-        r"^error: --size is full, expected small as in .*size.txt; remove ", output, re.MULTILINE
-    )
-
-
-def test_refuses_a_directory_of_something_else(tmp_path):
-    (tmp_path / "letter.txt").write_text("dear")
-    exit_code, output = call(tmp_path)
-    assert exit_code == 1
-    assert "holds files and no size.txt, expected a demo or a new directory" in output
-    assert os.listdir(tmp_path) == ["letter.txt"]
-
-
-def test_refuses_a_directory_where_another_demo_runs(tmp_path):
-    with demo_directory.claim(tmp_path, "small"):
-        exit_code, output = call(tmp_path, "--size=small")
-    assert exit_code == 1
-    assert re.fullmatch(
-        r"error: --output_dir: another demo, .*, is running in .*, expected none; .*\n", output
-    )
-    assert os.listdir(tmp_path) == ["size.txt"]
-
-
-def test_refuses_a_place_that_takes_no_directory(tmp_path):
-    (tmp_path / "file").touch()
-    exit_code, output = call(tmp_path / "file" / "demo")
-    assert exit_code == 1
-    assert re.fullmatch(r"error: --output_dir: .* cannot be made or written to \(.*\), expected .*\n", output)
-
-
 def test_under_nohup_a_closed_terminal_does_not_end_it():
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -223,5 +179,5 @@ def test_under_nohup_a_closed_terminal_does_not_end_it():
 
 def test_says_that_it_needs_the_flag_files(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
-    with pytest.raises(errors.UserError, match="flags is not there, expected the demo's flag files; run"):
+    with pytest.raises(errors.UserError, match="the flag files are missing in .*flags; run from a checkout"):
         demo._check_flag_files()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pathlib
 import signal
@@ -40,14 +39,11 @@ def test_a_stamp_counts_for_the_same_command_only(tmp_path):
 
 def test_a_failed_program_is_named_and_leaves_neither_stamp_nor_output(tmp_path, capfd):
     failing = stage("no year", output=tmp_path / "x")
-    with pytest.raises(
-        errors.UserError, match=r"python -m calendar 'no year' > .*x: exit code is 2, expected 0; "
-    ):
+    with pytest.raises(errors.UserError, match=r"python -m calendar 'no year' > .*x: exit code is 2; see"):
         stages.run(failing, tmp_path / "stamps")
     assert "no year" in capfd.readouterr().err
     assert stages.seconds_of_finished(failing, tmp_path / "stamps") is None
-    assert os.listdir(tmp_path) == ["stamps"]
-    assert os.listdir(tmp_path / "stamps") == ["january.part.json"]
+    assert os.listdir(tmp_path) == []
     is_open = [os.path.realpath(path) for path in pathlib.Path("/proc/self/fd").iterdir()]
     assert not [path for path in is_open if path.startswith(str(tmp_path))]
 
@@ -57,32 +53,16 @@ def test_a_failed_program_is_named_and_leaves_neither_stamp_nor_output(tmp_path,
     [
         (
             signal.SIGKILL,
-            r"was killed by signal 9 \(Killed\), expected exit code 0; the machine may be out of mem",
+            r"killed by signal 9 \(Killed\); free memory",
         ),
-        (signal.SIGSEGV, r"was killed by signal 11 \(Segmentation fault\), expected exit code 0; see above"),
+        (signal.SIGSEGV, r"killed by signal 11 \(Segmentation fault\); see above"),
     ],
 )
 def test_a_killed_program_is_told_from_a_failed_one(tmp_path, monkeypatch, number, said):
     (tmp_path / "dying.py").write_text(f"import os; os.kill(os.getpid(), {number:d})")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(errors.UserError, match=rf"^python -m dying: {said}.*, then call this program again"):
+    with pytest.raises(errors.UserError, match=rf"^python -m dying: {said}.*; then run the demo again"):
         stages.run(stage(module="dying"), tmp_path / "stamps")
-
-
-def test_seconds_of_earlier_attempts_count(tmp_path):
-    slow = stage("-n1", "-r1", "import time; time.sleep(0.3)", module="timeit", output=tmp_path / "x")
-    part = tmp_path / "january.part.json"
-    part.write_text(json.dumps({"command": slow.command, "seconds": 190.0}))
-    seconds = stages.run(slow, tmp_path)
-    assert 190.3 <= seconds < 220
-    assert stages.seconds_of_finished(slow, tmp_path) == seconds
-    assert not part.exists()
-
-
-def test_seconds_of_another_command_do_not_count(tmp_path):
-    part = tmp_path / "january.part.json"
-    part.write_text(json.dumps({"command": "python -m calendar 2025", "seconds": 190.0}))
-    assert stages.run(stage("2024", "1", output=tmp_path / "x"), tmp_path) < 30
 
 
 # A program with a worker in its process group; it saves something when it is asked to end.
@@ -131,14 +111,13 @@ def running(tmp_path):
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
 )
 def test_when_interrupted_the_program_ends_in_good_order_first(tmp_path, running, signal_number, exit_code):
-    """Its workers end too, and its seconds are kept. A terminal that is closed sends SIGHUP."""
+    """Its workers end too. A terminal that is closed sends SIGHUP."""
     process, sleeper, worker = running
     time.sleep(0.2)
     process.send_signal(signal_number)
     assert process.wait(timeout=30) == exit_code
     assert (tmp_path / "saved").exists()
-    assert os.listdir(tmp_path / "stamps") == ["sleep.part.json"]
-    assert json.loads((tmp_path / "stamps" / "sleep.part.json").read_text())["seconds"] >= 0.2
+    assert not (tmp_path / "stamps").exists()
     _wait_until(lambda: not _is_running(sleeper) and not _is_running(worker))
 
 

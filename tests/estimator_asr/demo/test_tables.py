@@ -41,9 +41,9 @@ def test_error_rates_show_every_measure_of_every_report(tmp_path):
 def test_durations_are_added_up():
     assert tables.durations({"Speak": 20.4, "Train": 100.2}) == [
         "Seconds",
-        "  Speak     20",
-        "  Train     100",
-        "  together  121",
+        "  Speak  20",
+        "  Train  100",
+        "  total  121",
     ]
 
 
