@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump
-from estimator_asr.inputs import batch_source, batches, splits
+from estimator_asr.inputs import batch_source, batches, dataset_elements, splits
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, schema
 
 REPORT_FILE = "batches.txt"
@@ -105,11 +105,12 @@ def _parse(records, split, dump, config) -> batch_comparison.Source:
     first = batches.Shard(0, dump.num_replicas)
     features, labels = batch_source.batch_of(records, split, config.input, dump.position, first)
     own = records[:: dump.num_replicas]
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        dataset = tf.data.Dataset.from_tensor_slices(own)
-        examples = schema.parse_examples(dataset, split.num_bins, split.fbank_dtype)
-        example = tf.compat.v1.data.make_one_shot_iterator(examples).get_next()
-        return batch_comparison.Source([session.run(example) for _ in own], features, labels)
+    examples = dataset_elements.read(
+        lambda: schema.parse_examples(
+            tf.data.Dataset.from_tensor_slices(own), split.num_bins, split.fbank_dtype
+        )
+    )
+    return batch_comparison.Source(list(examples), features, labels)
 
 
 def _describe(row, tokens) -> str:

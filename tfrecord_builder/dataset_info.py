@@ -154,6 +154,11 @@ class DatasetInfo:
         except ValueError as error:
             raise errors.UserError(f"{path}: is not valid JSON ({error}); build the data again") from error
 
+    @property
+    def shards(self) -> list[ShardInfo]:
+        """The shards of all splits."""
+        return [shard for _, split in sorted(self.splits.items()) for shard in split.shards]
+
     def shard_paths(self, data_dir: str, split: str) -> list[str]:
         """Returns the paths of a split's shards, and checks the size of each.
 

@@ -18,8 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
 import tqdm
 
-from tfrecord_builder import config_flags, errors
-from tfrecord_builder.verification import data_directory, reextraction
+from tfrecord_builder import config_flags, dataset_info, errors
+from tfrecord_builder.verification import data_directory, reextraction, sidecar_files
 
 _MAX_LINES = 20  # per kind of problem and directory
 
@@ -59,23 +59,25 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     """Checks one directory and prints its problems; returns whether there are none."""
     printed: collections.Counter = collections.Counter()
     try:
-        checked = data_directory.Verification(data_dir)
+        info = dataset_info.DatasetInfo.load(data_dir)
     except (errors.UserError, OSError) as error:
         print(error if isinstance(error, errors.UserError) else f"{error.filename}: {error.strerror}")
         return False
-    num_bytes = sum(shard.num_bytes for shard in checked.shards)
+    saved = sidecar_files.load_vocabularies(data_dir, info)
+    num_bytes = sum(shard.num_bytes for shard in info.shards)
+    num_records = sum(shard.num_records for shard in info.shards)
     with tqdm.tqdm(desc="verifying", total=num_bytes, disable=None, unit="B", unit_scale=True) as bar:
-        _print(checked.problems(bar.update), printed)
-    if num_samples and checked.vocabularies:
-        num_samples = min(num_samples, checked.num_records)
+        _print(data_directory.check(data_dir, info, saved, bar.update), printed)
+    if num_samples and saved:
+        num_samples = min(num_samples, num_records)
         with tqdm.tqdm(desc="extracting again", total=num_samples, disable=None, unit="utt") as bar:
-            again = reextraction.Reextraction(data_dir, checked.info, checked.vocabularies, bar.update)
+            again = reextraction.Reextraction(data_dir, info, saved, bar.update)
             _print(again.problems(num_samples, seed), printed)
     for kind, count in printed.items():
         if count > _MAX_LINES:
             print(f"{data_dir}: and {count - _MAX_LINES} more {kind}")
     outcome = f"problems: {sum(printed.values())}" if printed else "no problems"
-    print(f"{data_dir}: {len(checked.shards)} shards, {checked.num_records} records, {outcome}")
+    print(f"{data_dir}: {len(info.shards)} shards, {num_records} records, {outcome}")
     return not printed
 
 

@@ -10,9 +10,10 @@ from typing import Optional
 import numpy as np
 from google.protobuf import message
 
-from tfrecord_builder import frontend, schema, vocabulary
+from tfrecord_builder import dataset_info, frontend, schema, vocabulary
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.building import checks
+from tfrecord_builder.labels import vocabularies
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
@@ -34,6 +35,11 @@ class Expected:
     characters: vocabulary.Vocabulary
     frontend: Optional[frontend.FrontendConfig]
     fbank_dtype: str
+
+    @classmethod
+    def of(cls, saved: vocabularies.Vocabularies, info: dataset_info.DatasetInfo) -> Expected:
+        """Returns what records with these vocabularies and this dataset_info.json must agree with."""
+        return cls(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
 
 
 def read_record(serialized: bytes, expected: Expected) -> schema.Record:

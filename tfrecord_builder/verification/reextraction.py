@@ -34,18 +34,12 @@ class Reextraction:
         self._data_dir = data_dir
         self._info = info
         self._advance = advance
-        self._expected = record_checks.Expected(
-            saved.tokens, saved.characters, info.frontend, info.fbank_dtype
-        )
+        self._expected = record_checks.Expected.of(saved, info)
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
         """Yields how sampled records differ from those that their audio gives now."""
-        shards = [
-            (os.path.join(self._data_dir, shard.file), shard.num_records)
-            for _, split in sorted(self._info.splits.items())
-            for shard in split.shards
-        ]
+        shards = [(os.path.join(self._data_dir, each.file), each.num_records) for each in self._info.shards]
         if not any(files.exists(recordings.path_of(path)) for path, _ in shards):
             text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
             yield problems.Problem(

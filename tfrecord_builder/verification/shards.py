@@ -13,11 +13,7 @@ from tfrecord_builder.verification import problems
 
 
 class ShardChecker:
-    """Checks one shard after the other.
-
-    Attributes:
-      num_records: how many records were read so far.
-    """
+    """Checks one shard after the other."""
 
     def __init__(
         self,
@@ -25,14 +21,7 @@ class ShardChecker:
         expected: Optional[record_checks.Expected],
         advance: Callable[[int], object],
     ):
-        """Creates a checker.
-
-        Args:
-          data_dir: the data directory.
-          expected: what the records must agree with; None to check their bytes alone.
-          advance: called with the number of bytes read.
-        """
-        self.num_records = 0
+        """Takes what the records must agree with (None to check bytes alone); advance gets bytes read."""
         self._data_dir = data_dir
         self._expected = expected
         self._advance = advance
@@ -61,7 +50,6 @@ class ShardChecker:
                 yield problems.Problem(kind, path, f"{location}: {text}")
             self._advance(reader.num_bytes - raw.offset)
         sha256 = reader.finish()
-        self.num_records += num_records
         if reader.num_bytes != shard.num_bytes:
             text = f"shard has {reader.num_bytes} bytes, expected {shard.num_bytes}; {problems.ADVICE}"
             yield problems.Problem(problems.FILES, path, text)

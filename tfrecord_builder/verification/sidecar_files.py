@@ -27,7 +27,6 @@ def check(data_dir: str, info: dataset_info.DatasetInfo) -> Iterator[problems.Pr
 
 
 def _sha256s(info: dataset_info.DatasetInfo) -> dict[str, str]:
-    shards = [shard for _, split in sorted(info.splits.items()) for shard in split.shards]
     return {
         dataset_info.TOKENS_FILE: info.tokens_sha256,
         dataset_info.CHARACTERS_FILE: info.characters_sha256,
@@ -35,7 +34,7 @@ def _sha256s(info: dataset_info.DatasetInfo) -> dict[str, str]:
         dataset_info.BPE_FILE: info.bpe_sha256,
         dataset_info.REJECTED_FILE: info.rejected_sha256,
         dataset_info.REPORT_FILE: info.report_sha256,
-        **{recordings.path_of(shard.file): shard.items_sha256 for shard in shards},
+        **{recordings.path_of(shard.file): shard.items_sha256 for shard in info.shards},
     }
 
 
