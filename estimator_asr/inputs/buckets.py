@@ -1,4 +1,4 @@
-"""Length buckets: which utterances share a batch, and how many batches an epoch has.
+"""Length buckets: which utterances share a batch, and the number of batches per epoch.
 
 All of it is a pure function of the histogram {length: number of utterances}, so an epoch has the same number
 of batches in any order and on any machine, and `epoch, index = divmod(batches consumed, batches_per_epoch)`.

@@ -77,4 +77,4 @@ def test_train_loads_what_no_flag_asks_for_only_when_asked():
     completed = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True)
     loaded = json.loads(completed.stdout)
     assert not set(OF_FLAGS) & set(loaded)
-    assert len(loaded) <= 88, sorted(loaded)
+    assert len(loaded) <= 80, sorted(loaded)

@@ -27,7 +27,7 @@ def lines(monkeypatch):
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
     model, infos, dirs = loop_models.make_model(tmp_path, train_epochs=1.5)
     loop.train(model, infos, dirs)
-    # 4 utterances each of 1, 2 and 3 tokens, 6 tokens a batch: with buckets up to 1 and 3, 1 + 4 batches.
+    # 4 utterances each of 1, 2 and 3 tokens, 6 tokens per batch: with buckets up to 1 and 3, 1 + 4 batches.
     assert loop_models.latest_step(model) == 8
     assert any(
         "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line

@@ -35,7 +35,7 @@ def plan(tmp_path):
     return plan
 
 
-# Eight utterances each of 1, 2 and 3 tokens. Six tokens a batch: 2 batches of up to 6 utterances, 3 of up
+# Eight utterances each of 1, 2 and 3 tokens. Six tokens per batch: 2 batches of up to 6 utterances, 3 of up
 # to 3, 4 of 2.
 def test_a_new_training_begins_at_the_beginning(plan):
     made = plan(train_epochs=2.5)
