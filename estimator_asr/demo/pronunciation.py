@@ -4,7 +4,7 @@
     read("不")    -> bu4            spoken(["不", "会", "说"]) -> bu2 hui4 shuo1
 
 The labels are dictionary readings, as in most Mandarin corpora: 一 is yi1, 不 is bu4 and a third tone stays,
-whatever follows. (tokenisation.to_syllables, which labels any transcript, keeps third tones too, but some of
+whatever follows. (pinyin.Reader, which labels any transcript, keeps third tones too, but some of
 pypinyin's phrases contain the sandhi of 一 and 不: 一个 is yi2 ge4, 不要 bu2 yao4.) eSpeak NG speaks each
 tone as it is written, so its input has the sandhi of a speaker.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from tfrecord_builder.labels import tokenisation, tone_sandhi
+from tfrecord_builder.labels import pinyin, tone_sandhi
 
 # Words whose reading in pypinyin is not that of Xiandai Hanyu Cidian or contains sandhi, and single hanzi
 # with several readings.
@@ -47,7 +47,7 @@ READINGS: dict[str, str] = {
 
 def read(word: str) -> list[str]:
     """Returns the dictionary reading of a word, one syllable per hanzi."""
-    return READINGS[word].split() if word in READINGS else tokenisation.to_syllables(word)
+    return READINGS[word].split() if word in READINGS else pinyin.Reader().read(word)
 
 
 def spoken(words: Sequence[str]) -> list[str]:

@@ -108,7 +108,7 @@ class Labeller:
             return Labels(transcript, tuple(tokenisation.to_characters(transcript)), ())
         if token_type == "bpe":
             return Labels(transcript, tuple(self._subwords.encode(transcript)), ())
-        spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._to_syllables(text)
+        spoken = tokenisation.normalise_pinyin(utterance.pinyin, transcript) or self._read(text)
         tokens = [token for syllable in spoken for token in _OF_SYLLABLE[token_type](syllable)]
         characters = tokenisation.align(transcript, spoken) if token_type in PAIRED_TOKEN_TYPES else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
@@ -119,17 +119,15 @@ class Labeller:
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
 
     @functools.cached_property
-    def _reader(self) -> tokenisation.Reader:
+    def _reader(self):
         from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
 
         return pinyin.Reader(self._phrases, self._config.tone_sandhi)
 
-    def _to_syllables(self, text: str) -> list[str]:
+    def _read(self, text: str) -> list[str]:
         """Reads a transcript phrase by phrase: no word and no tone sandhi crosses a pause."""
         phrases = normalisation.split_phrases(text)
-        return [
-            syllable for phrase in phrases for syllable in tokenisation.to_syllables(phrase, self._reader)
-        ]
+        return [syllable for phrase in phrases for syllable in self._reader.read(phrase)]
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:

@@ -1,7 +1,10 @@
 """Converts hanzi to toned syllables with pypinyin's dictionary and the user's; spelled as in syllables.
 
+    Reader().read("o p a淮海店")  ->  o p a huai2 hai3 dian4
+
 Text is segmented from left to right into the longest words that either dictionary has, as pypinyin does it.
-The user's phrases are not added to pypinyin's tables, which are global: they belong to one Reader.
+The user's phrases are not added to pypinyin's tables, which are global: they belong to one Reader. Without
+tone sandhi only 一 and 不 change, in the phrases that pypinyin spells so: 一个 is yi2 ge4, 一天 yi1 tian1.
 """
 
 from __future__ import annotations
@@ -9,43 +12,67 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import pypinyin
-from pypinyin import constants
 from pypinyin.seg import mmseg
 
-from tfrecord_builder.labels import tone_sandhi, word_segmentation
+from tfrecord_builder.labels import normalisation, tone_sandhi, word_segmentation
 
 _TONED = re.compile("[a-z]+[1-5]")
 
 
 class Reader:
-    """Reads hanzi."""
+    """Reads transcripts."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
         """Configures what differs from pypinyin.
 
         Args:
             user_phrases: phrase or single hanzi to its syllables, to which no tone sandhi applies.
-            has_sandhi: whether to apply tone sandhi; otherwise only 一 and 不 change, in the phrases that
-                pypinyin's dictionary spells so.
+            has_sandhi: whether to apply tone sandhi (tone_sandhi.py).
         """
         self._user_phrases = dict(user_phrases or {})
+        self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi
-        self._user_lengths = _lengths_by_beginning(self._user_phrases)
 
-    def read(self, hanzi: str) -> list[str]:
-        """Returns a syllable per hanzi of a phrase; a hanzi without a reading is returned itself."""
-        words = self._cut(hanzi)
+    def read(self, transcript: str) -> list[str]:
+        """Returns the toned syllables of a normalised phrase.
+
+        A character that is not a hanzi, or a hanzi without a reading, is a token of its own.
+        """
+        tokens: list[str] = []
+        for run in normalisation.HANZI_RUN.split(transcript):
+            tokens += self._read_hanzi(run) if normalisation.is_hanzi(run[:1]) else run.replace(" ", "")
+        return tokens
+
+    def _read_hanzi(self, hanzi: str) -> list[str]:
+        words = self._segment(hanzi)
         syllables = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
         if not self._has_sandhi:
             return syllables
         is_fixed = [word in self._user_phrases for word in words for _ in word]
-        return tone_sandhi.change_tones(self._segment(words), syllables, is_fixed)
+        return tone_sandhi.change_tones(self._group_words(words), syllables, is_fixed)
 
-    def _segment(self, words: Sequence[str]) -> list[str]:
+    def _segment(self, hanzi: str) -> list[str]:
+        words: list[str] = []
+        start = 0
+        while start < len(hanzi):
+            for word in mmseg.seg.cut(hanzi[start:]):
+                phrase = self._find_phrase(hanzi, start)
+                words.append(phrase if len(phrase) >= len(word) else word)
+                start += len(words[-1])
+                if len(phrase) > len(word):
+                    break  # pypinyin's next word would begin inside the phrase
+        return words
+
+    def _find_phrase(self, hanzi: str, start: int) -> str:
+        """Returns the longest of the user's phrases that starts here."""
+        phrases = (hanzi[start : start + length] for length in self._user_lengths)
+        return next((phrase for phrase in phrases if phrase in self._user_phrases), "")
+
+    def _group_words(self, words: Sequence[str]) -> list[str]:
         """Returns the words for tone sandhi: the user's phrases, and jieba's between them."""
         found: list[str] = []
         for is_user_phrase, group in itertools.groupby(words, self._is_user_phrase):
@@ -55,25 +82,6 @@ class Reader:
 
     def _is_user_phrase(self, word: str) -> bool:
         return len(word) > 1 and word in self._user_phrases
-
-    def _cut(self, hanzi: str) -> list[str]:
-        words, begin, phrases = [], 0, constants.PHRASES_DICT
-        while begin < len(hanzi):
-            word = self._longest_word(hanzi, begin, phrases)
-            if not word and hanzi[begin:] in mmseg.p_set:
-                phrases = {}  # pypinyin finds no word in a rest that is the prefix of a phrase
-            words.append(word or hanzi[begin])
-            begin += len(words[-1])
-        return words
-
-    def _longest_word(self, hanzi: str, begin: int, phrases: Mapping) -> str:
-        first = hanzi[begin]
-        lengths = {*_phrase_lengths().get(first, ()), *self._user_lengths.get(first, ())}
-        for length in sorted(lengths, reverse=True):
-            word = hanzi[begin : begin + length]
-            if word in self._user_phrases or word in phrases:
-                return word
-        return ""
 
 
 def dictionary_readings(character: str) -> list[str]:
@@ -93,15 +101,3 @@ def _pypinyin(function, hanzi, **options):
     return function(
         hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
     )
-
-
-@functools.cache
-def _phrase_lengths() -> dict[str, set[int]]:
-    return _lengths_by_beginning(constants.PHRASES_DICT)
-
-
-def _lengths_by_beginning(phrases: Iterable[str]) -> dict[str, set[int]]:
-    lengths: dict[str, set[int]] = {}
-    for phrase in phrases:
-        lengths.setdefault(phrase[0], set()).add(len(phrase))
-    return lengths

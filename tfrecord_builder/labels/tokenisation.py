@@ -1,12 +1,9 @@
-"""Transcripts and pronunciations to tokens: pure functions of strings.
+"""Transcripts and the pronunciations of corpora to tokens: pure functions of strings.
 
     to_characters("o p a淮")         ->  o <space> p <space> a 淮
-    to_syllables("o p a淮海店")       ->  o p a huai2 hai3 dian4
     normalise_pinyin("LÜ4 nu:3 de")  ->  lv4 nv3 de5
 
-A hanzi is read by a dictionary (pinyin.py); every other character (Latin letter, digit) is its own token.
-Without --tone_sandhi the only tone sandhi is that of 一 and 不 in the phrases that pypinyin spells with it:
-一个 is yi2 ge4, but 一天 yi1 tian1, 你好 ni3 hao3.
+A transcript without a pronunciation is read by pinyin.py.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from typing import Optional, Protocol
 
 from tfrecord_builder import syllables, vocabulary
 from tfrecord_builder.labels import normalisation
@@ -22,29 +18,9 @@ from tfrecord_builder.labels import normalisation
 _TONED_FORM = re.compile("[a-zü:]+[0-9]")
 
 
-class Reader(Protocol):
-    """Reads hanzi, as pinyin.Reader does."""
-
-    def read(self, hanzi: str) -> list[str]: ...
-
-
 def to_characters(transcript: str) -> list[str]:
     """Returns the characters of a normalised transcript; a space is the token <space>."""
     return [vocabulary.SPACE if character == " " else character for character in transcript]
-
-
-def to_syllables(transcript: str, reader: Optional[Reader] = None) -> list[str]:
-    """Returns the toned syllables of a normalised transcript; other characters are tokens of their own.
-
-    Args:
-        transcript: as normalisation.normalise returns it.
-        reader: a pinyin.Reader; by default one without a user's dictionary.
-    """
-    reader = reader or _default_reader()
-    tokens: list[str] = []
-    for run in normalisation.HANZI_RUN.split(transcript):
-        tokens.extend(reader.read(run) if normalisation.is_hanzi(run[:1]) else run.replace(" ", ""))
-    return tokens
 
 
 def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
@@ -129,10 +105,3 @@ def _tone_marks_to_digits(spelled: str) -> str:
     from pypinyin.contrib import tone_convert  # slow to import; most corpora write digits
 
     return tone_convert.to_tone3(spelled, v_to_u=False)
-
-
-@functools.cache
-def _default_reader() -> Reader:
-    from tfrecord_builder.labels import pinyin  # slow to import
-
-    return pinyin.Reader()

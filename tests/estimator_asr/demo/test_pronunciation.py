@@ -6,7 +6,7 @@ import pytest
 
 from estimator_asr.demo import grammar, pronunciation
 from tfrecord_builder import syllables
-from tfrecord_builder.labels import normalisation, tokenisation
+from tfrecord_builder.labels import normalisation, pinyin
 
 # Every word of the grammar with a polyphonic hanzi whose other reading a dictionary look-up could have given.
 POLYPHONES = {
@@ -97,7 +97,7 @@ def test_labels_of_yi_and_bu_have_no_sandhi():
 
 def test_pypinyin_has_the_sandhi_of_some_phrases():
     """What the labels of the demo leave out, and those of other transcripts have."""
-    assert tokenisation.to_syllables("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
+    assert pinyin.Reader().read("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
     words = ("一", "个", "不要", "一起")
     assert [s for word in words for s in pronunciation.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
 

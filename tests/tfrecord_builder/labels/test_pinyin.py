@@ -25,6 +25,8 @@ def _join(syllables):
         ("一块石头", "yi1 kuai4 shi2 tou2"),  # as 一块石头落地 begins
         ("花儿", "hua1 er2"),
         ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
+        ("let it淮", "l e t i t huai2"),
+        ("3楼", "3 lou2"),
         ("", ""),
     ],
 )

@@ -8,22 +8,6 @@ def test_to_characters_names_the_space():
 
 
 @pytest.mark.parametrize(
-    ("transcript", "expected"),
-    [
-        ("我们的女儿", "wo3 men5 de5 nv3 er2"),
-        ("一个", "yi2 ge4"),
-        ("你好", "ni3 hao3"),
-        ("let it淮", "l e t i t huai2"),
-        ("3楼", "3 lou2"),
-        ("𪻺𪻺好", "𪻺 𪻺 hao3"),  # not in the dictionary
-        ("", ""),
-    ],
-)
-def test_to_syllables(transcript, expected):
-    assert tokenisation.to_syllables(transcript) == expected.split()
-
-
-@pytest.mark.parametrize(
     ("pinyin", "expected"),
     [
         ("LV4 nü3 lu:4 lu\u03084", "lv4 nv3 lv4 lv4"),
@@ -113,11 +97,3 @@ def test_unknown_syllables(transcript, pinyin, expected):
 )
 def test_align(transcript, tokens, expected):
     assert tokenisation.align(transcript, tokens.split()) == list(expected)
-
-
-def test_to_syllables_asks_the_reader_run_by_run():
-    class Upside:
-        def read(self, hanzi):
-            return list(reversed(hanzi))
-
-    assert tokenisation.to_syllables("你好a b再见", Upside()) == ["好", "你", "a", "b", "见", "再"]
