@@ -4,10 +4,10 @@
     python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
     python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags --corpus_dir=DIR --output_dir=DATA
 
-DATA then holds the shards of each split, with the recordings of each in a .jsonl beside it, tokens.txt,
-characters.txt, readings.tsv, rejected.tsv (what was left out, and why), report.html (look at it before you
-train) and dataset_info.json, which tells the other programs all they must know. An interrupted build goes on
-where it stopped when it is called again in the same way.
+DATA then holds the shards of each split, each with a .jsonl file that names its recordings, tokens.txt,
+characters.txt, readings.tsv, rejected.tsv (rejected utterances, and why), report.html (look at it before
+training) and dataset_info.json, which the other programs read. An interrupted build continues where it
+stopped when it is called again with the same flags.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Builds what the flags say, and tells what came of it."""
+    """Builds the data directory and prints a summary."""
     del argv
     config, *others = map(config_flags.from_flags, _CONFIGS)
     info = builder.build(config, *others)
@@ -47,15 +47,15 @@ def main(argv: list[str]) -> None:
 
 
 def _describe(info: dataset_info.DatasetInfo) -> list[str]:
-    """Gives a line for each split; text has neither hours nor speakers."""
+    """Returns one line per split; text has neither hours nor speakers."""
     lines = []
     for name, split in sorted(info.splits.items()):
         speakers = f"{split.num_speakers} speakers" if split.num_speakers else "speakers unknown"
-        sound = f"{split.hours:.2f} hours, {speakers}, " if info.frontend else ""
+        audio = f"{split.hours:.2f} hours, {speakers}, " if info.frontend else ""
         shared = split.shared_sentences.get("train")
         also = f" ({shared} also in train)" if shared else ""
         lines.append(
-            f"{name}: {split.num_utterances} utterances, {sound}{split.num_sentences} sentences{also}, "
+            f"{name}: {split.num_utterances} utterances, {audio}{split.num_sentences} sentences{also}, "
             f"{split.num_tokens} tokens ({split.unknown_tokens} unknown), "
             f"{split.num_characters} characters ({split.unknown_characters} unknown)"
         )

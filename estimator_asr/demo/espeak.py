@@ -44,7 +44,7 @@ class Speaker:
     """eSpeak NG with Mandarin pinyin; one per process.
 
     Raises:
-      UserError: the library or its data are missing or damaged; so does `speak`.
+        UserError: the library or its data are missing or damaged; so does `speak`.
     """
 
     def __init__(self):
@@ -70,9 +70,9 @@ class Speaker:
         """Synthesises an utterance, float32 [num_samples] in [-1, 1].
 
         Args:
-          pinyin: toned syllables; those of one word written together, words separated by spaces.
-          voice: gives timbre, pitch and pitch range; voices.record applies its level and noise.
-          words_per_minute: speed of this utterance.
+            pinyin: toned syllables; those of one word written together, words separated by spaces.
+            voice: gives timbre, pitch and pitch range; voices.record applies its level and noise.
+            words_per_minute: speed of this utterance.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:

@@ -26,8 +26,8 @@ def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> lis
     """Returns a table of reference, hypothesis and errors per recording.
 
     Args:
-      transcribed: the recordings, in the order of the output.
-      output: output of estimator_asr.transcribe: file, transcript, pinyin.
+        transcribed: the recordings, in the order of the output.
+        output: output of estimator_asr.transcribe: file, transcript, pinyin.
     """
     hypotheses = [line.split("\t")[1] for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]

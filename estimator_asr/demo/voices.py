@@ -27,12 +27,12 @@ class Voice:
     """One speaker.
 
     Attributes:
-      variant: eSpeak NG's name for the timbre.
-      words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables per second.
-      pitch: 0 to 100, 50 is the variant's own.
-      pitch_range: 0 to 100, 50 is the variant's own.
-      level_db: peak of a recording, in dB below full scale.
-      noise_db: RMS of the speech over that of the noise; None for no noise.
+        variant: eSpeak NG's name for the timbre.
+        words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables per second.
+        pitch: 0 to 100, 50 is the variant's own.
+        pitch_range: 0 to 100, 50 is the variant's own.
+        level_db: peak of a recording, in dB below full scale.
+        noise_db: RMS of the speech over that of the noise; None for no noise.
     """
 
     variant: str
@@ -60,13 +60,13 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
     """Returns the speech as recorded: with silence before and after it, noise, and the level of the voice.
 
     Args:
-      speech: float32 [num_samples].
-      sample_rate: in Hz.
-      voice: gives level and noise.
-      rng: samples the length of the silences and the noise.
+        speech: float32 [num_samples].
+        sample_rate: in Hz.
+        voice: gives level and noise.
+        rng: samples the length of the silences and the noise.
 
     Returns:
-      float32 [num_samples + silence], within [-1, 1].
+        float32 [num_samples + silence], within [-1, 1].
     """
     before, after = (rng.uniform(0.05, 0.3, size=2) * sample_rate).astype(int)
     padded = np.pad(speech, (before, after))

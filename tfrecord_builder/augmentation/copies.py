@@ -33,14 +33,14 @@ class Variant:
     """The changes of a copy, as plain values: Variant(**json) is what dataclasses.asdict returned.
 
     Attributes:
-      speed: factor; 0.9 is slower and lower.
-      copy: number of the augmented copy at this speed, from 1; 0 for the copy that has only the speed.
-      room: path of a room impulse response; None for no reverberation.
-      noise: path of a noise recording; None for no noise.
-      noise_seconds: duration of that recording.
-      noise_offset_seconds: where in it the noise begins.
-      snr_db: signal-to-noise ratio.
-      volume_db: gain, applied last.
+        speed: factor; 0.9 is slower and lower.
+        copy: number of the augmented copy at this speed, from 1; 0 for the copy that has only the speed.
+        room: path of a room impulse response; None for no reverberation.
+        noise: path of a noise recording; None for no noise.
+        noise_seconds: duration of that recording.
+        noise_offset_seconds: where in it the noise begins.
+        snr_db: signal-to-noise ratio.
+        volume_db: gain, applied last.
     """
 
     speed: float = 1.0
@@ -71,7 +71,7 @@ def list_variants(
     """Returns the copies of an utterance; the one that changes nothing comes first if it is among them.
 
     Raises:
-      UserError: the id could be that of a copy.
+        UserError: the id could be that of a copy.
     """
     if SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(

@@ -22,16 +22,16 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
     """Changes a waveform.
 
     Args:
-      waveform: float32 [num_samples].
-      sample_rate: in Hz.
-      variant: the changes; without any the waveform itself is returned.
+        waveform: float32 [num_samples].
+        sample_rate: in Hz.
+        variant: the changes; without any the waveform itself is returned.
 
     Returns:
-      float32 [num_samples / speed]. It may exceed -1 and 1: features are computed from floats, so nothing is
-        clipped.
+        float32 [num_samples / speed]. It may exceed -1 and 1: features are computed from floats, so nothing
+          is clipped.
 
     Raises:
-      UserError: the impulse response or the noise cannot be read.
+        UserError: the impulse response or the noise cannot be read.
     """
     if variant.speed != 1:
         waveform = change_speed(waveform, variant.speed)
@@ -53,12 +53,12 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     """Convolves a waveform with a room impulse response.
 
     Args:
-      waveform: float32 [num_samples].
-      rir: float32 [num_rir_samples].
+        waveform: float32 [num_samples].
+        rir: float32 [num_rir_samples].
 
     Returns:
-      float32 [num_samples]: the convolution from the response's largest sample (the direct path) on, so that
-        nothing moves in time, scaled to the energy of the waveform.
+        float32 [num_samples]: the convolution from the response's largest sample (the direct path) on, so
+          that nothing moves in time, scaled to the energy of the waveform.
     """
     num_samples = len(waveform)
     fft_length = _fast_length(num_samples + len(rir) - 1)

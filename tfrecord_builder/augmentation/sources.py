@@ -21,10 +21,10 @@ class Source:
     """One recording.
 
     Attributes:
-      path: absolute, or with a scheme.
-      name: relative to the directory.
-      seconds: duration, rounded down to ms.
-      signature: size in bytes and modification time.
+        path: absolute, or with a scheme.
+        name: relative to the directory.
+        seconds: duration, rounded down to ms.
+        signature: size in bytes and modification time.
     """
 
     path: str
@@ -49,8 +49,8 @@ def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
     """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
 
     Raises:
-      UserError: a directory does not exist or has no such file, or a file is not audio, is empty or (an
-        impulse response) too long.
+        UserError: a directory does not exist or has no such file, or a file is not audio, is empty or (an
+            impulse response) too long.
     """
     return Sources(
         rirs=_find("rir_dir", config.rir_dir, MAX_RIR_SECONDS) if config.rir_dir else (),

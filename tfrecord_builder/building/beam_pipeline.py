@@ -26,19 +26,18 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
 
     try:
         found = runners.create_runner(runner)
+        has_job_server = isinstance(found, portable_runner.PortableRunner)  # which knows flags of its own
+        options = pipeline_options.PipelineOptions(list(beam_flags))
+        options.get_all_options(
+            add_extra_args_fn=lambda parser: _check_flags(parser, beam_flags, has_job_server)
+        )
+        _make_pipeline(runner, beam_flags)
+    except errors.UserError:
+        raise
     except (ValueError, ImportError, AttributeError) as error:
         raise errors.UserError(
-            f"--runner={runner}: Apache Beam cannot use it ({_one_line(error)}); "
-            "pass DirectRunner, FlinkRunner, SparkRunner or DataflowRunner, or install what it needs."
-        ) from error
-    has_job_server = isinstance(found, portable_runner.PortableRunner)  # which knows flags of its own
-    options = pipeline_options.PipelineOptions(list(beam_flags))
-    options.get_all_options(add_extra_args_fn=lambda parser: _check_flags(parser, beam_flags, has_job_server))
-    try:
-        _make_pipeline(runner, beam_flags)
-    except ValueError as error:
-        raise errors.UserError(
-            f"--runner={runner}: a flag is missing ({_one_line(error)}); pass it in --beam_flags."
+            f"--runner={runner}: Apache Beam cannot use it ({_one_line(error)}); pass DirectRunner, "
+            "FlinkRunner, SparkRunner or DataflowRunner, what it needs in --beam_flags, or install it."
         ) from error
 
 
@@ -52,17 +51,17 @@ def write_shards(
     """Writes the shards that are not finished yet.
 
     Args:
-      shards: all shards of the build.
-      settings: what every shard is made with.
-      directory: where to write; every worker must see it under this name.
-      runner: for example DirectRunner.
-      beam_flags: flags of Beam, for example --direct_num_workers=2.
+        shards: all shards of the build.
+        settings: what every shard is made with.
+        directory: where to write; every worker must see it under this name.
+        runner: for example DirectRunner.
+        beam_flags: flags of Beam, for example --direct_num_workers=2.
 
     Returns:
-      The statistics of all shards, in their order.
+        The statistics of all shards, in their order.
 
     Raises:
-      UserError: Beam or the runner failed, or a shard cannot be written.
+        UserError: Beam or the runner failed, or a shard cannot be written.
     """
     finished = [shard_writer.load_finished(each, settings, directory) for each in shards]
     waiting = [each for each, statistics in zip(shards, finished) if statistics is None]

@@ -44,11 +44,11 @@ def build(
     """Builds config.output_dir.
 
     Returns:
-      The contents of its dataset_info.json.
+        The contents of its dataset_info.json.
 
     Raises:
-      UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many utterances
-        are rejected, or two flags do not fit together.
+        UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many
+            utterances are rejected, or two flags do not fit together.
     """
     build_config.check_text(config, frontend_config, augmentation, label_config)
     sources = augmentation_sources.find_sources(augmentation)

@@ -58,7 +58,7 @@ class Catalog:
     """The utterances of a build.
 
     Args:
-      path: the database to make; there must be no file of that name.
+        path: the database to make; there must be no file of that name.
     """
 
     def __init__(self, path: str):
@@ -73,7 +73,7 @@ class Catalog:
         """Adds an utterance of the corpus.
 
         Raises:
-          UserError: its id is a duplicate, empty or not fit for a table.
+            UserError: its id is a duplicate, empty or not fit for a table.
         """
         _check_id(utterance.utterance_id)
         try:
@@ -128,13 +128,14 @@ class Catalog:
         """Adds the labels of an utterance and its items: the copies of it that go into the shards.
 
         Args:
-          utterance: one that add_utterance has taken.
-          labels: its labels. Its sentence is the transcript, or the pronunciation if there is no transcript.
-          signature: see items.Item.
-          variants: id and augmentation of each copy.
+            utterance: one that add_utterance has taken.
+            labels: its labels. Its sentence is the transcript, or the pronunciation if there is no
+                transcript.
+            signature: see items.Item.
+            variants: id and augmentation of each copy.
 
         Raises:
-          UserError: the id of a copy is also that of another utterance.
+            UserError: the id of a copy is also that of another utterance.
         """
         query = "SELECT row FROM utterances WHERE id = ?"
         (row,) = self._database.execute(query, (utterance.utterance_id,)).fetchone()
@@ -215,7 +216,7 @@ def open_new(path: str) -> Iterator[Catalog]:
     """Makes a catalog and closes it at the end.
 
     Raises:
-      OSError: the disk is full.
+        OSError: the disk is full.
     """
     try:
         with contextlib.closing(Catalog(path)) as opened:

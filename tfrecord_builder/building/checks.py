@@ -30,13 +30,13 @@ def check_labels(
     """Checks what can be checked without the recording.
 
     Args:
-      utterance: as the corpus lists it, perhaps with a problem.
-      labels: its labels.
-      unknown_syllables: see labelling.Labeller.unknown_syllables.
+        utterance: as the corpus lists it, perhaps with a problem.
+        labels: its labels.
+        unknown_syllables: see labelling.Labeller.unknown_syllables.
 
     Raises:
-      Rejected: the utterance has a problem, an unknown syllable or no transcript, or it is text whose hanzi
-        and pinyin do not pair one to one.
+        Rejected: the utterance has a problem, an unknown syllable or no transcript, or it is text whose hanzi
+            and pinyin do not pair one to one.
     """
     if utterance.problem:
         raise Rejected(utterance.problem)
@@ -52,16 +52,16 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
     """Reads the recording of an utterance and checks its samples.
 
     Args:
-      utterance: names the recording, and the segment and channel of it.
-      sample_rate: in Hz, of the result.
-      max_seconds: duration of the longest recording that is accepted.
+        utterance: names the recording, and the segment and channel of it.
+        sample_rate: in Hz, of the result.
+        max_seconds: duration of the longest recording that is accepted.
 
     Returns:
-      float32 [num_samples].
+        float32 [num_samples].
 
     Raises:
-      Rejected: the recording is unusable.
-      UserError: its disk fails.
+        Rejected: the recording is unusable.
+        UserError: its disk fails.
     """
     segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
@@ -81,7 +81,7 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
 def check_length(num_frames: int, tokens: Sequence[str]) -> None:
     """Raises Rejected if CTC cannot align the tokens even with an encoder that does not subsample.
 
-    Every token takes a frame, and so does the blank between two equal tokens.
+    Every token takes a frame, and so does the CTC blank that keeps two equal tokens apart.
     """
     repeats = sum(first == second for first, second in zip(tokens, itertools.islice(tokens, 1, None)))
     if num_frames < len(tokens) + repeats:

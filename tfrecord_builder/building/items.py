@@ -25,9 +25,9 @@ class Item:
     """A labelled utterance.
 
     Attributes:
-      signature: size in bytes and modification time in ns of the recording when it was listed; None for text
-        and where the recording is missing.
-      variant: the augmentation of the recording; None for the recording as it is.
+        signature: size in bytes and modification time in ns of the recording when it was listed; None for
+            text and where the recording is missing.
+        variant: the augmentation of the recording; None for the recording as it is.
     """
 
     utterance: manifest.Utterance
@@ -62,8 +62,8 @@ def read(shard_path: str) -> Iterator[Item]:
     """Yields the items of a shard in their order.
 
     Raises:
-      UserError: a line is not as described above.
-      OSError: the file cannot be read.
+        UserError: a line is not as described above.
+        OSError: the file cannot be read.
     """
     path = recordings.path_of(shard_path)
     with files.open_binary(path) as file:

@@ -28,7 +28,7 @@ def list_corpus(
     """Adds every utterance of the corpus to the catalog, and makes a dev split if one is asked for.
 
     Raises:
-      UserError: the corpus cannot be read or is empty, or an utterance id is a duplicate.
+        UserError: the corpus cannot be read or is empty, or an utterance id is a duplicate.
     """
     for utterance in _progress(registry.list_utterances(corpus, corpus_dirs), "listing"):
         listed.add_utterance(utterance)

@@ -18,10 +18,10 @@ class Loudness:
     """Levels of one recording.
 
     Attributes:
-      peak_dbfs: level of the largest sample; 0 is full scale, which a float file may exceed.
-      rms_dbfs: root mean square; -3.01 for a full-scale sine.
-      clipped_samples: samples at or above full scale in runs of at least CLIPPED_RUN. A lower bound: they are
-        counted after resampling, which rounds off some clipped peaks.
+        peak_dbfs: level of the largest sample; 0 is full scale, which a float file may exceed.
+        rms_dbfs: root mean square; -3.01 for a full-scale sine.
+        clipped_samples: samples at or above full scale in runs of at least CLIPPED_RUN. A lower bound: they
+            are counted after resampling, which rounds off some clipped peaks.
     """
 
     peak_dbfs: float

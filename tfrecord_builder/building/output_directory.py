@@ -38,11 +38,11 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
     An object store has no locks: there the user must avoid two builds into one directory.
 
     Yields:
-      A local directory for scratch files, which is removed at the end.
+        A local directory for scratch files, which is removed at the end.
 
     Raises:
-      UserError: the directory cannot be used, another build is running in it, or what is done in the meantime
-        cannot be written, as on a full disk.
+        UserError: the directory cannot be used, another build is running in it, or what is done in the
+            meantime cannot be written, as on a full disk.
     """
     check_usable(output_dir, overwrite=True)  # before anything is made there
     try:

@@ -39,21 +39,21 @@ class ShardStatistics:
     whatever the order.
 
     Attributes:
-      file, split, num_bytes, sha256: of the shard file.
-      items_sha256: hash of the shard's .jsonl file.
-      fingerprint: hash of everything that the shard depends on, see sharding.shard_fingerprint.
-      speakers: sorted ids.
-      frame_lengths, token_lengths: number of utterances per length (a string: JSON has no other keys).
-      rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
-      num_frames, feature_sum, feature_square_sum: number of frames and per-bin sums, [num_bins]; empty for
-        text.
-      durations: number of utterances per DURATION_BIN_MS, rounded down.
-      token_counts, character_counts: occurrences in the labels, in the vocabulary or not.
-      rms_levels, peak_levels: number of utterances per dBFS, rounded down.
-      clipped_utterances, clipped_samples: see loudness.Loudness.
-      longest, loudest, quietest: the NUM_EXTREMES largest [value, utterance_id, audio, start_seconds,
-        seconds]; the value is in ms, in tenths of dBFS (RMS), and the same negated. Augmented copies are
-        left out.
+        file, split, num_bytes, sha256: of the shard file.
+        items_sha256: hash of the shard's .jsonl file.
+        fingerprint: hash of everything that the shard depends on, see sharding.shard_fingerprint.
+        speakers: sorted ids.
+        frame_lengths, token_lengths: number of utterances per length (a string: JSON has no other keys).
+        rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
+        num_frames, feature_sum, feature_square_sum: number of frames and per-bin sums, [num_bins]; empty for
+            text.
+        durations: number of utterances per DURATION_BIN_MS, rounded down.
+        token_counts, character_counts: occurrences in the labels, in the vocabulary or not.
+        rms_levels, peak_levels: number of utterances per dBFS, rounded down.
+        clipped_utterances, clipped_samples: see loudness.Loudness.
+        longest, loudest, quietest: the NUM_EXTREMES largest [value, utterance_id, audio, start_seconds,
+            seconds]; the value is in ms, in tenths of dBFS (RMS), and the same negated. Augmented copies are
+            left out.
     """
 
     file: str
@@ -95,25 +95,20 @@ class ShardStatistics:
     ) -> None:
         """Adds one record, except for its speaker; `level` is None for text."""
         saved = settings.vocabularies
-        self.count_record(record)
-        self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
-        self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
-        self.token_counts.update(item.labels.tokens)
-        self.character_counts.update(item.labels.characters)
-        if level:
-            self.durations[str(record.duration_ms // DURATION_BIN_MS)] += 1
-            self._count_level(record, item, level)
-
-    def count_record(self, record: schema.Record) -> None:
-        """Adds what the record alone says: lengths, and the sums of its features."""
         self.num_records += 1
         self.duration_ms += record.duration_ms
         self.num_tokens += len(record.token_ids)
         self.num_characters += len(record.character_ids)
         self.token_lengths[str(len(record.token_ids))] += 1
-        if record.fbank is not None:
+        self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
+        self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
+        self.token_counts.update(item.labels.tokens)
+        self.character_counts.update(item.labels.characters)
+        if level:
             self.frame_lengths[str(len(record.fbank))] += 1
             self.count_features(record.fbank)
+            self.durations[str(record.duration_ms // DURATION_BIN_MS)] += 1
+            self._count_level(record, item, level)
 
     def count_features(self, fbank: np.ndarray) -> None:
         """Adds the frames of an utterance, float16 or float32 [num_frames, num_bins]."""

@@ -26,16 +26,16 @@ def write_shard(
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
     Args:
-      shard: the shard; its .jsonl file lies in the directory.
-      settings: what to make it with.
-      directory: where to write.
-      report: called after each utterance with the numbers of utterances done and rejected.
+        shard: the shard; its .jsonl file lies in the directory.
+        settings: what to make it with.
+        directory: where to write.
+        report: called after each utterance with the numbers of utterances done and rejected.
 
     Returns:
-      The statistics, as in the JSON file.
+        The statistics, as in the JSON file.
 
     Raises:
-      UserError: a recording has changed since the corpus was listed.
+        UserError: a recording has changed since the corpus was listed.
     """
     path = os.path.join(directory, shard.file)
     with contextlib.suppress(FileNotFoundError):
@@ -72,8 +72,8 @@ def make_record(
     """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
-      checks.Rejected: its recording cannot be used.
-      UserError: its recording has changed since the corpus was listed, or its disk or store fails.
+        checks.Rejected: its recording cannot be used.
+        UserError: its recording has changed since the corpus was listed, or its disk or store fails.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -165,8 +165,8 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
     It uses one thread and no GPU, so that neither the number of workers nor that of cores changes a bit.
 
     Returns:
-      A function of float32 [num_samples] that returns fbank_dtype [num_frames, num_bins] and whether all of
-      that is finite.
+        A function of float32 [num_samples] that returns fbank_dtype [num_frames, num_bins] and whether all of
+        that is finite.
     """
     from tensorflow.core.protobuf import config_pb2
 

@@ -23,10 +23,10 @@ class Settings:
     """What every shard of a build is made with.
 
     Attributes:
-      frontend: None for text.
-      fbank_dtype: "float16" or "float32".
-      max_seconds: duration of the longest recording that is accepted, before its speed is changed.
-      augmentation_sha256: hash of the augmentation's flags and files; empty without augmentation.
+        frontend: None for text.
+        fbank_dtype: "float16" or "float32".
+        max_seconds: duration of the longest recording that is accepted, before its speed is changed.
+        augmentation_sha256: hash of the augmentation's flags and files; empty without augmentation.
     """
 
     vocabularies: vocabularies.Vocabularies
@@ -41,9 +41,9 @@ class Shard:
     """One shard of a split. Its items lie in a .jsonl file beside it.
 
     Attributes:
-      file: name of the TFRecord file.
-      ids_sha256: hash of the ids of the items.
-      items_sha256: hash of the .jsonl file.
+        file: name of the TFRecord file.
+        ids_sha256: hash of the ids of the items.
+        items_sha256: hash of the .jsonl file.
     """
 
     split: str
@@ -57,9 +57,9 @@ def write(listed: catalog.Catalog, num_shards: int, directory: str) -> list[Shar
     """Assigns the items of each split to shards in turn, and writes the .jsonl file of each shard.
 
     Args:
-      listed: holds the items; their order is that of the sha256 of their ids.
-      num_shards: number of shards per split; a split with fewer items gets one shard per item.
-      directory: where to write the .jsonl files.
+        listed: holds the items; their order is that of the sha256 of their ids.
+        num_shards: number of shards per split; a split with fewer items gets one shard per item.
+        directory: where to write the .jsonl files.
     """
     shards = []
     for split, size in listed.split_sizes().items():

@@ -31,10 +31,10 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     """Prepares the staging directory; finished shards of an interrupted build of the same fingerprint stay.
 
     Returns:
-      The directory in which to make everything.
+        The directory in which to make everything.
 
     Raises:
-      UserError: an interrupted build had another corpus or other flags, and overwrite is off.
+        UserError: an interrupted build had another corpus or other flags, and overwrite is off.
     """
     staging = os.path.join(output_dir, STAGING)
     plan_file = os.path.join(staging, _PLAN_FILE)

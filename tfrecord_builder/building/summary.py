@@ -66,7 +66,7 @@ def write(
     """Writes all of these files except dataset_info.json, which comes last of all.
 
     Returns:
-      What goes into dataset_info.json.
+        What goes into dataset_info.json.
     """
     saved, info = settings.vocabularies, _make_info(settings, label_config, found, listed)
     rejected = os.path.join(directory, dataset_info.REJECTED_FILE)

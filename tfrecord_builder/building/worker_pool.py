@@ -5,14 +5,13 @@ Shards that an interrupted build finished are kept.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import multiprocessing.connection
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
-from typing import Union
 
 import tqdm
 
@@ -20,9 +19,7 @@ from tfrecord_builder import errors
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.building import shard_statistics, shard_writer, sharding
 
-REPORT_SECONDS = 0.2
-Outcome = Union[shard_statistics.ShardStatistics, errors.UserError]
-Note = Callable[[str, int, int], None]  # takes a shard's file and its numbers of utterances done and rejected
+REPORT_EVERY = 16  # utterances
 
 
 def write_shards(
@@ -31,16 +28,16 @@ def write_shards(
     """Writes the shards that are not finished yet.
 
     Args:
-      shards: all shards of the build.
-      settings: what every shard is made with.
-      directory: where to write; it holds the .jsonl files.
-      num_workers: number of processes; it changes no byte. One is this process itself.
+        shards: all shards of the build.
+        settings: what every shard is made with.
+        directory: where to write; it holds the .jsonl files.
+        num_workers: number of processes; it changes no byte. One is this process itself.
 
     Returns:
-      The statistics of all shards, in their order.
+        The statistics of all shards, in their order.
 
     Raises:
-      UserError: a shard cannot be written, or a worker was killed.
+        UserError: a shard cannot be written, or a worker was killed.
     """
     finished = {each.file: shard_writer.load_finished(each, settings, directory) for each in shards}
     waiting = [each for each in shards if finished[each.file] is None]
@@ -48,35 +45,33 @@ def write_shards(
         for statistics in filter(None, finished.values()):
             progress.note_finished(statistics)
         num_workers = min(num_workers, len(waiting))
-        for statistics in _run_workers(waiting, settings, directory, num_workers, progress.note):
+        for statistics in _run_workers(waiting, settings, directory, num_workers, progress):
             finished[statistics.file] = statistics
             progress.note_finished(statistics)
     return [finished[each.file] for each in shards]
 
 
-def write_or_explain(
+def write_shard(
     shard: sharding.Shard, settings: sharding.Settings, directory: str, report: Callable[[int, int], None]
-) -> Outcome:
-    """Writes a shard as shard_writer.write_shard does; returns its statistics, or an error for the user."""
+) -> shard_statistics.ShardStatistics:
+    """Writes a shard as shard_writer.write_shard does; raises UserError if the disk refuses it."""
     try:
         return shard_writer.write_shard(shard, settings, directory, report)
-    except errors.UserError as error:
-        return error
     except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
         if not isinstance(error, (OSError, tf.errors.OpError)):
             raise
         reason = error.strerror if isinstance(error, OSError) else error.message
-        return errors.UserError(
+        raise errors.UserError(
             f"{directory}: {shard.file} cannot be written ({reason}); "
             "make room or fix the permissions and call the build again: finished shards are kept."
-        )
+        ) from error
 
 
 def run_worker(connection: Connection) -> None:
     """Runs a worker process: writes every shard that comes through the pipe until it is closed.
 
-    Receives (shard, settings, directory). Sends the arguments of a Note now and then, and at the end of each
-    shard its statistics, or the UserError that ended it.
+    Receives (shard, settings, directory). Sends (file, utterances done, utterances rejected) now and then,
+    and at the end of each shard its statistics, or the UserError that ended it.
     """
     # Ctrl-C reaches the whole process group; the parent reports it in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -84,22 +79,20 @@ def run_worker(connection: Connection) -> None:
     try:
         while True:
             shard, settings, directory = connection.recv()
-            report = _Reporter(shard.file, lambda *message: connection.send(message))
-            connection.send(write_or_explain(shard, settings, directory, report))
+            try:
+                connection.send(write_shard(shard, settings, directory, _reporter(connection, shard)))
+            except errors.UserError as error:
+                connection.send(error)
     except (EOFError, ConnectionError):  # all is done, or the parent died
         return
 
 
-class _Reporter:
-    """Reports the progress of a shard, a few times per second."""
+def _reporter(connection: Connection, shard: sharding.Shard) -> Callable[[int, int], None]:
+    def report(done: int, rejected: int) -> None:
+        if done % REPORT_EVERY == 0:
+            connection.send((shard.file, done, rejected))
 
-    def __init__(self, file: str, note: Note):
-        self._file, self._note, self._last = file, note, 0.0
-
-    def __call__(self, done: int, rejected: int) -> None:
-        if time.monotonic() - self._last >= REPORT_SECONDS:
-            self._note(self._file, done, rejected)
-            self._last = time.monotonic()
+    return report
 
 
 class _Progress:
@@ -132,12 +125,12 @@ def _run_workers(
     settings: sharding.Settings,
     directory: str,
     num_workers: int,
-    note: Note,
+    progress: _Progress,
 ) -> Iterator[shard_statistics.ShardStatistics]:
     """Yields the statistics of each shard; a worker that has finished one gets the next."""
     if num_workers == 1:  # another process would import TensorFlow for nothing
         for each in waiting:
-            yield _check(write_or_explain(each, settings, directory, _Reporter(each.file, note)))
+            yield write_shard(each, settings, directory, functools.partial(progress.note, each.file))
         return
     queue = [(each, settings, directory) for each in reversed(waiting)]
     processes = {}
@@ -149,12 +142,12 @@ def _run_workers(
             _send_next(connection, queue, processes)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
-                message = _check(_receive(connection, processes[connection]))
+                message = _receive(connection, processes[connection])
                 if isinstance(message, shard_statistics.ShardStatistics):
                     yield message
                     _send_next(connection, queue, processes)
                 else:
-                    note(*message)
+                    progress.note(*message)
     finally:
         for process in processes.values():
             process.terminate()
@@ -187,12 +180,9 @@ def _send_next(connection: Connection, queue: list[tuple], processes: dict) -> N
 
 def _receive(connection: Connection, process):
     try:
-        return connection.recv()
+        message = connection.recv()
     except (EOFError, OSError):  # the pipe was closed, or broke before it was read to its end
         raise _worker_died(process) from None
-
-
-def _check(message):
     if isinstance(message, errors.UserError):
         raise message
     return message

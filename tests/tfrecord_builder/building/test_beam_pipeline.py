@@ -162,7 +162,7 @@ def test_a_runner_that_nobody_serves(tmp_path):
             [],
             "--runner=apache_beam.Runner: Apache Beam cannot use it .*has no attribute",
         ),
-        ("DataflowRunner", [], "--runner=DataflowRunner: a flag is missing .*option: region"),
+        ("DataflowRunner", [], "--runner=DataflowRunner: Apache Beam cannot use it .*option: region"),
     ],
 )
 def test_flags_that_beam_does_not_take(runner, flags, said):
@@ -190,6 +190,7 @@ def test_flags_of_the_build_that_do_not_fit():
         build_config.BuildConfig(runner="DirectRunner", num_workers=2, **usual)
 
 
+@pytest.mark.slow
 def test_the_program(tmp_path):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=3, num_dev=1)
     command = [sys.executable, "-m", "tfrecord_builder.build", f"--corpus_dir={corpus}"]
