@@ -18,7 +18,7 @@ from estimator_asr import model_directory
 from estimator_asr.diagnostics import label_checks, nan_recorder
 from estimator_asr.inputs import splits
 from estimator_asr.models import losses, replicas
-from estimator_asr.monitoring import advice, bars, data_wait, hparams, progress
+from estimator_asr.monitoring import advice, data_wait, hparams, progress
 from estimator_asr.tasks import registry
 from estimator_asr.training import evaluation, loop, step_time
 from estimator_asr.training import plan as plan_lib
@@ -82,7 +82,7 @@ class Training(NamedTuple):
         explained = label_checks.explain(self.infos, self.data_dirs, self.model)
         is_writer = self.cluster is None or self.cluster.is_chief
         session = hparams.session(self.model.path, self.model.config)
-        with explained, bars.beside_log_lines(), session if is_writer else contextlib.nullcontext():
+        with explained, progress.beside_log_lines(), session if is_writer else contextlib.nullcontext():
             yield
 
     def _show_progress(self, plan, clock, step):
@@ -222,7 +222,8 @@ class Training(NamedTuple):
             return []
         from estimator_asr.monitoring import prediction_samples
 
-        return prediction_samples.build(self.model, self.infos, self.data_dirs, evaluation.DEV_SPLIT)
+        split = evaluation.DEV_SPLIT
+        return [prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)]
 
     def _choose_ctc_kernel(self):
         config = self.model.config.train

@@ -23,38 +23,22 @@ from tfrecord_builder import dataset_info, fonts, vocabulary
 _MANY_SECONDS = 5.0
 
 
-def build(
-    model: model_directory.ModelDirectory,
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    split: str,
-) -> list[estimator_api.Exporter]:
-    """Returns the exporter that writes --show_utterances samples; [] if there is nothing to show.
-
-    Args:
-        model: whose checkpoints recognise them.
-        infos, data_dirs: the data.
-        split: of the utterances.
-    """
-    count = model.config.display.show_utterances
-    chosen = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count) if count else []
-    return [PredictionSamples(model, split, chosen)] if chosen else []
-
-
 class PredictionSamples(estimator_api.Exporter):
-    """Writes the samples beside the metrics of the evaluation, into MODEL_DIR/eval."""
+    """Writes --show_utterances samples beside the metrics of the evaluation, into MODEL_DIR/eval."""
 
     name = "prediction_samples"
 
     def __init__(
         self,
         model: model_directory.ModelDirectory,
+        infos: Sequence[dataset_info.DatasetInfo],
+        data_dirs: Sequence[str],
         split: str,
-        utterances: Sequence[sample_utterances.Utterance],
     ):
+        count = model.config.display.show_utterances
+        self._utterances = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count)
         self._model = model
         self._split = split
-        self._utterances = utterances
         self._recogniser = None
         self._is_sound_written = False
 

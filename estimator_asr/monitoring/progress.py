@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging as standard_logging
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 import tqdm
 from absl import logging
 
 from estimator_asr import estimator_api
-from estimator_asr.monitoring import bars
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
@@ -50,8 +52,8 @@ class ProgressHook(estimator_api.SessionRunHook):
         self._started = self._shown = time.monotonic()
         self._next_step = self._first_step + 1
         self._start_window(self._first_step)
-        self._bar = bars.open_bar("step", self.max_steps, self._first_step)
-        if self._bar is not None:
+        self._bar = _open_bar("step", self.max_steps, self._first_step, keep=True)
+        if not self._bar.disable:
             self.seconds = min(self.seconds, _BAR_SECONDS)
         self.clock.resume()
 
@@ -73,13 +75,11 @@ class ProgressHook(estimator_api.SessionRunHook):
             self._show(step, values["error_rate"])
             self._shown = time.monotonic()
             self._start_window(step)
-        if self._bar is not None:
-            self._bar.update(step - self._bar.n)
+        self._bar.update(step - self._bar.n)
 
     def end(self, session):
         self.clock.pause()
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
     def _start_window(self, step):
         self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
@@ -89,7 +89,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         seconds = max(self.clock.seconds - self._window_start, 1e-9)
         metrics = f"loss {self._loss / self._batches:.3f}  error rate {100 * error_rate:.1f} %"
         speed = f"{self._inputs / seconds:,.0f} {self.unit}/s"
-        if self._bar is not None:
+        if not self._bar.disable:
             self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
@@ -106,12 +106,60 @@ class EvaluationHook(estimator_api.SessionRunHook):
         self._num_batches = num_batches
 
     def after_create_session(self, session, coord):
-        self._bar = bars.open_bar(self._split, self._num_batches, keep=False)
+        self._bar = _open_bar(self._split, self._num_batches, keep=False)
 
     def after_run(self, run_context, run_values):
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
     def end(self, session):
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
+
+
+def _open_bar(name, total, done=0, *, keep):
+    """Returns a bar with the remaining time; without a terminal it is disabled.
+
+    Args:
+        name: shown before the numbers.
+        total: number of steps.
+        done: steps of an earlier run.
+        keep: whether the closed bar stays in the terminal.
+    """
+    return tqdm.tqdm(
+        total=total,
+        initial=done,
+        desc=name,
+        leave=keep,
+        smoothing=0,
+        dynamic_ncols=True,
+        disable=None,
+        file=sys.stderr,
+        bar_format="{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}",
+    )
+
+
+@contextlib.contextmanager
+def beside_log_lines() -> Iterator[None]:
+    """Inside the block log lines go above the bars; at its end, error or not, all bars are closed."""
+    root = standard_logging.getLogger()
+    handlers = list(root.handlers)
+    if sys.stderr.isatty():
+        root.handlers[:] = [_AboveBars(handler) for handler in handlers]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        # A later bar is below an earlier one, so it is closed first.
+        for bar in sorted(getattr(tqdm.tqdm, "_instances", ()), key=lambda each: -each.pos):
+            bar.close()
+
+
+class _AboveBars(standard_logging.Handler):
+    """Clears the bars while another handler writes; tqdm's own redirection knows no absl handler."""
+
+    def __init__(self, handler: standard_logging.Handler):
+        super().__init__()
+        self._handler = handler
+
+    def emit(self, record):
+        with tqdm.tqdm.external_write_mode(file=sys.stderr):
+            self._handler.handle(record)

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.monitoring import bars, progress
+from estimator_asr.monitoring import progress
 from estimator_asr.training import step_time
 from tfrecord_builder import errors
 
@@ -67,7 +67,7 @@ def train():
 def main(argv):
     logging.set_verbosity(logging.INFO)
     tf.get_logger().setLevel("ERROR")
-    with bars.beside_log_lines():
+    with progress.beside_log_lines():
         train()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from estimator_asr.diagnostics.doctor import findings
 
-# A default acoustic model with its batch takes about 3 GB; the checkpoints of a training 1 GB.
+# A model of default size with its batch takes about 3 GB, the checkpoints of a training 1 GB.
 _MEMORY_GB = 4.0
 _DISK_GB = 2.0
 
@@ -26,22 +26,19 @@ def check(directory: str) -> Iterator[findings.Finding]:
 
 def judge_memory(gigabytes: float) -> findings.Finding:
     """Returns whether the memory is enough for a model of default size."""
-    if gigabytes >= _MEMORY_GB:
-        return findings.ok(f"{gigabytes:.1f} GB of memory available")
-    return findings.warning(
-        f"{gigabytes:.1f} GB of memory are available, expected {_MEMORY_GB:.0f} for a model of default size; "
-        "end other programs, or train with a smaller --batch_frames"
-    )
+    fix = "end other programs, or train with a smaller --batch_frames"
+    return _judge(gigabytes, "of memory available", _MEMORY_GB, fix)
 
 
 def judge_disk(directory: str, gigabytes: float) -> findings.Finding:
     """Returns whether the disk space is enough for the checkpoints of a training."""
-    if gigabytes >= _DISK_GB:
-        return findings.ok(f"{gigabytes:.1f} GB free for {directory}")
-    return findings.warning(
-        f"{gigabytes:.1f} GB are free for {directory}, expected {_DISK_GB:.0f} for checkpoints; delete files "
-        "or choose another disk"
-    )
+    return _judge(gigabytes, f"of disk free for {directory}", _DISK_GB, "delete files or choose another disk")
+
+
+def _judge(gigabytes, what, needed, fix):
+    if gigabytes >= needed:
+        return findings.ok(f"{gigabytes:.1f} GB {what}")
+    return findings.warning(f"{gigabytes:.1f} GB {what}, expected {needed:.0f} GB or more; {fix}")
 
 
 def available_memory_gb(root: str = "/") -> float:

@@ -12,7 +12,6 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import training_config
 from estimator_asr.monitoring import alignment, prediction_samples, sample_recogniser, sample_utterances
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, manifest
@@ -55,7 +54,7 @@ class Made:
         self.data = str(path / "data")
         self.utterances = tiny_models.make_data(self.data, with_audio=kind == "acoustic")
         self.info = dataset_info.DatasetInfo.load(self.data)
-        (self.exporter,) = prediction_samples.build(self.model, [self.info], [self.data], "test")
+        self.exporter = prediction_samples.PredictionSamples(self.model, [self.info], [self.data], "test")
         self.checkpoint = tf.train.latest_checkpoint(self.model.path)
 
     def export(self, step=7):
@@ -122,14 +121,6 @@ def test_the_language_model_has_only_text(tmp_path):
     assert kinds == {"tensor"}
 
 
-def test_there_are_no_samples_without_the_flag_or_the_split(acoustic):
-    none = training_config.DisplayConfig(show_utterances=0)
-    config = dataclasses.replace(acoustic.model.config, display=none)
-    model = dataclasses.replace(acoustic.model, config=config)
-    assert prediction_samples.build(model, [acoustic.info], [acoustic.data], "test") == []
-    assert prediction_samples.build(acoustic.model, [acoustic.info], [acoustic.data], "dev") == []
-
-
 def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     taken = []
     monkeypatch.setattr(
@@ -150,7 +141,7 @@ def test_slow_samples_are_logged(acoustic, monkeypatch):
 
 def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
     said = []
-    exporter = prediction_samples.PredictionSamples(acoustic.model, "test", acoustic.exporter._utterances)
+    exporter = prediction_samples.PredictionSamples(acoustic.model, [acoustic.info], [acoustic.data], "test")
     monkeypatch.setattr(prediction_samples.logging, "info", lambda text, *values: said.append(text % values))
     monkeypatch.setattr(prediction_samples.fonts, "can_draw", lambda text: False)
     for step in (1, 2):

@@ -12,7 +12,7 @@ import termios
 import paths
 import tensorflow as tf
 
-from estimator_asr.monitoring import bars, progress
+from estimator_asr.monitoring import progress
 from estimator_asr.training import step_time, stopping
 
 PROGRAM = paths.SUPPORT / "terminal_training.py"
@@ -91,7 +91,7 @@ def test_evaluation_does_not_count_as_training_speed_but_as_time_left(monkeypatc
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):
     session = Session(monkeypatch, **OPTIONS)
-    monkeypatch.setattr(bars.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
     session.start()
     for _ in range(7):
         session.run_step(3.0, 1.5, 0.5, 30)
