@@ -94,9 +94,8 @@ def load(model_dir: str) -> Optional[InputProgress]:
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
-        return config_json.from_json_dict(
-            InputProgress, _read_former(values[-1]) if isinstance(values, list) else values
-        )
+        values = _read_former(values[-1]) if isinstance(values, list) else values
+        return config_json.from_json_dict(InputProgress, values)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, LookupError, errors.UserError) as error:

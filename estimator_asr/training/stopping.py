@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import signal
 from collections.abc import Sequence
@@ -41,69 +42,68 @@ class Termination:
         self.is_requested = True
 
 
+@dataclasses.dataclass(eq=False)
 class StopTrainingHook(estimator_api.SessionRunHook):
     """Ends training after the step in which SIGTERM came; the saver hook then saves."""
 
-    def __init__(self, termination: Termination):
-        self._termination = termination
+    termination: Termination
 
     def after_run(self, run_context, run_values):
-        if self._termination.is_requested:
+        if self.termination.is_requested:
             run_context.request_stop()
 
 
+@dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
     """Leaves an evaluation at once after SIGTERM: its checkpoint is already saved."""
 
-    def __init__(self, termination: Termination):
-        self._termination = termination
+    termination: Termination
 
     def after_run(self, run_context, run_values):
-        self._termination.raise_if_requested()
+        self.termination.raise_if_requested()
 
 
+@dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
     """Runs before the evaluation of a checkpoint: stops the clock, and skips the evaluation after SIGTERM."""
 
-    def __init__(self, termination: Termination, clock: step_time.Clock):
-        self._termination = termination
-        self._clock = clock
+    termination: Termination
+    clock: step_time.Clock
 
     def before_save(self, session, global_step_value):
-        self._clock.pause()
+        self.clock.pause()
 
     def after_save(self, session, global_step_value):
-        self._termination.raise_if_requested()
+        self.termination.raise_if_requested()
 
     def end(self, session, global_step_value):
-        self._termination.raise_if_requested()
+        self.termination.raise_if_requested()
 
 
+@dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when a training ends: at its last step, or when the error rate on dev no longer improves."""
+    """Decides when a training ends: at its last step, or when the error rate on dev no longer improves.
 
-    def __init__(self, history: evaluation_log.History, patience: int, max_steps: int):
-        """Takes the limits.
+    Attributes:
+        history: evaluations on dev.
+        patience: evaluations without a new lowest error rate; 0: no early stopping.
+        max_steps: global step at which training ends.
+    """
 
-        Args:
-            history: evaluations on dev.
-            patience: evaluations without a new lowest error rate; 0: no early stopping.
-            max_steps: global step at which training ends.
-        """
-        self._history = history
-        self.patience = patience
-        self._max_steps = max_steps
+    history: evaluation_log.History
+    patience: int
+    max_steps: int
 
     def find_reason(self, step: int) -> Optional[str]:
         """Returns why a training does not continue at a global step, as a clause of a sentence; or None."""
-        if step >= self._max_steps:
-            return f"already at step {step} of {self._max_steps}"
+        if step >= self.max_steps:
+            return f"already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
         return f"stopped early at step {step}, {reason}" if reason else None
 
     def find_early_stop(self, step: int) -> Optional[str]:
         """Returns the reason for early stopping at a global step, as a clause of a sentence; or None."""
-        known = self._history.known_at(step) if self.patience else []
+        known = self.history.known_at(step) if self.patience else []
         if not self.patience or count_since_lowest([error_rate for _, error_rate in known]) < self.patience:
             return None
         lowest = _describe_lowest(known)
@@ -127,24 +127,27 @@ def _describe_lowest(known):
     return "the lowest was {:.4f} at step {}".format(*min(rates)) if rates else "all of them are NaN"
 
 
+@dataclasses.dataclass(eq=False)
 class EarlyStoppingHook(estimator_api.SessionRunHook):
     """Ends training early; the checkpoint of the last step is saved and evaluated.
 
     It must run after the saver hook, as the hooks of a training step do: then the evaluation of a checkpoint
     ends training before the next step.
+
+    Attributes:
+        number: int64 [], global step before the update.
+        rule: when training ends.
     """
 
-    def __init__(self, number: tf.Tensor, rule: StopRule):
-        """Takes int64 [], the global step before the update, and the rule."""
-        self._number = number
-        self._rule = rule
+    number: tf.Tensor
+    rule: StopRule
 
     def before_run(self, run_context):
-        return estimator_api.SessionRunArgs(self._number)
+        return estimator_api.SessionRunArgs(self.number)
 
     def after_run(self, run_context, run_values):
         step = int(run_values.results) + 1
-        reason = self._rule.find_early_stop(step)
+        reason = self.rule.find_early_stop(step)
         if reason:
             logging.info("training ends at step %d: %s", step, reason)
             run_context.request_stop()

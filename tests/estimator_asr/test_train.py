@@ -143,6 +143,7 @@ def test_training_continues_on_replicas_and_then_on_one_device(directory, stoppe
     assert last_step(directory / "lm") == step + 4
 
 
+@pytest.mark.slow
 def test_xla_compiles_a_training_step(directory):
     data = [f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'xla'}"]
     command = [sys.executable, "-m", "estimator_asr.train", *TINY, *data, "--model=language"]
@@ -305,6 +306,7 @@ exit $code
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp_path):
     place = tmp_path / "place"
     place.mkdir()

@@ -14,6 +14,7 @@ WARM = 4  # until then TensorFlow makes its threads and caches
 TESTS = paths.SUPPORT
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_with_evaluations(tmp_path):
     command = [sys.executable, TESTS / "many_evaluations.py", str(tmp_path), str(NUM_EVALUATIONS)]

@@ -112,6 +112,7 @@ def start(tmp_path, name):
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_killed_process_continues_from_its_last_checkpoint_to_the_same_weights(tmp_path):
     small_records.make_data(str(tmp_path / "data"), splits=[("train", 12)], with_audio=False)
     straight, killed = start(tmp_path, "straight"), start(tmp_path, "killed")

@@ -140,6 +140,7 @@ def lines(monkeypatch):
     return said
 
 
+@pytest.mark.slow
 def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
     completed = programs.run(paths.SUPPORT / "stopping_replicas.py", tmp_path)
     assert completed.returncode == 0, completed.stderr[-3000:]
