@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
 
 
 def time_loops(
-    recordings: Mapping[str, Sequence[builder_input.Recording]], rounds: int, directory: str, core: int
+    recordings: Mapping[str, Sequence[builder_input.SpokenFile]], rounds: int, directory: str, core: int
 ) -> list[bars.Bar]:
     """Times each of LOOPS on each format, on one core, and prints the table."""
     os.sched_setaffinity(0, {core})
@@ -97,7 +97,7 @@ def time_loops(
 
 
 def time_programs(
-    recordings: Sequence[builder_input.Recording], config: BenchmarkConfig, directory: str, core: int
+    recordings: Sequence[builder_input.SpokenFile], config: BenchmarkConfig, directory: str, core: int
 ) -> list[bars.Bar]:
     """Times our whole program and the peer's in turns on one core, their starts included, and prints both."""
     os.sched_setaffinity(0, {core})
@@ -122,7 +122,7 @@ def time_programs(
 
 
 def time_workers(
-    recordings: Sequence[builder_input.Recording], config: BenchmarkConfig, cores: Sequence[int]
+    recordings: Sequence[builder_input.SpokenFile], config: BenchmarkConfig, cores: Sequence[int]
 ) -> list[bars.Bar]:
     """Times one worker on one core against two on two, watches their memory, and prints both.
 
@@ -151,7 +151,7 @@ def time_workers(
 
 
 def _time_build(
-    recordings: Sequence[builder_input.Recording], hours: float, cores: Sequence[int]
+    recordings: Sequence[builder_input.SpokenFile], hours: float, cores: Sequence[int]
 ) -> tuple[float, int]:
     """Builds with one worker per core; returns the seconds and the largest worker's peak in bytes."""
     os.sched_setaffinity(0, cores)

@@ -22,15 +22,15 @@ _VARIANTS = ("f1", "m3", "linda", "david")
 
 
 @dataclasses.dataclass(frozen=True)
-class Recording:
-    """A file, its tokens and its length."""
+class SpokenFile:
+    """An audio file, its tokens and its duration."""
 
     path: str
     tokens: tuple[str, ...]
     seconds: float
 
 
-def make_recordings(directory: str, num_files: int) -> dict[str, list[Recording]]:
+def make_recordings(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
     """Speaks num_files sentences into 16 kHz mono files.
 
     Args:
@@ -44,7 +44,7 @@ def make_recordings(directory: str, num_files: int) -> dict[str, list[Recording]
         return process.submit(_speak, directory, num_files).result()
 
 
-def _speak(directory: str, num_files: int) -> dict[str, list[Recording]]:
+def _speak(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
     speaker = espeak.Speaker()  # one a process, and the same samples only in a fresh one
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
@@ -57,5 +57,5 @@ def _speak(directory: str, num_files: int) -> dict[str, list[Recording]]:
         for name in FORMATS:
             path = os.path.join(directory, f"{index:04d}.{name}")
             soundfile.write(path, recorded, SAMPLE_RATE)
-            recordings[name].append(Recording(path, tuple(words), len(recorded) / SAMPLE_RATE))
+            recordings[name].append(SpokenFile(path, tuple(words), len(recorded) / SAMPLE_RATE))
     return recordings

@@ -18,7 +18,7 @@ _FFT_LENGTH = 512  # of the 400 samples of a frame
 _MAX_FRAMES = 3000
 
 
-def build_with_kaldi_native_fbank(recordings: Sequence[builder_input.Recording], directory: str) -> str:
+def build_with_kaldi_native_fbank(recordings: Sequence[builder_input.SpokenFile], directory: str) -> str:
     """Builds as one would by hand: soundfile, kaldi-native-fbank, tf.train.Example, tf.io.TFRecordWriter.
 
     The same features (80 bins of log-mel, dither 0, float16) and keys as ours, no checks, no statistics.
@@ -37,7 +37,7 @@ def build_with_kaldi_native_fbank(recordings: Sequence[builder_input.Recording],
     return path
 
 
-def decode_transform_write(recordings: Sequence[builder_input.Recording], directory: str) -> str:
+def decode_transform_write(recordings: Sequence[builder_input.SpokenFile], directory: str) -> str:
     """Does what cannot be left out: decoding, the FFT of each frame, writing as many bytes.
 
     The frames are there before, the spectra are thrown away, and what is written is zeros.
@@ -58,7 +58,7 @@ def decode_transform_write(recordings: Sequence[builder_input.Recording], direct
 
 
 def _make_example(
-    recording: builder_input.Recording, fbank: np.ndarray, ids: Sequence[int]
+    recording: builder_input.SpokenFile, fbank: np.ndarray, ids: Sequence[int]
 ) -> tf.train.Example:
     texts = {
         "utterance_id": os.path.basename(recording.path),

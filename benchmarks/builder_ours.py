@@ -20,7 +20,7 @@ _NUM_SHARDS = 16
 _POLL_SECONDS = 0.05
 
 
-def build_here(recordings: Sequence[builder_input.Recording], directory: str) -> str:
+def build_here(recordings: Sequence[builder_input.SpokenFile], directory: str) -> str:
     """Builds one shard in this process, the whole loop of a worker: read, decode, log-mel, serialise, write.
 
     Returns:
@@ -38,7 +38,7 @@ def build_here(recordings: Sequence[builder_input.Recording], directory: str) ->
 
 
 def build_with_workers(
-    recordings: Sequence[builder_input.Recording], num_utterances: int, directory: str, num_workers: int
+    recordings: Sequence[builder_input.SpokenFile], num_utterances: int, directory: str, num_workers: int
 ) -> int:
     """Builds num_utterances, repeating the recordings, in worker processes.
 
@@ -74,7 +74,7 @@ def read_features(path: str) -> list:
 
 @functools.cache
 def _plan(
-    recordings: tuple[builder_input.Recording, ...], directory: str
+    recordings: tuple[builder_input.SpokenFile, ...], directory: str
 ) -> tuple[sharding.Shard, sharding.Settings]:
     """Labels and plans before the time is taken, as a build has done when its workers start."""
     found = (_make_item(index, recording) for index, recording in enumerate(recordings))
@@ -91,17 +91,17 @@ def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) ->
         return sharding.write(listed, num_shards, directory)
 
 
-def _make_item(index: int, recording: builder_input.Recording) -> items.Item:
+def _make_item(index: int, recording: builder_input.SpokenFile) -> items.Item:
     text = "".join(recording.tokens)
     utterance = manifest.Utterance(f"u{index:06d}", recording.path, "", text, "", "train")
     return items.Item(utterance, _make_labels(recording), items.file_signature(recording.path))
 
 
-def _make_labels(recording: builder_input.Recording) -> labelling.Labels:
+def _make_labels(recording: builder_input.SpokenFile) -> labelling.Labels:
     return labelling.Labels("".join(recording.tokens), recording.tokens, recording.tokens)
 
 
-def _make_settings(recordings: Sequence[builder_input.Recording]) -> sharding.Settings:
+def _make_settings(recordings: Sequence[builder_input.SpokenFile]) -> sharding.Settings:
     collector = vocabularies.Collector(labelling.LabelConfig())
     for recording in recordings:
         collector.add(_make_labels(recording), "train")

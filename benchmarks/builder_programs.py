@@ -22,7 +22,7 @@ sys.exit(code)
 _HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\n"
 
 
-def make_corpus(recordings: Sequence[builder_input.Recording], hours: float, directory: str) -> float:
+def make_corpus(recordings: Sequence[builder_input.SpokenFile], hours: float, directory: str) -> float:
     """Makes directory/manifest.tsv with files of its own, repeating the recordings.
 
     Returns:

@@ -86,17 +86,18 @@ def _read_segment(
     """Reads a segment, up to one sample more than the limit; returns samples and what is missing."""
     start = round(start_seconds * stream.samplerate)
     left = stream.frames - start
-    wanted = left if seconds is None else round(seconds * stream.samplerate)
-    if left <= 0 or wanted - left > _OVERSHOOT_SECONDS * stream.samplerate:
+    num_samples = left if seconds is None else round(seconds * stream.samplerate)
+    if left <= 0 or num_samples - left > _OVERSHOOT_SECONDS * stream.samplerate:
         length = stream.frames / stream.samplerate
         return _no_samples(stream), (
             f"it has {length:.2f} s, expected the segment that begins at {start_seconds:.2f} s"
             + ("" if seconds is None else f" and lasts {seconds:.2f} s")
         )
     stream.seek(start)
-    wanted = int(min(wanted, left, limit + 1))
-    samples = stream.read(wanted, dtype="float32", always_2d=True)
-    return samples, "" if len(samples) == wanted else f"it has {len(samples)} samples, expected {wanted}"
+    num_samples = int(min(num_samples, left, limit + 1))
+    samples = stream.read(num_samples, dtype="float32", always_2d=True)
+    problem = f"it has {len(samples)} samples, expected {num_samples}"
+    return samples, "" if len(samples) == num_samples else problem
 
 
 def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
@@ -105,8 +106,8 @@ def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.nd
     blocks, num_samples = [], 0
     while num_samples <= max_samples:
         # Not past the end: libsndfile would report an Ogg as truncated.
-        wanted = min(block_samples, stream.frames - num_samples)
-        block = stream.read(wanted, dtype="float32", always_2d=True)
+        size = min(block_samples, stream.frames - num_samples)
+        block = stream.read(size, dtype="float32", always_2d=True)
         if not len(block):
             break
         blocks.append(block)

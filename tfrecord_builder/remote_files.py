@@ -1,6 +1,6 @@
 """Files with a scheme (s3://, gs://, hdfs://), through the file systems of TensorFlow and TensorFlow I/O.
 
-Every failure is an OSError. What is said of s3:// is true of tensorflow-io 0.36
+Every failure is an OSError. Comments on s3:// refer to tensorflow-io 0.36
 (tensorflow_io/core/filesystems/s3/s3_filesystem.cc).
 """
 

@@ -16,7 +16,7 @@ def tone(num_samples, sample_rate, hz=440.0, level=0.5):
     return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
 
 
-def test_wav_at_its_own_rate_is_given_as_it_is(tmp_path):
+def test_wav_at_its_own_rate_is_unchanged(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.array([0, 16384, -32768], np.int16), 16000)
     samples = audio.read_audio(path, 16000)
@@ -86,7 +86,7 @@ def test_flac_from_a_pipe_that_does_not_know_its_length_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.raw", "no ending", os.fsdecode("你.wav".encode("gbk"))])
-def test_the_name_of_a_file_decides_nothing(tmp_path, name):
+def test_the_format_does_not_depend_on_the_name(tmp_path, name):
     soundfile.write(str(tmp_path / "a.wav"), np.array([0, 16384, -32768], np.int16), 16000)
     path = os.path.join(tmp_path, name)
     os.rename(tmp_path / "a.wav", path)
@@ -132,7 +132,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
         (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, Ogg or MP3 file \(Format not"),
     ],
 )
-def test_what_is_no_audio_is_refused(tmp_path, content, message):
+def test_a_file_without_audio_is_refused(tmp_path, content, message):
     path = tmp_path / "a.wav"
     path.write_bytes(content)
     with pytest.raises(errors.UserError, match=message):
@@ -150,7 +150,7 @@ def test_no_samples_missing_file_and_directory_are_refused(tmp_path):
         audio.read_audio(str(tmp_path), 16000)
 
 
-def test_no_samples_are_left_of_one_at_a_high_rate(tmp_path):
+def test_resampling_may_leave_no_samples(tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(
         audio.AudioError, match="a.wav: audio has 0 samples at 16000 Hz, expected one or more"
@@ -159,7 +159,7 @@ def test_no_samples_are_left_of_one_at_a_high_rate(tmp_path):
 
 
 @pytest.mark.parametrize("rate", [1, 2147483647])
-def test_a_rate_that_no_recorder_has_is_refused(tmp_path, rate):
+def test_an_implausible_sample_rate_is_refused(tmp_path, rate):
     path = tmp_path / "a.wav"
     soundfile.write(str(path), tone(1000, 16000), 16000)
     content = bytearray(path.read_bytes())
@@ -170,7 +170,7 @@ def test_a_rate_that_no_recorder_has_is_refused(tmp_path, rate):
         audio.read_audio(str(path), 16000)
 
 
-def test_longer_than_is_wanted_is_refused(tmp_path):
+def test_audio_longer_than_the_limit_is_refused(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(44100, 44100), 44100)
     assert audio.read_audio(path, 16000, max_seconds=1.0).shape == (16000,)
@@ -189,13 +189,13 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
         audio.read_audio(str(tmp_path / "a.wav"), 16000)
 
 
-def test_the_reason_travels_between_processes():
+def test_an_audio_error_can_be_pickled():
     error = pickle.loads(pickle.dumps(audio.AudioError("a.wav: audio has 0 samples", audio.EMPTY)))
     assert (str(error), error.reason) == ("a.wav: audio has 0 samples", "empty audio")
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "ogg", "mp3"])
-def test_a_part_is_what_stands_there_in_the_whole(tmp_path, suffix):
+def test_a_segment_equals_that_part_of_the_file(tmp_path, suffix):
     path = str(tmp_path / f"a.{suffix}")
     soundfile.write(path, np.random.default_rng(0).uniform(-0.3, 0.3, 48000).astype(np.float32), 16000)
     whole = audio.read_audio(path, 16000)
@@ -204,7 +204,7 @@ def test_a_part_is_what_stands_there_in_the_whole(tmp_path, suffix):
     assert len(audio.read_audio(path, 16000, start_seconds=2.75)) == len(whole) - 44000
 
 
-def test_a_part_may_reach_half_a_second_past_the_end_and_no_more(tmp_path):
+def test_a_segment_may_exceed_the_end_by_half_a_second(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.full(16000, 0.1), 16000)
     assert len(audio.read_audio(path, 16000, start_seconds=0.5, seconds=0.99)) == 8000
@@ -218,7 +218,7 @@ def test_a_part_may_reach_half_a_second_past_the_end_and_no_more(tmp_path):
         audio.read_audio(path, 16000, start_seconds=1.0)
 
 
-def test_a_part_that_is_too_long(tmp_path):
+def test_a_segment_that_is_too_long(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.full(48000, 0.1), 16000)
     with pytest.raises(audio.AudioError, match="audio is longer than 1 s"):
@@ -226,7 +226,7 @@ def test_a_part_that_is_too_long(tmp_path):
     assert len(audio.read_audio(path, 16000, 1.0, start_seconds=0.5, seconds=1.0)) == 16000
 
 
-def test_of_a_part_without_an_end_no_more_is_read_than_is_wanted(tmp_path):
+def test_a_segment_without_an_end_is_not_read_past_the_limit(tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(16000 * 100, 16000), 16000)
     tracemalloc.start()
@@ -248,7 +248,7 @@ def test_one_channel(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["bytes in between", "bytes behind"])
-def test_notes_of_libmpg123_on_an_odd_mp3_are_not_shown(tmp_path, capfd, damage):
+def test_warnings_of_libmpg123_are_not_shown(tmp_path, capfd, damage):
     path = tmp_path / "a.mp3"
     soundfile.write(str(path), tone(48000, 16000), 16000)
     content, junk = path.read_bytes(), bytes(range(256)) * 3
@@ -258,7 +258,7 @@ def test_notes_of_libmpg123_on_an_odd_mp3_are_not_shown(tmp_path, capfd, damage)
     assert capfd.readouterr() == ("", "ours")
 
 
-def test_an_mp3_without_a_whole_frame_is_called_damaged(tmp_path):
+def test_an_mp3_without_a_complete_frame_is_damaged(tmp_path):
     path = tmp_path / "a.mp3"
     soundfile.write(str(path), tone(16000, 16000), 16000)
     path.write_bytes(path.read_bytes()[:100])
@@ -266,7 +266,7 @@ def test_an_mp3_without_a_whole_frame_is_called_damaged(tmp_path):
         audio.read_audio(str(path), 16000)
 
 
-def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path, capfd):
+def test_standard_error_is_restored_after_a_damaged_mp3(tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))
     with pytest.raises(audio.AudioError, match="is not a readable WAV, FLAC, Ogg or MP3"):
@@ -275,7 +275,7 @@ def test_standard_error_is_there_again_after_an_mp3_that_cannot_be_read(tmp_path
     assert capfd.readouterr().err == "ours"
 
 
-def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
+def test_a_failed_disk_is_not_damaged_audio(tmp_path, monkeypatch):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(1000, 16000), 16000)
     # A descriptor that cannot be read: every read of libsndfile fails in the operating system.
@@ -290,7 +290,7 @@ def test_a_disk_that_fails_is_not_the_recording_s_fault(tmp_path, monkeypatch):
     )
 
 
-def test_a_disk_that_fails_within_a_recording_is_not_a_truncated_one(tmp_path, monkeypatch):
+def test_a_disk_that_fails_within_a_file_is_not_truncation(tmp_path, monkeypatch):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(16000, 16000), 16000)
     os.truncate(path, 9000)  # libsndfile sees an end where a read fails

@@ -68,7 +68,7 @@ def test_aidatatang_was_withdrawn(run, tmp_path):
     assert f"put aidatatang_200zh.tgz into {tmp_path}, if you have it" in str(caught.value)
 
 
-def test_says_how_to_build(run, tmp_path, monkeypatch):
+def test_prints_the_build_command(run, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     where = str(tmp_path / "my corpora")
     with loopback_server.serve(small_archives.FILES) as server:
@@ -89,7 +89,7 @@ def test_says_how_to_build(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings, said",
+    "settings, message",
     [
         ({"corpus_dir": "d"}, "--corpus: value is missing, expected one of aidatatang_200zh, aishell1, "),
         (
@@ -108,10 +108,10 @@ def test_says_how_to_build(run, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_wrong_settings(settings, said):
+def test_wrong_settings(settings, message):
     with pytest.raises(errors.UserError) as caught:
         download.DownloadConfig(**settings)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_the_flags_are_the_fields():

@@ -62,7 +62,7 @@ def test_main_runs_and_its_exit_code_is_kept():
 
 
 @pytest.mark.parametrize("written", ["--flagfile={}", "-flagfile={}", "--flagfile {}"])
-def test_the_command_line_beats_a_flag_file_wherever_it_stands(tmp_path, written):
+def test_the_command_line_overrides_a_flag_file_in_any_order(tmp_path, written):
     file = tmp_path / "deep.flags"
     file.write_text("--depth=2\n", encoding="utf-8")
     flag_file = written.format(file).split()
@@ -87,7 +87,7 @@ def test_interrupt_is_one_line_and_exit_130():
     assert run("--depth=3") == (130, "", "interrupted\n")
 
 
-def test_a_reader_that_goes_away_is_told_nothing():
+def test_a_closed_pipe_is_not_an_error():
     root = paths.ROOT
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), "--depth=8"]
     reader, writer = os.pipe()
@@ -111,7 +111,7 @@ def test_what_tensorflow_cannot_write_is_one_sentence_too():
     assert code == 1 and "Traceback" in stderr
 
 
-def test_of_several_errors_of_tensorflow_the_path_is_told_without_their_number():
+def test_the_path_in_several_errors_of_tensorflow():
     error = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
     both = (
         "2 root error(s) found.\n  (0) RESOURCE_EXHAUSTED: /am/part; No space left on device\n\t [[node a]]"
@@ -140,7 +140,7 @@ def test_a_warning_is_its_words_alone():
 
 
 @pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull", "-?"])
-def test_help_is_no_failure_and_printed_on_standard_output(flag):
+def test_help_is_printed_on_standard_output_with_exit_code_0(flag):
     code, stdout, stderr = run(flag)
     assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
 
@@ -176,7 +176,7 @@ def test_leftover_words_are_refused_unless_the_program_takes_them():
     assert run("a.wav", accepts_words=True) == (0, "words ['a.wav']\n", "")
 
 
-def test_a_flag_file_that_is_no_text_is_one_sentence(tmp_path):
+def test_a_flag_file_that_is_not_utf_8(tmp_path):
     (tmp_path / "sound.wav").write_bytes(b"RIFF\xa4\x00\xff")
     assert run(f"--flagfile={tmp_path}/sound.wav") == (
         1,

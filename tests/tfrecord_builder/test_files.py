@@ -7,7 +7,7 @@ import pytest
 from tfrecord_builder import files
 
 
-def test_what_has_a_scheme_is_remote():
+def test_a_path_with_a_scheme_is_remote():
     assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
 
 
@@ -29,7 +29,7 @@ def test_links_to_directories_are_followed_and_circles_end(tmp_path):
     assert found == [str(tmp_path / "corpus" / "S0002" / "1.wav")]
 
 
-def test_a_folder_that_cannot_be_read_is_not_left_out(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def deny(path):
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
@@ -38,7 +38,7 @@ def test_a_folder_that_cannot_be_read_is_not_left_out(tmp_path, monkeypatch):
         list(files.find_files(str(tmp_path), (".wav",)))
 
 
-def test_a_file_appears_when_the_block_ends_and_not_if_it_fails(tmp_path):
+def test_a_file_is_replaced_when_the_block_ends_without_error(tmp_path):
     path = tmp_path / "a.txt"
     with files.writing(str(path)) as temporary:
         with open(temporary, "w") as file:
@@ -82,13 +82,13 @@ def test_directories(tmp_path):
     assert files.list_names(str(tmp_path)) == []
 
 
-def test_what_is_not_there_is_an_os_error(tmp_path):
+def test_a_missing_file_is_an_os_error(tmp_path):
     for function in (files.open_binary, files.list_names, files.size_and_time, files.remove):
         with pytest.raises(FileNotFoundError):
             function(str(tmp_path / "none"))
 
 
-def test_a_failure_leaves_no_part_of_a_file(tmp_path):
+def test_a_failed_write_leaves_no_file(tmp_path):
     with pytest.raises(OSError, match="full"):
         with files.writing(str(tmp_path / "a")) as temporary:
             with open(temporary, "w") as file:

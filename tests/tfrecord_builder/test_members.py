@@ -15,7 +15,7 @@ def test_names():
     assert [str(members.parse(name)) for name in ("a:1", "a:1+2")] == ["a:1", "a:1+2"]
 
 
-def test_a_part_of_a_file_exists_has_its_size_and_time_and_can_be_opened(tmp_path):
+def test_a_member_has_size_and_time_of_the_archive_and_can_be_opened(tmp_path):
     path = small_corpora.write_text(tmp_path / "a.tar", "0123456789")
     assert files.exists(f"{path}:3+4") and not files.exists(f"{path}.b:3+4")
     assert files.size_and_time(f"{path}:3+4") == files.size_and_time(path)
@@ -29,7 +29,7 @@ def test_a_part_of_a_file_exists_has_its_size_and_time_and_can_be_opened(tmp_pat
         files.open_binary(f"{path}.b:3+4")
 
 
-def test_a_file_of_such_a_name_is_no_archive(tmp_path):
+def test_a_file_with_a_colon_in_its_name_is_not_an_archive(tmp_path):
     small_corpora.write_text(tmp_path / "a", "0123456789")
     path = small_corpora.write_text(tmp_path / "a:3", "whole")
     assert files.size_and_time(path)[0] == 5
@@ -37,7 +37,7 @@ def test_a_file_of_such_a_name_is_no_archive(tmp_path):
         assert file.read() == b"whole"
 
 
-def test_a_wav_that_does_not_say_where_it_ends_is_refused(tmp_path):
+def test_a_wav_member_without_length_is_refused(tmp_path):
     """A program that writes into a pipe does not know the length: the next utterance would be read too."""
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.1))
     with open(wav, "rb") as file:
@@ -54,7 +54,7 @@ def test_a_wav_that_does_not_say_where_it_ends_is_refused(tmp_path):
         audio.read_audio(f"{path}:0", 16000)
 
 
-def test_a_cut_archive_is_truncated_audio(tmp_path):
+def test_a_member_of_a_truncated_archive_is_truncated_audio(tmp_path):
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
     with open(wav, "rb") as file, open(tmp_path / "a.ark", "wb") as archive:
         archive.write(b"u1 " + file.read())

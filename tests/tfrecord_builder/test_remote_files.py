@@ -159,7 +159,7 @@ def test_finds_files_as_on_a_disk(tmp_path, put):
     assert here == ["0.wav", "a.b/3.flac", "a.b/c/4.wav", "b/1.wav", "b/2.WAV"]
 
 
-def test_to_move_a_file_leaves_its_neighbours_alone(store, put):
+def test_moving_a_file_keeps_files_with_longer_names(store, put):
     put("move/a.tfrecord", b"new"), put("move/a.tfrecord.json"), put("moved/a.tfrecord", b"old")
     files.move(f"{BUCKET}/move/a.tfrecord", f"{BUCKET}/moved/a.tfrecord")
     assert (_keys(store, "move"), _keys(store, "moved")) == (["a.tfrecord.json"], ["a.tfrecord"])
@@ -227,7 +227,7 @@ def test_timeouts_of_s3_are_bounded_unless_the_user_sets_them(monkeypatch):
     assert "S3_DISABLE_MULTI_PART_DOWNLOAD" not in os.environ  # see the test before
 
 
-def test_a_recording_takes_two_requests(tmp_path, store, requests):
+def test_audio_takes_two_requests(tmp_path, store, requests):
     path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
     store.upload_file(path, "bucket", "audio/a.wav")
     requests()
@@ -240,14 +240,14 @@ def test_a_recording_takes_two_requests(tmp_path, store, requests):
     "name, content, reason",
     [("none", None, audio.MISSING), ("empty", b"", audio.EMPTY), ("text", b"text" * 99, audio.UNREADABLE)],
 )
-def test_a_recording_that_cannot_be_used(put, name, content, reason):
+def test_audio_that_cannot_be_used(put, name, content, reason):
     path = f"{BUCKET}/bad/{name}" if content is None else put(f"bad/{name}", content)
     with pytest.raises(audio.AudioError) as caught:
         audio.read_audio(path, 16000)
     assert caught.value.reason == reason
 
 
-def test_a_store_that_fails_is_not_the_recording_s_fault():
+def test_a_failed_store_is_not_damaged_audio():
     with pytest.raises(OSError, match="no such bucket") as caught:
         audio.read_audio("s3://nobody/a.wav", 16000)
     assert not isinstance(caught.value, errors.UserError)
@@ -256,7 +256,7 @@ def test_a_store_that_fails_is_not_the_recording_s_fault():
         items.file_signature("s3://nobody/a.wav")
 
 
-def test_a_store_that_fails_is_not_the_output_directory_s_fault(tmp_path):
+def test_a_failed_store_is_not_reported_as_the_output_directory(tmp_path):
     with pytest.raises(OSError, match="no such bucket .*'s3://nobody/'"):
         with output_directory.reserve(str(tmp_path / "out"), overwrite=False):
             files.exists("s3://nobody/a.wav")
@@ -321,7 +321,7 @@ def test_a_build_from_store_to_store_has_the_bytes_of_one_on_disks(corpora, stor
             assert _read(f"{BUCKET}/data/{name}") == content, name
 
 
-def test_a_part_of_an_archive_in_a_store(put):
+def test_a_member_of_an_archive_in_a_store(put):
     put("speech.ark", b"u1 0123456789")
     assert files.exists(f"{BUCKET}/speech.ark:3+4")
     assert files.size_and_time(f"{BUCKET}/speech.ark:3+4")[0] == 13
@@ -331,7 +331,7 @@ def test_a_part_of_an_archive_in_a_store(put):
         files.open_binary(f"{BUCKET}/none.ark:3+4")
 
 
-def test_an_interrupted_build_goes_on_and_only_the_same(corpora, store, written, monkeypatch):
+def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, store, written, monkeypatch):
     _, there = corpora
     original = shard_writer.write_shard
 
@@ -359,7 +359,7 @@ def test_an_interrupted_build_goes_on_and_only_the_same(corpora, store, written,
     assert _keys(store, "again") == sorted([*shards, *sidecar_files, "dataset_info.json"])
 
 
-def test_an_output_directory_of_somebody_else_is_refused(corpora, put):
+def test_an_output_directory_with_other_files_is_refused(corpora, put):
     put("other/thesis.txt")
     with pytest.raises(errors.UserError, match="s3://bucket/other holds thesis.txt and no build"):
         _build(corpora[1], f"{BUCKET}/other")
@@ -437,17 +437,17 @@ def test_the_program(corpora, store):
         "nobody answers": _start(f"--corpus_dir={there}", "--output_dir=none", **nobody),
         "no such bucket": _start(f"--corpus_dir={here}", "--output_dir=s3://nobody/data"),
     }
-    said = {name: program.communicate(timeout=100) for name, program in programs.items()}
+    message = {name: program.communicate(timeout=100) for name, program in programs.items()}
     refusing.shutdown()
     codes = {name: program.returncode for name, program in programs.items()}
-    assert codes == {"whole": 0, "wrong keys": 1, "nobody answers": 1, "no such bucket": 1}, said
-    assert "pure virtual" not in said["whole"][1]
-    assert "train: 8 utterances" in said["whole"][0] and "dataset_info.json" in _keys(store, "program")
+    assert codes == {"whole": 0, "wrong keys": 1, "nobody answers": 1, "no such bucket": 1}, message
+    assert "pure virtual" not in message["whole"][1]
+    assert "train: 8 utterances" in message["whole"][0] and "dataset_info.json" in _keys(store, "program")
     expected = {
         "wrong keys": "error: s3://bucket/: access is refused (",
         "nobody answers": "the store cannot be used (curlCode: 7, Couldn't connect to server)",
         "no such bucket": "error: s3://nobody/: there is no such bucket or server; ",
     }
     for name, words in expected.items():
-        (line,) = said[name][1].splitlines()
+        (line,) = message[name][1].splitlines()
         assert line.startswith("error: ") and words in line

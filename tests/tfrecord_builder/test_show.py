@@ -10,24 +10,24 @@ from tfrecord_builder import errors, manifest, show, vocabulary
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
+def built(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("built"), 6, 3)
 
 
-def test_the_first_record_is_drawn_in_the_working_directory(whole, tmp_path, capsys, monkeypatch):
+def test_the_first_record_is_drawn_in_the_working_directory(built, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    show.show(show.ShowConfig(data_dir=whole))
+    show.show(show.ShowConfig(data_dir=built))
     lines = capsys.readouterr().out.splitlines()
     name = lines[0].split()[-1]
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]
     assert f"picture        {name}.png" in lines
 
 
-def test_all_fields_of_a_record(whole, tmp_path, capsys):
+def test_all_fields_of_a_record(built, tmp_path, capsys):
     output = tmp_path / "picture.png"
-    show.show(show.ShowConfig(data_dir=whole, utterance_id="u02", output=str(output)))
+    show.show(show.ShowConfig(data_dir=built, utterance_id="u02", output=str(output)))
     lines = capsys.readouterr().out.splitlines()
-    audio = pathlib.Path(whole).parent / "corpus" / "audio" / "u02.wav"
+    audio = pathlib.Path(built).parent / "corpus" / "audio" / "u02.wav"
     assert lines[0] == "utterance_id   u02"
     assert lines[1].startswith("split          train, record ")
     assert lines[2:6] == [
@@ -53,10 +53,10 @@ def test_unknown_labels_are_counted():
     assert show._describe_ids("token_ids", [0, 1, 0, 2], known)[1].strip() == "(4, 2 unknown)"
 
 
-def test_without_a_font_a_line_says_how_to_get_one(whole, tmp_path, capsys, monkeypatch):
+def test_without_a_cjk_font_a_line_says_how_to_install_one(built, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(matplotlib.font_manager, "get_font_names", lambda: ["DejaVu Sans"])
     output = tmp_path / "a.png"
-    show.show(show.ShowConfig(data_dir=whole, utterance_id="u02", output=str(output)))
+    show.show(show.ShowConfig(data_dir=built, utterance_id="u02", output=str(output)))
     assert capsys.readouterr().out.splitlines()[-1] == (
         "picture: no installed font has 今天天气很好, it was omitted; "
         "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
@@ -72,7 +72,7 @@ def test_text_has_no_picture(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_where_in_a_recording_an_utterance_lies():
+def test_segment_and_channel_of_an_utterance():
     utterance = manifest.Utterance("u", "a.wav", "", "", "", "train")
 
     def described(**changes):
@@ -91,7 +91,7 @@ def test_the_name_of_the_picture_is_safe():
     assert len(show._file_name("x" * 500)) == 104
 
 
-def test_flags_that_do_not_fit():
+def test_wrong_settings():
     with pytest.raises(errors.UserError, match="--data_dir: value is missing"):
         show.ShowConfig()
     with pytest.raises(errors.UserError, match="--output: file is a.jpg, expected a name that ends in .png"):

@@ -13,28 +13,28 @@ SHARD = "train-00000-of-00003.tfrecord"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("whole"), 12, 3)
+def built(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("built"), 12, 3)
 
 
 @pytest.fixture
-def data_dir(whole, tmp_path):
-    return pathlib.Path(shutil.copytree(whole, tmp_path / "data"))
+def data_dir(built, tmp_path):
+    return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
-def test_a_problem_is_one_line_and_exit_code_1(whole, data_dir):
+def test_a_problem_is_one_line_and_exit_code_1(built, data_dir):
     (data_dir / "readings.tsv").write_text("")
-    directories = f"--data_dir={data_dir},{data_dir}/nowhere,{whole}"
+    directories = f"--data_dir={data_dir},{data_dir}/nowhere,{built}"
     done = programs.run("tfrecord_builder.verify", directories, "--sample=5")
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{data_dir}/readings.tsv: sha256 is e3b0c44298fc1c14..., expected ")
     assert lines[1] == f"{data_dir}: 6 shards, 15 records, problems: 1"
     assert lines[2] == f"{data_dir}/nowhere: data directory does not exist; build it first"
-    assert lines[3] == f"{whole}: 6 shards, 15 records, no problems"
+    assert lines[3] == f"{built}: 6 shards, 15 records, no problems"
 
 
-def test_info_that_cannot_be_read_does_not_keep_from_the_next(whole, data_dir, capsys):
+def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
     os.remove(data_dir / "dataset_info.json")
     os.mkdir(data_dir / "dataset_info.json")
     assert not verify.verify(str(data_dir), 0, 1)

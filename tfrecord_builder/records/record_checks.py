@@ -112,8 +112,8 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
         for half in (-0.5, 0.5)  # duration_ms is rounded
     )
     if not least <= num_frames <= most:
-        wanted = f"{least}" if least == most else f"{least} to {most}"
-        yield f"num_frames is {num_frames}, expected {wanted} for {record.duration_ms} ms"
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        yield f"num_frames is {num_frames}, expected {expected} for {record.duration_ms} ms"
     try:
         checks.check_length(num_frames, record.pronunciation.split(" "))
     except checks.Rejected as reason:
@@ -134,10 +134,10 @@ def _value(name: str, feature: tf.train.Feature, kind: str):
 
 def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
     dtype = np.dtype(expected.fbank_dtype).newbyteorder("<")
-    wanted = num_frames * expected.frontend.num_bins * dtype.itemsize
-    if len(data) != wanted or num_frames < 1:
+    num_bytes = num_frames * expected.frontend.num_bins * dtype.itemsize
+    if len(data) != num_bytes or num_frames < 1:
         raise Damaged(
-            f"{schema.DAMAGED} {len(data)} bytes, expected {wanted} for {num_frames} frames of "
+            f"{schema.DAMAGED} {len(data)} bytes, expected {num_bytes} for {num_frames} frames of "
             f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )
     return np.frombuffer(data, dtype).reshape(num_frames, -1)

@@ -61,13 +61,13 @@ def _render(
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> str:
-    whole = shard_statistics.ShardStatistics(file="", split="")
+    all_splits = shard_statistics.ShardStatistics(file="", split="")
     for total in totals.values():
-        whole.add(total)
+        all_splits.add(total)
     return _template().render(
         info=info,
         totals=totals,
-        whole=whole,
+        all_splits=all_splits,
         findings=list(findings.find(info, totals)),
         histograms=list(_histograms(totals)),
         sounds=list(_sounds(totals, info.token_type)),
@@ -76,9 +76,9 @@ def _render(
             "Characters": listings.list_labels(_counts(totals, "character_counts"), saved.characters),
         },
         audio={
-            "longest": listings.list_audio(whole.longest, lambda ms: f"{ms / 1000:.2f} s"),
-            "loudest": listings.list_audio(whole.loudest, lambda level: f"{level / 10:.1f} dBFS"),
-            "quietest": listings.list_audio(whole.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
+            "longest": listings.list_audio(all_splits.longest, lambda ms: f"{ms / 1000:.2f} s"),
+            "loudest": listings.list_audio(all_splits.loudest, lambda level: f"{level / 10:.1f} dBFS"),
+            "quietest": listings.list_audio(all_splits.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
         },
         rejected=listings.list_rejected(rejected),
     )
@@ -117,5 +117,5 @@ def _template() -> jinja2.Template:
     return environment.from_string(pathlib.Path(__file__).with_name("page.html").read_text("utf-8"))
 
 
-def _format_percentage(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.2f} %" if whole else "-"
+def _format_percentage(part: int, total: int) -> str:
+    return f"{100 * part / total:.2f} %" if total else "-"

@@ -38,7 +38,7 @@ class Reextraction:
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
-        """Yields how sampled records differ from those that their audio gives now."""
+        """Yields how sampled records differ from new ones of the same audio."""
         shards = [(os.path.join(self._data_dir, each.file), each.num_records) for each in self._info.shards]
         if not any(files.exists(recordings.path_of(path)) for path, _ in shards):
             text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
@@ -104,24 +104,24 @@ def _compare_with_audio(stored: schema.Record, item: items.Item, settings: shard
     if difference and signature != item.signature:
         return f"audio {audio} has changed since the build: {difference}"
     source = f"audio {audio}" if audio else "line in the .jsonl"
-    return difference and f"its {source} gives another record: {difference}"
+    return difference and f"its {source} results in another record: {difference}"
 
 
 def _difference(stored: schema.Record, made: schema.Record) -> str:
     for name in ("speaker", "transcript", "pronunciation", "token_ids", "character_ids", "duration_ms"):
-        found, wanted = getattr(stored, name), getattr(made, name)
-        if found != wanted:
-            return f"{name} is {found!r}, expected {wanted!r}"
+        found, expected = getattr(stored, name), getattr(made, name)
+        if found != expected:
+            return f"{name} is {found!r}, expected {expected!r}"
     return "" if stored.fbank is None else _feature_difference(stored.fbank, made.fbank)
 
 
 def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
     if stored.shape != made.shape:
         return f"features are {list(stored.shape)}, expected {list(made.shape)}"
-    found, wanted = stored.astype(np.float32), made.astype(np.float32)
+    found, expected = stored.astype(np.float32), made.astype(np.float32)
     steps = np.spacing(np.maximum(np.abs(stored), np.abs(made))).astype(np.float32)
-    over = np.abs(found - wanted) - steps - _LOG_TOLERANCE
+    over = np.abs(found - expected) - steps - _LOG_TOLERANCE
     frame, place = np.unravel_index(np.argmax(over), over.shape)
     if over[frame, place] <= 0:
         return ""
-    return f"bin {place} of frame {frame} is {found[frame, place]:g}, expected {wanted[frame, place]:g}"
+    return f"bin {place} of frame {frame} is {found[frame, place]:g}, expected {expected[frame, place]:g}"

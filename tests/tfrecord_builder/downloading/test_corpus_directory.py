@@ -51,7 +51,7 @@ def test_a_second_call_does_nothing(server, tmp_path):
     assert len(server.asked) == 1 and tree(tmp_path) == DONE
 
 
-def test_goes_on_after_a_broken_connection(server, tmp_path):
+def test_continues_after_a_broken_connection(server, tmp_path):
     server.answer = loopback_server.break_off(70_000)
     assert "stopped at 140,000 bytes" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.incomplete"]
@@ -60,7 +60,7 @@ def test_goes_on_after_a_broken_connection(server, tmp_path):
     assert server.asked[-1]["Range"] == "bytes=140000-" and tree(tmp_path) == DONE
 
 
-def test_a_wrong_checksum_leaves_nothing_that_looks_whole(server, tmp_path):
+def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
     server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
     sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; the file was renamed, run"
     assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
@@ -106,7 +106,7 @@ def test_archives_without_a_folder_get_one(server, tmp_path):
     ]
 
 
-def test_what_a_killed_call_left_is_made_good(server, tmp_path):
+def test_files_of_a_killed_call_are_replaced(server, tmp_path):
     (tmp_path / "data_x.tgz").write_bytes(DATA)  # it was killed while it moved the files into place
     for name in ("data_x/wav/train", "data_x.incomplete/data_x"):
         os.makedirs(tmp_path / name)
@@ -118,7 +118,7 @@ def test_what_a_killed_call_left_is_made_good(server, tmp_path):
     assert tree(tmp_path) == DONE and server.asked == []
 
 
-def test_a_corpus_of_someone_else_is_left_alone(server, tmp_path):
+def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
     message = error_of(server, X, tmp_path)
     assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program, exp" in message
@@ -136,7 +136,7 @@ def test_a_second_download_is_refused(server, tmp_path):
     run(server, X, tmp_path)
 
 
-def test_a_file_system_without_locks_keeps_nobody_from_downloading(server, tmp_path, monkeypatch):
+def test_a_file_system_without_locks(server, tmp_path, monkeypatch):
     def refuse(descriptor, how):  # as NFS does for a directory
         raise OSError(errno.EBADF, "Bad file descriptor")
 
@@ -151,7 +151,7 @@ def test_a_full_disk(server, tmp_path):
     assert "cannot be written (No space left on device), expected free space and permission; fix" in message
 
 
-def test_a_directory_that_cannot_be(server, tmp_path):
+def test_a_directory_that_cannot_be_created(server, tmp_path):
     (tmp_path / "file").touch()
     assert f"--corpus_dir: {tmp_path / 'file'} cannot be written (File exists)" in error_of(
         server, X, tmp_path / "file"

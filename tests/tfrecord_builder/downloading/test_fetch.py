@@ -197,7 +197,7 @@ def test_a_server_that_stops_sending(server, path):
     assert "stopped at 262,144 bytes (timed out)" in error_of(server, path, fetch.RetryPolicy(0.2, ()))
 
 
-def test_nobody_answers(path):
+def test_a_refused_connection(path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/a.tgz"

@@ -26,7 +26,7 @@ def _example(change, record=RECORD):
     return example.SerializeToString()
 
 
-def test_what_the_builder_writes_comes_back_and_is_right():
+def test_a_record_of_the_builder_has_no_problems():
     found = record_checks.read_record(schema.make_example(RECORD), EXPECTED)
     np.testing.assert_array_equal(found.fbank, FBANK)
     assert dataclasses.replace(found, fbank=None) == dataclasses.replace(RECORD, fbank=None)
@@ -43,7 +43,7 @@ def test_text_has_no_features():
         record_checks.read_record(schema.make_example(RECORD), TEXT)
 
 
-def test_no_characters_and_unknown_tokens_are_right():
+def test_missing_characters_and_unknown_tokens_are_not_problems():
     assert _problems(character_ids=[]) == []
     assert _problems(token_ids=[0, 1], pronunciation="zai4 hao3") == []
 
@@ -53,7 +53,7 @@ def _set(feature, value):
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         (lambda f: f.pop("speaker"), "has features .*, expected .*speaker"),
         (lambda f: f["more"].int64_list.value.append(1), "has features .*more"),
@@ -76,33 +76,33 @@ def _set(feature, value):
         (lambda f: _set(f["num_frames"], -48), "fbank has 7680 bytes, expected -7680"),
     ],
 )
-def test_a_record_of_another_shape_is_damaged(change, said):
-    with pytest.raises(record_checks.Damaged, match=said):
+def test_a_record_with_other_features_is_damaged(change, message):
+    with pytest.raises(record_checks.Damaged, match=message):
         record_checks.read_record(_example(change), EXPECTED)
 
 
-def test_a_record_that_is_no_example_is_damaged():
+def test_a_record_that_is_not_an_example_is_damaged():
     with pytest.raises(record_checks.Damaged, match="is not a tf.train.Example"):
         record_checks.read_record(b"\xff\xff\xff", EXPECTED)
 
 
-def test_the_id_is_told_wherever_it_can_be():
+def test_the_id_is_read_if_possible():
     assert record_checks.utterance_id(_example(lambda f: f.pop("speaker"))) == "u1"
     assert record_checks.utterance_id(_example(lambda f: f.pop("utterance_id"))) == ""
     assert record_checks.utterance_id(b"\xff\xff\xff") == ""
 
 
-def test_no_token_ids_at_all_are_a_problem_and_no_crash():
+def test_missing_token_ids_are_a_problem():
     found = record_checks.read_record(_example(lambda f: f["token_ids"].Clear()), EXPECTED)
-    said = list(record_checks.problems(found, EXPECTED))
-    assert said == [
+    message = list(record_checks.problems(found, EXPECTED))
+    assert message == [
         "number of tokens is 0, expected one or more",
         "token_ids do not match the labels 'ni3 hao3'",
     ]
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, message",
     [
         ({"utterance_id": ""}, "utterance id is empty, expected a unique one"),
         ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token_ids has 3, expected 0 to 2"),
@@ -116,17 +116,17 @@ def test_no_token_ids_at_all_are_a_problem_and_no_crash():
         ({"fbank": FBANK[:1], "duration_ms": 25}, "record is too short for its labels: 2 tokens, 1 frames"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_said(changes, said):
-    assert any(said in each for each in _problems(**changes))
+def test_problems_of_a_record(changes, message):
+    assert any(message in each for each in _problems(**changes))
 
 
 def test_a_duration_rounded_to_milliseconds_allows_for_either_side():
     at_the_edge = np.zeros([49, 80], np.float16), np.zeros([48, 80], np.float16)
     assert [_problems(fbank=fbank, duration_ms=505) for fbank in at_the_edge] == [[], []]
-    (said,) = _problems(fbank=np.zeros([50, 80], np.float16), duration_ms=505)
-    assert said == "num_frames is 50, expected 48 to 49 for 505 ms"
+    (message,) = _problems(fbank=np.zeros([50, 80], np.float16), duration_ms=505)
+    assert message == "num_frames is 50, expected 48 to 49 for 505 ms"
 
 
 def test_long_texts_are_shortened():
-    said = _problems(pronunciation="ni3 " * 30 + "hao3", token_ids=[2] * 31)
-    assert "..." in said[0] and all(len(each) < 110 for each in said)
+    message = _problems(pronunciation="ni3 " * 30 + "hao3", token_ids=[2] * 31)
+    assert "..." in message[0] and all(len(each) < 110 for each in message)

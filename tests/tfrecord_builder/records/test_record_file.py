@@ -25,7 +25,7 @@ def _read(content):
     return list(reader.records()), reader.finish()
 
 
-def test_what_tensorflow_writes_is_read(written):
+def test_a_file_of_tensorflow_is_read(written):
     records, sha256 = _read(written)
     expected = [record_file.RawRecord(i, OFFSETS[i], DATA[i]) for i in range(4)]
     assert records == expected
@@ -59,16 +59,16 @@ def test_a_damaged_length_ends_the_file(written, byte):
 
 
 @pytest.mark.parametrize(
-    "kept, said",
+    "kept, message",
     [
         (21 + 5, "file ends after 5 of the 12 bytes of its header"),
         (37 + 12 + 1_500_000, "file ends after 1500000 of its 3000004 bytes"),
         (3_000_053 + 12 + 4, "file ends after 4 of its 8 bytes"),
     ],
 )
-def test_a_truncated_file_says_how_much_is_there(written, kept, said):
+def test_a_truncated_file(written, kept, message):
     records, _ = _read(written[:kept])
-    assert (records[-1].problem, records[-1].data) == (said, None)
+    assert (records[-1].problem, records[-1].data) == (message, None)
     assert all(not record.problem for record in records[:-1])
 
 

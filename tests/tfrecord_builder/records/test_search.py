@@ -10,13 +10,13 @@ from tfrecord_builder.records import record_checks, search
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
+def built(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("built"), 6, 3)
 
 
 @pytest.fixture
-def data_dir(whole, tmp_path):
-    return pathlib.Path(shutil.copytree(whole, tmp_path / "data"))
+def data_dir(built, tmp_path):
+    return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def _find(data_dir, utterance_id=None):
@@ -86,7 +86,7 @@ def test_a_damaged_record_is_named(data_dir):
         _find(data_dir)
 
 
-def test_a_record_whose_id_is_damaged_is_not_said_to_be_absent(data_dir):
+def test_a_record_with_a_damaged_id_is_not_reported_as_missing(data_dir):
     path = data_dir / "train-00000-of-00003.tfrecord"
     name = record_checks.utterance_id(built_data.read(path)[0])
     content = bytearray(path.read_bytes())

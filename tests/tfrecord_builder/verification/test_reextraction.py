@@ -16,15 +16,15 @@ SHARD = "train-00001-of-00003.tfrecord"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("whole"), 6, 3)
+def built(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("built"), 6, 3)
 
 
 @pytest.fixture
-def data_dir(whole, tmp_path):
+def data_dir(built, tmp_path):
     """A copy of the data whose items name a copy of the recordings."""
-    data_dir = pathlib.Path(shutil.copytree(whole, tmp_path / "data"))
-    corpus_dir = pathlib.Path(whole).parent / "corpus"
+    data_dir = pathlib.Path(shutil.copytree(built, tmp_path / "data"))
+    corpus_dir = pathlib.Path(built).parent / "corpus"
     shutil.copytree(corpus_dir, tmp_path / "corpus")  # with its times
     for path in data_dir.glob("*.jsonl"):
         path.write_text(path.read_text("utf-8").replace(str(corpus_dir), str(tmp_path / "corpus")), "utf-8")
@@ -51,14 +51,14 @@ def test_a_fresh_build_gives_the_same_records(data_dir):
     assert _check(data_dir, 1000, done=done) == [] and len(done) == 22
 
 
-def test_text_is_made_again_too(tmp_path):
+def test_text_records_are_made_again(tmp_path):
     data_dir = pathlib.Path(built_data.make_text(tmp_path))
     done = []
     assert _check(data_dir, done=done) == [] and len(done) == 4
     path = next(data_dir.glob("*.jsonl"))
     path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
     (text,) = _check(data_dir)
-    assert "its line in the .jsonl gives another record: pronunciation is " in text
+    assert "its line in the .jsonl results in another record: pronunciation is " in text
 
 
 def _vocabularies(data_dir, info):
@@ -66,7 +66,7 @@ def _vocabularies(data_dir, info):
     return saved.tokens, saved.characters
 
 
-def test_the_seed_draws(data_dir):
+def test_the_seed_selects_the_records(data_dir):
     name, audio = _first(data_dir)
     os.remove(audio)
     drawn = [bool(_check(data_dir, 3, seed)) for seed in range(20)]
@@ -74,21 +74,21 @@ def test_the_seed_draws(data_dir):
     assert 2 <= sum(drawn) <= 12  # a third is to be expected
 
 
-def test_a_recording_that_is_gone_is_named(data_dir):
+def test_missing_audio(data_dir):
     name, audio = _first(data_dir)
     os.remove(audio)
     expected = f"{SHARD}: record 0 at byte 0 (utterance {name}): audio {audio} is missing"
     assert _check(data_dir) == [expected]
 
 
-def test_a_recording_of_another_size_is_named(data_dir):
+def test_audio_of_another_size(data_dir):
     name, audio = _first(data_dir)
     small_corpora.write_audio(audio, small_corpora.tone(0.6))
     (text,) = _check(data_dir)
     assert text.endswith(f"audio {audio} has changed since the build: duration_ms is 500, expected 600")
 
 
-def test_a_recording_of_another_time_and_content_is_named(data_dir):
+def test_audio_with_another_time_and_content(data_dir):
     name, audio = _first(data_dir)
     samples, rate = soundfile.read(audio)
     soundfile.write(audio, samples[::-1], rate)
@@ -97,13 +97,13 @@ def test_a_recording_of_another_time_and_content_is_named(data_dir):
     assert f"audio {audio} has changed since the build: bin " in text
 
 
-def test_a_copy_of_a_recording_is_as_good(data_dir):
+def test_a_copy_of_the_audio_is_accepted(data_dir):
     _, audio = _first(data_dir)
     os.utime(audio, (1, 1))
     assert _check(data_dir) == []
 
 
-def test_a_recording_that_cannot_be_used_any_more(data_dir):
+def test_audio_that_cannot_be_used_any_more(data_dir):
     _, audio = _first(data_dir)
     stat = audio.stat()
     soundfile.write(audio, np.zeros(8000), 16000)
@@ -112,18 +112,18 @@ def test_a_recording_that_cannot_be_used_any_more(data_dir):
     assert text.endswith(f"audio {audio} cannot be used any more (silent audio)")
 
 
-def test_a_record_that_is_not_of_its_recording(data_dir):
+def test_a_record_that_does_not_match_its_audio(data_dir):
     records = built_data.read(data_dir / SHARD)
     _, audio = _first(data_dir)
     fbank = np.zeros([48, 80], np.float16)
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank)
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"its audio {audio} gives another record: bin " in text
+    assert f"its audio {audio} results in another record: bin " in text
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank[:47])
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert text.endswith("gives another record: features are [47, 80], expected [48, 80]")
+    assert text.endswith("results in another record: features are [47, 80], expected [48, 80]")
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_record_with_other_labels(data_dir, name, value):
     records[0] = built_data.change(records[0], str(data_dir), **{name: value})
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"gives another record: {name} is {value!r}, expected " in text
+    assert f"results in another record: {name} is {value!r}, expected " in text
 
 
-def test_one_step_of_float16_is_no_difference(data_dir):
+def test_one_step_of_float16_is_tolerated(data_dir):
     (example,) = built_data.read(data_dir / SHARD)[:1]
     info = dataset_info.DatasetInfo.load(str(data_dir))
     expected = record_checks.Expected(*_vocabularies(data_dir, info), info.frontend, "float16")
@@ -155,13 +155,13 @@ def test_one_step_of_float16_is_no_difference(data_dir):
         assert (reextraction._feature_difference(moved, fbank) == "") == is_same
 
 
-def test_records_that_cannot_be_read_are_said(data_dir):
+def test_records_that_cannot_be_read(data_dir):
     records = built_data.read(data_dir / SHARD)
     built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff", *records[1:]])
     assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: is not a tf.train.Example"]
 
 
-def test_missing_items_are_named_and_the_other_shards_checked(data_dir):
+def test_a_missing_jsonl_does_not_stop_the_other_shards(data_dir):
     os.remove(data_dir / SHARD.replace("tfrecord", "jsonl"))
     done = []
     assert _check(data_dir, done=done) == [
@@ -170,7 +170,7 @@ def test_missing_items_are_named_and_the_other_shards_checked(data_dir):
     assert len(done) == 7
 
 
-def test_data_of_an_earlier_version_name_no_recordings(data_dir):
+def test_data_without_jsonl_cannot_be_sampled(data_dir):
     for path in data_dir.glob("*.jsonl"):
         path.unlink()
     (text,) = _check(data_dir)
@@ -180,14 +180,14 @@ def test_data_of_an_earlier_version_name_no_recordings(data_dir):
     )
 
 
-def test_a_shard_that_cannot_be_read_is_named_and_not_its_items(data_dir):
+def test_a_shard_that_cannot_be_read(data_dir):
     os.remove(data_dir / SHARD)
     os.mkdir(data_dir / SHARD)
     (text,) = _check(data_dir)
     assert text.startswith(f"{SHARD}: file cannot be read (Is a directory); its shard is not sampled")
 
 
-def test_items_that_do_not_name_the_record(data_dir):
+def test_an_utterance_that_is_missing_in_the_jsonl(data_dir):
     path = data_dir / SHARD.replace("tfrecord", "jsonl")
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text(lines[1], "utf-8")
@@ -197,7 +197,7 @@ def test_items_that_do_not_name_the_record(data_dir):
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"utterance": {"id": "x"}, "labels": {}}', "\xff"])
-def test_a_line_that_is_no_item_is_named(data_dir, line):
+def test_a_line_that_is_not_an_item(data_dir, line):
     path = data_dir / SHARD.replace("tfrecord", "jsonl")
     path.write_text(line + "\n", "latin-1")
     (text,) = _check(data_dir)
@@ -205,7 +205,7 @@ def test_a_line_that_is_no_item_is_named(data_dir, line):
     assert "expected the JSON that the build wrote; copy or build the data again." in text
 
 
-def test_a_vocabulary_that_is_not_whole_is_not_used(data_dir):
+def test_a_changed_vocabulary_is_not_used(data_dir):
     info = dataset_info.DatasetInfo.load(str(data_dir))
     vocabulary.Vocabulary(["<unk>", "x"]).save(str(data_dir / "tokens.txt"))
     assert sidecar_files.load_vocabularies(str(data_dir), info) is None

@@ -19,13 +19,13 @@ SHARD = "train-00001-of-00003.tfrecord"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("whole"))
+def built(tmp_path_factory):
+    return built_data.make(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture
-def data_dir(whole, tmp_path):
-    return pathlib.Path(shutil.copytree(whole, tmp_path / "data"))
+def data_dir(built, tmp_path):
+    return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def _verify(data_dir, advance=lambda num_bytes: None):
@@ -42,17 +42,17 @@ def _change_info(data_dir, **changes):
     dataclasses.replace(dataset_info.DatasetInfo.load(str(data_dir)), **changes).save(str(data_dir))
 
 
-def test_a_fresh_build_is_right(whole):
+def test_a_new_build_has_no_problems(built):
     done = []
-    assert _verify(whole, done.append) == []
-    assert sum(done) == sum(path.stat().st_size for path in pathlib.Path(whole).glob("*.tfrecord"))
+    assert _verify(built, done.append) == []
+    assert sum(done) == sum(path.stat().st_size for path in pathlib.Path(built).glob("*.tfrecord"))
 
 
-def test_text_is_right_too(tmp_path):
+def test_text_has_no_problems(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
 
 
-def test_a_flipped_bit_is_found_wherever_it_lies(data_dir):
+def test_a_flipped_bit_of_a_shard_is_found(data_dir):
     path = data_dir / SHARD
     content = path.read_bytes()
     rng = random.Random(7)
@@ -70,7 +70,7 @@ SIDECAR_FILES = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv",
 
 
 @pytest.mark.parametrize("name", SIDECAR_FILES)
-def test_a_flipped_bit_beside_the_shards_is_found_wherever_it_lies(data_dir, name):
+def test_a_flipped_bit_of_a_sidecar_file_is_found(data_dir, name):
     path = data_dir / name
     content = path.read_bytes()
     rng = random.Random(8)
@@ -100,7 +100,7 @@ def test_damaged_data_names_shard_record_byte_and_utterance(data_dir):
     assert [text.split(" is ")[0] for text in texts[2:]] == [f"{SHARD}: sha256"]
 
 
-def test_a_damaged_length_says_that_the_rest_is_lost(data_dir):
+def test_after_a_damaged_length_no_record_is_read(data_dir):
     content = bytearray((data_dir / SHARD).read_bytes())
     content[0] ^= 1
     (data_dir / SHARD).write_bytes(content)
@@ -109,7 +109,7 @@ def test_a_damaged_length_says_that_the_rest_is_lost(data_dir):
     assert texts[0].endswith("; no record after it can be read")
 
 
-def test_a_cut_shard_and_bytes_behind_it(data_dir):
+def test_a_truncated_shard_and_extra_bytes(data_dir):
     content = (data_dir / SHARD).read_bytes()
     (data_dir / SHARD).write_bytes(content[:-100])
     texts = _texts(data_dir)
@@ -119,7 +119,7 @@ def test_a_cut_shard_and_bytes_behind_it(data_dir):
     assert "CRC of its length is 00000000" in _texts(data_dir)[0]
 
 
-def test_a_shard_cut_between_records_lacks_records(data_dir):
+def test_a_shard_that_is_truncated_between_records(data_dir):
     path = data_dir / SHARD
     offset = list(record_file.RecordFile(path.open("rb")).records())[-1].offset
     path.write_bytes(path.read_bytes()[:offset])
@@ -127,19 +127,19 @@ def test_a_shard_cut_between_records_lacks_records(data_dir):
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, noun",
     [(SHARD, "shard"), *((name, "file") for name in SIDECAR_FILES)],
 )
-def test_a_missing_file_and_one_that_cannot_be_read_are_named(data_dir, name, said):
+def test_a_missing_file_and_one_that_cannot_be_read(data_dir, name, noun):
     os.remove(data_dir / name)
     texts = _texts(data_dir)
-    assert texts[0] == f"{name}: {said} is missing; copy or build the data again"
+    assert texts[0] == f"{name}: {noun} is missing; copy or build the data again"
     os.mkdir(data_dir / name)  # as good as a disk that fails: it is there, and gives an error for its bytes
     again = [text.replace("cannot be read (Is a directory)", "is missing") for text in _texts(data_dir)]
     assert again == texts and all(name in text or "without the vocabularies" in text for text in texts)
 
 
-def test_shards_that_change_places_are_named(data_dir):
+def test_shards_that_were_swapped(data_dir):
     for suffix in ("tfrecord", "jsonl"):
         one, other = (data_dir / f"train-0000{i}-of-00003.{suffix}" for i in (1, 2))
         one.rename(data_dir / "aside"), other.rename(one), (data_dir / "aside").rename(other)
@@ -152,7 +152,7 @@ def test_a_missing_sentencepiece_model_is_named(data_dir):
     assert _texts(data_dir) == ["bpe.model: file is missing; copy or build the data again"]
 
 
-def test_without_info_there_is_nothing_to_check(data_dir, tmp_path):
+def test_without_dataset_info_nothing_is_checked(data_dir, tmp_path):
     (data_dir / "dataset_info.json").write_text("{")
     with pytest.raises(errors.UserError, match="is not valid JSON"):
         _verify(data_dir)
@@ -213,7 +213,7 @@ def test_all_problems_are_found_in_one_go(data_dir):
     assert "num_frames is 48, expected 998 for 9999 ms" in texts[3]
 
 
-def test_data_of_an_earlier_version_are_right_with_less_beside_them(data_dir):
+def test_data_of_an_earlier_version_have_fewer_files(data_dir):
     path = data_dir / "dataset_info.json"
     values = json.loads(path.read_text())
     for name in ("config_sha256", "bpe_sha256", "rejected_sha256", "report_sha256"):
