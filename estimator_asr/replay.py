@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
@@ -61,17 +61,17 @@ def main(argv: list[str]) -> None:
     tf.get_logger().setLevel("ERROR")
     config = config_flags.from_flags(ReplayConfig)
     tf.compat.v1.disable_eager_execution()
-    report = nan_files.read_report(config.nan_dir)
-    utterances = nan_files.read_utterances(config.nan_dir)
-    print("\n".join(describe(report, utterances, run(config.nan_dir, report))))
+    report, records = nan_files.read_report(config.nan_dir), nan_files.read_records(config.nan_dir)
+    result = run(config.nan_dir, report, records)
+    print("\n".join(describe(report, nan_files.list_utterances(records), result)))
 
 
-def run(nan_dir: str, report: dict) -> Replay:
+def run(nan_dir: str, report: dict, records: Sequence[bytes]) -> Replay:
     """Builds model and batch from the files of a step and replays it."""
     model_dir = os.path.dirname(os.path.dirname(os.path.abspath(nan_dir)))
     model = model_directory.open_model_directory(model_dir)
     model = dataclasses.replace(model, config=experiment.ExperimentConfig.load(nan_dir))
-    config, records = model.config, nan_files.read_records(nan_dir)
+    config = model.config
     num_bins = config.frontend and config.frontend.num_bins
     source = splits.Split.of_records(config.spec, num_bins, report["fbank_dtype"])
     features, labels = batch_source.batch_of(records, source, config.input, report["position"])

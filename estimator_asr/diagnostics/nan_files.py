@@ -1,6 +1,6 @@
 """Files of the NaN recorder in MODEL_DIR/nan: one directory per recorded step, and the quarantine list.
 
-step-N/report.json       position in the data, loss and gradient norm of the step, norms of the weights
+step-N/report.json       position in the data, loss, gradient norm and learning rate of the step
 step-N/config.json       settings of the run
 step-N/batch.tfrecord    records of the batch, in the order of its rows
 step-N/utterances.tsv    utterance_id, speaker, frames, tokens
@@ -21,12 +21,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tfrecord_builder import errors, files
 
-REPORT_FILE, RECORDS_FILE, UTTERANCES_FILE = "report.json", "batch.tfrecord", "utterances.tsv"
+REPORT_FILE, RECORDS_FILE = "report.json", "batch.tfrecord"
 CHECKPOINT = "model.ckpt"
 _QUARANTINE_FILE = "quarantine.tsv"
 _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
@@ -62,7 +61,7 @@ def write(
 
     Args:
         path: of step_directory.
-        report: values of the step; the norms of the weights are added.
+        report: values of the step, for JSON.
         config_json: text of the config.
         records: of the batch, serialised.
         save: takes a path prefix and writes a checkpoint there.
@@ -70,12 +69,11 @@ def write(
     temporary = pathlib.Path(f"{path}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    utterances = [_describe(record) for record in records]
+    utterances = list_utterances(records)
     save(str(temporary / CHECKPOINT))
-    report = {**report, **weight_norms(str(temporary / CHECKPOINT))}
     (temporary / REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     (temporary / "config.json").write_text(config_json + "\n", encoding="utf-8")
-    (temporary / UTTERANCES_FILE).write_text(_to_tsv([Utterance._fields, *utterances]), encoding="utf-8")
+    (temporary / "utterances.tsv").write_text(_to_tsv([Utterance._fields, *utterances]), encoding="utf-8")
     with tf.io.TFRecordWriter(str(temporary / RECORDS_FILE)) as writer:
         for record in records:
             writer.write(record)
@@ -84,21 +82,15 @@ def write(
     return utterances
 
 
-def _describe(record):
-    features = tf.train.Example.FromString(record).features.feature
-    texts = (features[name].bytes_list.value[0].decode("utf-8") for name in ("utterance_id", "speaker"))
-    num_frames = sum(features["num_frames"].int64_list.value)
-    return Utterance(*texts, num_frames, len(features["token_ids"].int64_list.value))
-
-
-def weight_norms(checkpoint: str) -> dict[str, Any]:
-    """Returns weight_norms {variable: norm} and weights_not_finite [variable] of a checkpoint."""
-    reader = tf.train.load_checkpoint(checkpoint)
-    values = {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
-    values = {name: value for name, value in values.items() if np.issubdtype(value.dtype, np.floating)}
-    norms = {name: to_json(np.linalg.norm(np.float64(value))) for name, value in values.items()}
-    not_finite = [name for name, value in values.items() if not np.isfinite(value).all()]
-    return {"weight_norms": norms, "weights_not_finite": not_finite}
+def list_utterances(records: Sequence[bytes]) -> list[Utterance]:
+    """Returns the utterances of serialised records."""
+    utterances = []
+    for record in records:
+        features = tf.train.Example.FromString(record).features.feature
+        texts = (features[name].bytes_list.value[0].decode("utf-8") for name in ("utterance_id", "speaker"))
+        num_frames = sum(features["num_frames"].int64_list.value)
+        utterances.append(Utterance(*texts, num_frames, len(features["token_ids"].int64_list.value)))
+    return utterances
 
 
 def to_json(value: float) -> float | str:
@@ -121,12 +113,6 @@ def read_report(path: str) -> dict[str, Any]:
         ) from error
 
 
-def read_utterances(path: str) -> list[Utterance]:
-    """Returns utterances.tsv of a step's directory."""
-    rows = _from_tsv(pathlib.Path(path, UTTERANCES_FILE))
-    return [Utterance(row[0], row[1], int(row[2]), int(row[3])) for row in rows]
-
-
 def read_records(path: str) -> list[bytes]:
     """Returns the serialised records of a step's directory.
 
@@ -145,7 +131,8 @@ def read_records(path: str) -> list[bytes]:
 def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:
     """Returns {step: its rows} of quarantine.tsv; empty if there is none."""
     path, steps = pathlib.Path(directory(model_dir), _QUARANTINE_FILE), {}
-    for row in _from_tsv(path) if path.exists() else []:
+    lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
+    for row in (tuple(line.split("\t")) for line in lines if line):
         steps.setdefault(int(row[0]), []).append(row)
     return steps
 
@@ -162,9 +149,3 @@ def add_to_quarantine(
 
 def _to_tsv(rows):
     return "".join("\t".join(map(str, row)) + "\n" for row in rows)
-
-
-def _from_tsv(path):
-    """Returns the rows after the header; ids may contain any character but tab and newline."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [tuple(line.split("\t")) for line in lines[1:] if line]

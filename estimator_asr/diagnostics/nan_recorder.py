@@ -5,12 +5,9 @@ The step itself changes nothing (see optimization), so the weights are those tha
 
 from __future__ import annotations
 
-import hashlib
 import math
-import platform
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -92,12 +89,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
             "position": [int(number) for number in values["position"]],
             **{name: nan_files.to_json(values[name]) for name in ("loss", "gradient_norm", "learning_rate")},
             "fbank_dtype": self._fbank_dtype,
-            "config_sha256": hashlib.sha256(self._config_json.encode()).hexdigest(),
-            "versions": {
-                "tensorflow": tf.__version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
+            "tensorflow": tf.__version__,
         }
         utterances = nan_files.write(path, report, self._config_json, records, save)
         nan_files.add_to_quarantine(self._model_dir, step, values["position"], utterances)
