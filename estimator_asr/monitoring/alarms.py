@@ -49,21 +49,14 @@ class Alarm(NamedTuple):
 
 
 class _Limit(NamedTuple):
-    """The rule that a metric is at or beyond a limit in each of the last observed steps.
-
-    Attributes:
-        tag: of the metric.
-        compare: operator.ge or operator.le.
-        limit: of the metric.
-        after: returns the step from which the metric means something; None: from the first one.
-        unless: returns whether the metric says nothing.
-    """
+    """The rule that a metric is at or beyond a limit in each of the last observed steps."""
 
     tag: str
-    compare: Callable[[float, float], bool]
+    compare: Callable[[float, float], bool]  # of the module operator
     limit: float
+    # Returns the step from which the metric means something; None: from the first one.
     after: Optional[Callable[[Observations], int]] = None
-    unless: Callable[[Observations], bool] = lambda observed: False
+    unless: Callable[[Observations], bool] = lambda observed: False  # whether the metric says nothing
 
     def __call__(self, observed: Observations) -> Optional[dict]:
         if self.after is None:

@@ -16,23 +16,14 @@ _MUCH = 0.1  # less is not worth a warning; the input is meant to stay below 0.0
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """Writes the fraction to TensorBoard, and warns once if it is large.
+    """Writes the fraction to TensorBoard, and warns once if it is large."""
 
-    Attributes:
-        wait: float64 [], of step_time.time_input.
-        step: int64 [], number of the step.
-        every_steps: number of steps that a fraction covers.
-        model_dir: where the event file is.
-        seconds: returns the time spent in training so far.
-        doctor_command: the command that times the input alone.
-    """
-
-    wait: tf.Tensor
-    step: tf.Tensor
-    every_steps: int
-    model_dir: str
-    seconds: Callable[[], float]
-    doctor_command: str
+    wait: tf.Tensor  # float64 [], of step_time.time_input
+    step: tf.Tensor  # int64 [], number of the step
+    every_steps: int  # number of steps that a fraction covers
+    model_dir: str  # where the event file is
+    seconds: Callable[[], float]  # returns the time spent in training so far
+    doctor_command: str  # the command that times the input alone
 
     def begin(self):
         self._has_warned = False

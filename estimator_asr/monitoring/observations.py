@@ -14,28 +14,17 @@ IN_A_ROW = 5
 
 
 class TrainingFacts(NamedTuple):
-    """Facts of a training that alarms depend on or show.
+    """Facts of a training that alarms depend on or show."""
 
-    Attributes:
-        command: as it was given.
-        model_dir, data_dir: as they were given; data_dir comma separated.
-        error_rate: tag of the decoded error rate.
-        warmup_steps: steps while the learning rate rises.
-        max_steps: total number of steps.
-        base_rate: --learning_rate.
-        peak_rate: learning rate at the end of the warm-up.
-        constant_loss_steps: patience.
-    """
-
-    command: str
+    command: str  # command line
     model_dir: str
-    data_dir: str
-    error_rate: str
-    warmup_steps: int
-    max_steps: int
-    base_rate: float
-    peak_rate: float
-    constant_loss_steps: int
+    data_dir: str  # comma separated
+    error_rate: str  # tag of the decoded error rate
+    warmup_steps: int  # steps while the learning rate rises
+    max_steps: int  # total number of steps
+    base_rate: float  # --learning_rate
+    peak_rate: float  # learning rate at the end of the warm-up
+    constant_loss_steps: int  # --constant_loss_steps, the patience
 
     @property
     def span(self) -> int:
@@ -75,17 +64,11 @@ class TrainingFacts(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An observed training step.
-
-    Attributes:
-        number: of the step.
-        metrics: by TensorBoard tag.
-        losses: loss per label of this step and of those since the previous observation.
-    """
+    """An observed training step."""
 
     number: int
-    metrics: Mapping[str, float]
-    losses: tuple = ()
+    metrics: Mapping[str, float]  # by TensorBoard tag
+    losses: tuple = ()  # loss per label of this step and of those since the previous observation
 
 
 class DevEvaluation(NamedTuple):

@@ -23,25 +23,18 @@ _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it f
 class ProgressHook(estimator_api.SessionRunHook):
     """Shows step, loss, decoded error rate, speed and remaining time.
 
-    Attributes:
-        tensors: of the first replica: "number" int64 [], steps made before this one; "loss" float32 [] per
-            label, "error_rate" float32 [], "inputs" int32 [], the length of the batch. The error rate needs
-            decoding and is computed only for the steps that are shown.
-        unit: of inputs, "frames" or "tokens".
-        max_steps: total number of steps.
-        seconds: between two lines.
-        num_replicas: by which inputs are multiplied.
-        num_parameters: shown at the start.
-        clock: excludes evaluation from the speed.
+    The tensors are of the first replica: "number" int64 [], steps made before this one; "loss" float32 [] per
+    label, "error_rate" float32 [], "inputs" int32 [], the length of the batch. The error rate needs decoding
+    and is computed only for the steps that are shown.
     """
 
     tensors: Mapping[str, tf.Tensor]
-    unit: str
-    max_steps: int
-    seconds: float
-    num_replicas: int
-    num_parameters: int
-    clock: step_time.Clock
+    unit: str  # of inputs, "frames" or "tokens"
+    max_steps: int  # total number of steps
+    seconds: float  # between two lines
+    num_replicas: int  # by which inputs are multiplied
+    num_parameters: int  # shown at the start
+    clock: step_time.Clock  # excludes evaluation from the speed
 
     def begin(self):
         logging.info("parameters: %s", f"{self.num_parameters:,}")

@@ -25,27 +25,16 @@ _DYNAMIC_RANGE = 14.0  # 60 dB in natural logarithms of power
 
 
 class Picture(NamedTuple):
-    """Content of a picture.
+    """Content of a picture."""
 
-    Attributes:
-        lines: text above it.
-        fbank: float32 [num_frames, num_bins].
-        frame_seconds: frame shift.
-        subsampling: frames per subsampled frame.
-        names: of the labels.
-        probabilities: float32 [num_subsampled, num_labels], of the labels by the CTC head.
-        spans: CTC alignment of the labels, in subsampled frames; None where they do not fit.
-        attention: float32 [num_labels + 1, num_subsampled]; None without a decoder.
-    """
-
-    lines: Sequence[str]
-    fbank: np.ndarray
-    frame_seconds: float
-    subsampling: int
-    names: Sequence[str]
-    probabilities: np.ndarray
-    spans: Optional[Sequence[alignment.Span]]
-    attention: Optional[np.ndarray]
+    lines: Sequence[str]  # text above it
+    fbank: np.ndarray  # float32 [num_frames, num_bins]
+    frame_seconds: float  # frame shift
+    subsampling: int  # frames per subsampled frame
+    names: Sequence[str]  # of the labels
+    probabilities: np.ndarray  # float32 [num_subsampled, num_labels], of the labels by the CTC head
+    spans: Optional[Sequence[alignment.Span]]  # in subsampled frames; None where the labels do not fit
+    attention: Optional[np.ndarray]  # float32 [num_labels + 1, num_subsampled]; None without a decoder
 
     @property
     def seconds(self) -> float:

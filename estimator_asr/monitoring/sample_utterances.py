@@ -18,17 +18,11 @@ from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
 class Utterance(NamedTuple):
-    """A record.
-
-    Attributes:
-        utterance_id: of the record.
-        shard: path of its file.
-        values: by the keys of schema.parse_examples; without "fbank" if the model reads none.
-    """
+    """A record."""
 
     utterance_id: str
-    shard: str
-    values: Mapping[str, np.ndarray]
+    shard: str  # path of its file
+    values: Mapping[str, np.ndarray]  # by the keys of schema.parse_examples, with fbank if the model reads it
 
 
 def choose(

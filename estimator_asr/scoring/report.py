@@ -31,19 +31,13 @@ _NUM_CONFUSIONS = 40
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSplit:
-    """A split, recognised and scored.
+    """A split, recognised and scored."""
 
-    Attributes:
-        facts: what was evaluated (model, checkpoint, data, split), name to text or number.
-        measures: a key of utterances.MEASURES to the utterances scored by it; hypotheses.tsv shows the last.
-        group_pattern: as for breakdown.by_group; None for no groups.
-        are_speakers_people: as for breakdown.overall.
-    """
-
-    facts: Mapping[str, object]
+    facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
+    # By the keys of utterances.MEASURES; hypotheses.tsv shows the last one.
     measures: Mapping[str, Sequence[utterances.ScoredUtterance]]
-    group_pattern: Optional[str] = None
-    are_speakers_people: bool = True
+    group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
+    are_speakers_people: bool = True  # as for breakdown.overall
 
 
 def metrics(split: ScoredSplit) -> dict:

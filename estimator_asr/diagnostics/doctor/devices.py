@@ -36,25 +36,15 @@ _SHOW = "TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; t.config.list
 
 
 class Machine(NamedTuple):
-    """Facts about GPUs and CUDA.
+    """Facts about GPUs and CUDA."""
 
-    Attributes:
-        devices: pairs of type and name that TensorFlow lists.
-        gpu: name of the first NVIDIA GPU of the machine, "" if there is none.
-        driver: version of NVIDIA's driver, "" if unknown.
-        visible: CUDA_VISIBLE_DEVICES; None if it is not set.
-        build: tf.sysconfig.get_build_info().
-        missing: first of LIBRARIES that cannot be opened, "" if all can.
-        cudnn: version of the installed cuDNN, "" if there is none.
-    """
-
-    devices: Sequence[tuple[str, str]]
-    gpu: str
-    driver: str
-    visible: Optional[str]
-    build: Mapping[str, object]
-    missing: str
-    cudnn: str
+    devices: Sequence[tuple[str, str]]  # pairs of type and name that TensorFlow lists
+    gpu: str  # name of the first NVIDIA GPU of the machine, "" if there is none
+    driver: str  # version of NVIDIA's driver, "" if unknown
+    visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if it is not set
+    build: Mapping[str, object]  # tf.sysconfig.get_build_info()
+    missing: str  # first of LIBRARIES that cannot be opened, "" if all can
+    cudnn: str  # version of the installed cuDNN, "" if there is none
 
 
 def gather() -> Machine:

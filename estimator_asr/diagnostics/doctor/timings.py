@@ -29,19 +29,12 @@ _ENOUGH_INPUT = 3.0
 
 
 class Steps(NamedTuple):
-    """Timed training steps.
+    """Timed training steps."""
 
-    Attributes:
-        seconds: of all steps.
-        num_steps: number of steps.
-        num_inputs: frames or tokens of all steps, without padding.
-        num_operations: of the matrix products of all steps.
-    """
-
-    seconds: float
+    seconds: float  # of all steps
     num_steps: int
-    num_inputs: int
-    num_operations: int
+    num_inputs: int  # frames or tokens of all steps, without padding
+    num_operations: int  # of the matrix products of all steps
 
 
 def check(
