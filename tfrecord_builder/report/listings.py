@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,36 +17,6 @@ _PLAYABLE = ("http://", "https://", "file://")
 Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 
 
-class Coverage(NamedTuple):
-    """Labels of a split: all, different ones in the vocabulary, and unknown ones."""
-
-    split: str
-    total: int
-    different: int
-    unknown: int
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelList:
-    """Labels of one kind; frequent and rare are (label, count) of train, unknown of all splits.
-
-    Attributes:
-      size: of the vocabulary.
-      never: how many of the vocabulary do not occur in train.
-      once: how many occur once in train.
-      num_unknown: how many different labels are unknown.
-    """
-
-    size: int
-    coverage: Sequence[Coverage]
-    never: int
-    once: int
-    frequent: Sequence[tuple[str, int]]
-    rare: Sequence[tuple[str, int]]
-    unknown: Sequence[tuple[str, int]]
-    num_unknown: int
-
-
 class AudioLink(NamedTuple):
     """An utterance to listen to; url is empty if a browser cannot open it."""
 
@@ -57,42 +26,38 @@ class AudioLink(NamedTuple):
     url: str
 
 
-@dataclasses.dataclass
-class RejectionReason:
-    """Why utterances were rejected: how many, and the first of them."""
-
-    reason: str
-    count: int = 0
-    first: list[AudioLink] = dataclasses.field(default_factory=list)
-
-
-def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> LabelList:
+def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> dict:
     """Lists labels.
 
     Args:
       counts: split -> label -> count.
       known: their vocabulary.
+
+    Returns:
+      The size of the vocabulary; how many of it occur never or once in train; the most and the least frequent
+      (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct known labels
+      and unknown labels by split.
     """
     in_vocabulary = set(known.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
     unknown: collections.Counter[str] = collections.Counter()
-    coverage = []
+    coverage = {}
     for split, found in counts.items():
         not_known = {label: count for label, count in found.items() if label not in in_vocabulary}
         unknown.update(not_known)
-        different = len(found) - len(not_known)
-        coverage.append(Coverage(split, sum(found.values()), different, sum(not_known.values())))
+        num_labels, distinct = sum(found.values()), len(found) - len(not_known)
+        coverage[split] = {"total": num_labels, "distinct": distinct, "unknown": sum(not_known.values())}
     ranked = _rank(train)
-    return LabelList(
-        size=len(in_vocabulary),
-        coverage=coverage,
-        never=len(in_vocabulary) - len(train),
-        once=sum(count == 1 for count in train.values()),
-        frequent=ranked[:NUM_LISTED],
-        rare=sorted(ranked[NUM_LISTED:], key=lambda pair: (pair[1], pair[0]))[:NUM_LISTED],
-        unknown=_rank(unknown)[:NUM_LISTED],
-        num_unknown=len(unknown),
-    )
+    return {
+        "size": len(in_vocabulary),
+        "never": len(in_vocabulary) - len(train),
+        "once": sum(count == 1 for count in train.values()),
+        "frequent": ranked[:NUM_LISTED],
+        "rare": sorted(ranked[NUM_LISTED:], key=lambda pair: (pair[1], pair[0]))[:NUM_LISTED],
+        "unknown": _rank(unknown)[:NUM_LISTED],
+        "num_unknown": len(unknown),
+        "coverage": coverage,
+    }
 
 
 def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -107,22 +72,23 @@ def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
     ]
 
 
-def list_rejected(rejected: Iterable[Rejection]) -> list[RejectionReason]:
-    """Groups rejected utterances by reason, the most frequent first, with NUM_REJECTED examples.
+def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[AudioLink]]]:
+    """Groups rejected utterances by reason, the most frequent first.
 
     What follows ": " in a reason is a detail of the utterance, and is listed with it.
+
+    Returns:
+      (reason, count, the first NUM_REJECTED utterances) of each reason.
     """
-    reasons: dict[str, RejectionReason] = {}
+    counts: collections.Counter[str] = collections.Counter()
+    first: dict[str, list[AudioLink]] = {}
     for utterance_id, split, reason, audio in rejected:
         kind, _, detail = reason.partition(": ")
-        group = reasons.setdefault(kind, RejectionReason(kind))
-        group.count += 1
-        if len(group.first) < NUM_REJECTED:
-            url = _url(audio, 0.0, None) if audio else ""
-            group.first.append(
-                AudioLink(utterance_id, f"{split}, {detail}" if detail else split, audio or "", url)
-            )
-    return sorted(reasons.values(), key=lambda group: (-group.count, group.reason))
+        counts[kind] += 1
+        if counts[kind] <= NUM_REJECTED:
+            value, url = f"{split}, {detail}" if detail else split, _url(audio, 0.0, None) if audio else ""
+            first.setdefault(kind, []).append(AudioLink(utterance_id, value, audio or "", url))
+    return [(kind, count, first[kind]) for kind, count in _rank(counts)]
 
 
 def _url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
