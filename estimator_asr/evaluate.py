@@ -1,11 +1,11 @@
-"""Recognise a split and score it: metrics.json, hypotheses.tsv and report.html.
+"""Recognises a split and scores it: metrics.json, hypotheses.tsv and report.html.
 
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --saved_model=EXPORT --data_dir=DATA --split=test --output_dir=REPORT
 
-An acoustic model is scored in tokens, a language model (reading the true tokens) in characters, an export in
-both. Hypotheses are compared as text with what the records say, each utterance once.
+An acoustic model is scored in tokens, a language model (given the reference tokens) in characters, an export
+in both. Hypotheses are compared as text with the references of the records, each utterance once.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ import tqdm
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, task_spec
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import dataset_elements, input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors
 
-# Measure -> (feature of the record, output of the recogniser) that are compared.
+# Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """What to evaluate on what."""
+    """Flags of evaluate."""
 
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
     saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
-    output_dir: Optional[str] = config_flags.setting(None, "where the report goes; an older one is replaced")
+    output_dir: Optional[str] = config_flags.setting(
+        None, "directory of the report; an older one is replaced"
+    )
     group_pattern: Optional[str] = config_flags.setting(
-        None,
-        "regular expression; what it matches in a speaker names the group that is reported, as ^[A-Za-z]+",
+        None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
     )
 
     def __post_init__(self):
@@ -59,13 +60,11 @@ class EvaluateConfig:
             missing = "output_dir" if self.data_dir else "data_dir"
             raise errors.UserError(f"evaluate: --{missing} is missing; give a directory")
         if os.path.exists(self.output_dir) and not os.path.isdir(self.output_dir):
-            raise errors.UserError(
-                f"evaluate: --output_dir={self.output_dir} is a file, expected a directory"
-            )
+            raise errors.UserError(f"evaluate: --output_dir={self.output_dir} is a file; give a directory")
         if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
             raise errors.UserError(
-                f"evaluate: --output_dir={self.output_dir} holds data, whose report.html would be replaced, "
-                "expected another directory; choose one, nothing was changed"
+                f"evaluate: --output_dir={self.output_dir} contains data, whose report.html would be "
+                "replaced; give another directory"
             )
         _check_pattern(self.group_pattern)
 
@@ -75,7 +74,7 @@ def _check_pattern(pattern: Optional[str]) -> None:
         re.compile(pattern or "")
     except re.error as error:
         raise errors.UserError(
-            f"evaluate: --group_pattern={pattern} is no regular expression ({error}); mend it"
+            f"evaluate: --group_pattern={pattern} is not a valid regular expression ({error}); fix it"
         ) from error
 
 
@@ -83,10 +82,11 @@ class Subject(NamedTuple):
     """What is evaluated.
 
     Attributes:
-      spec: what it reads.
-      input: how records become batches.
-      measures: measure to what is compared.
-      facts: name to text or number, for the report.
+        recogniser: the model.
+        spec: what it reads.
+        input: how records become batches.
+        measures: measure to reference and hypothesis.
+        facts: name to text or number, for the report.
     """
 
     recogniser: recogniser.Recogniser
@@ -97,15 +97,13 @@ class Subject(NamedTuple):
 
 
 def evaluate(config: EvaluateConfig) -> dict:
-    """Recognise, score and report; gives what metrics.json holds."""
+    """Recognises, scores and writes the report; returns the content of metrics.json."""
     report.create_output_dir(config.output_dir)
     infos = dataset_info.load_all(config.data_dir)
-    open_subject = _open_saved_model if config.model_dir is None else _open_model
-    subject = open_subject(config, infos)
+    subject = (_open_saved_model if config.model_dir is None else _open_model)(config, infos)
     num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.spec).num_utterances
     with contextlib.closing(subject.recogniser.session):
-        batches = _read_batches(config, infos, subject)
-        scored = _score(subject, batches, num_utterances)
+        scored = _score(subject, _read_batches(config, infos, subject), num_utterances)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
     scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people)
@@ -114,12 +112,12 @@ def evaluate(config: EvaluateConfig) -> dict:
 
 def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
     trained = trained_model.open_trained_model(config.model_dir)
+    model, spec = trained.model, trained.model.config.spec
     for info, path in zip(infos, config.data_dir):
-        model_directory.check_data(config.model_dir, trained.model.config, info, path)
-    measures = _measures(not trained.model.config.spec.writes_characters, trained.model.output_token_type)
+        model_directory.check_data(config.model_dir, model.config, info, path)
+    measures = _measures(not spec.writes_characters, model.output_token_type)
     facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
-    recognise = trained_model.build_recogniser(trained)
-    return Subject(recognise, trained.model.config.spec, trained.model.config.input, measures, facts)
+    return Subject(trained_model.build_recogniser(trained), spec, model.config.input, measures, facts)
 
 
 def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
@@ -134,48 +132,43 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns what is compared: the tokens, and the transcript where its token type is that of the text."""
+    """Returns the measures of an output of tokens, and of a transcript of the token type."""
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
 def _check_exported(
     exported: export_info.ExportInfo, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
-    """Raise errors.UserError if the data has another frontend or token vocabulary than the export."""
-    frontend = info.frontend and config_json.to_json_dict(info.frontend)
+    """Refuses data with another frontend or token vocabulary than the export; names the flags of a build."""
+    frontend = config_json.to_json_dict(exported.frontend)
     pairs = {
-        "frontend": (frontend, config_json.to_json_dict(exported.frontend)),
+        "frontend": (info.frontend and config_json.to_json_dict(info.frontend), frontend),
         dataset_info.TOKENS_FILE: (info.tokens_sha256, exported.acoustic.tokens_sha256),
     }
     for name, (got, want) in pairs.items():
         if got != want:
+            assets = os.path.join(version_dir, "assets")
+            flags = {"vocabulary_dir": assets, "token_type": exported.token_type, **frontend}
             raise errors.UserError(
                 f"{data_dir}: {name} is {got}, expected {want} as in {version_dir}; build the data with "
-                + _builder_flags(exported, version_dir)
+                + " ".join(f"--{flag}={value}" for flag, value in flags.items())
             )
-
-
-def _builder_flags(exported: export_info.ExportInfo, version_dir: str) -> str:
-    """Returns the flags of a build whose data the export reads."""
-    vocabulary = {"vocabulary_dir": os.path.join(version_dir, "assets"), "token_type": exported.token_type}
-    values = {**vocabulary, **config_json.to_json_dict(exported.frontend)}
-    return " ".join(f"--{name}={value}" for name, value in values.items())
 
 
 def _score(
     subject: Subject, batches: Iterator[dict], num_utterances: int
 ) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Recognise every utterance once; gives each measure's utterances in the order of their ids."""
+    """Recognises every utterance once; returns the utterances of each measure, ordered by their ids."""
     scored = {measure: [] for measure in subject.measures}
     with tqdm.tqdm(total=num_utterances, unit=" utterances", desc="evaluate", disable=None) as progress:
         for batch in batches:
             outputs = subject.recogniser.run(batch)
-            for measure, (feature, output) in subject.measures.items():
-                columns = (batch["utterance_id"], batch["speaker"], batch[feature])
-                texts = zip(
-                    *([item.decode("utf-8") for item in column] for column in columns), outputs[output]
-                )
-                scored[measure] += [utterances.score(measure, *row) for row in texts]
+            for measure, (reference, hypothesis) in subject.measures.items():
+                columns = (batch[name] for name in ("utterance_id", "speaker", reference))
+                texts = ([item.decode("utf-8") for item in column] for column in columns)
+                scored[measure] += [
+                    utterances.score(measure, *row) for row in zip(*texts, outputs[hypothesis])
+                ]
             progress.update(len(batch["utterance_id"]))
     return {measure: sorted(rows, key=lambda row: row.utterance_id) for measure, rows in scored.items()}
 
@@ -183,23 +176,17 @@ def _score(
 def _read_batches(
     config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo], subject: Subject
 ) -> Iterator[dict]:
-    """Yield the features of one epoch as numpy arrays."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        read = input_fn.build_input_fn(
-            infos, config.data_dir, config.split, subject.input, spec=subject.spec, training=False
-        )
-        features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
-        while True:
-            try:
-                with splits.explain_damage(config.data_dir, config.split):
-                    yield session.run(features)
-            except tf.errors.OutOfRangeError:
-                return
+    """Yields the features of one epoch as numpy arrays."""
+    read = input_fn.build_input_fn(
+        infos, config.data_dir, config.split, subject.input, spec=subject.spec, training=False
+    )
+    with splits.explain_damage(config.data_dir, config.split):
+        for features, _ in dataset_elements.read(read):
+            yield features
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
-    rows = {"": metrics, **metrics.get("by_group", {})}
-    for group, rates in rows.items():
+    for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
         for measure in (name for name in utterances.MEASURES if name in rates):
             label = " ".join(filter(None, (group, report.format_name(measure))))
             print(f"{label}: {report.format_rate(rates[measure])}, {rates[measure]['errors']} errors")

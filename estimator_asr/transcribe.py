@@ -1,10 +1,11 @@
-"""Write down what is said in audio files.
+"""Transcribes audio files with an exported model.
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
 
-Prints file<TAB>transcript<TAB>pinyin, a line a file, or a JSON object with the scores too. Reads WAV, FLAC,
-Ogg and MP3 of any rate, up to three minutes. A file that cannot be read is named on standard error, the
-others continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
+Prints file<TAB>transcript<TAB>pinyin, one line per file, or a JSON object that has the scores too. Reads WAV,
+FLAC, Ogg and MP3 of any sample rate, up to three minutes. A file that cannot be read is named on standard
+error, the others continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard
+error.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ import tqdm
 from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import audio, config_flags, errors
 
-# Attention over n frames takes n x n numbers a head: 3 minutes need about a gigabyte.
+# Attention over n frames takes n x n numbers per head: three minutes need about a gigabyte.
 MAX_SECONDS = 180
-LOUDEST_PEAK = 1e12  # full scale is 1; the energy of much more does not fit a float32
+LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not fit into float32
 
 
 @dataclasses.dataclass(frozen=True)
 class TranscribeConfig:
-    """What transcribes, and how it is printed."""
+    """Flags of transcribe."""
 
     saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
-    format: str = config_flags.setting("tsv", "what is printed for a file", choices=("tsv", "json"))
+    format: str = config_flags.setting("tsv", "output for each file", choices=("tsv", "json"))
 
     def __post_init__(self):
         config_flags.validate(self)
@@ -43,35 +44,27 @@ class TranscribeConfig:
 
 
 def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
-    """Give file, transcript, pinyin, acoustic_score and language_score of one recording.
-
-    Silence has an empty transcript, and a warning on standard error.
+    """Returns file, transcript, pinyin, acoustic_score and language_score of one recording.
 
     Raises:
-      errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or holds NaN, Inf or what
-        exceeds LOUDEST_PEAK.
+        errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or has NaN or Inf samples or a
+            peak above LOUDEST_PEAK.
     """
     waveform = audio.read_audio(path, sample_rate, MAX_SECONDS)
     if not np.isfinite(waveform).all():
-        raise errors.UserError(f"{path}: has NaN or infinite samples, expected numbers; save it again")
+        raise errors.UserError(f"{path}: has NaN or Inf samples; save it again")
     peak = np.max(np.abs(waveform))
     if peak > LOUDEST_PEAK:
         raise errors.UserError(f"{path}: peak is {peak:.0e}, expected 1 at full scale; save it again")
-    is_silent = peak < audio.SILENT_PEAK
-    if is_silent:
-        _warn_of_silence(path)
-    num_samples = 0 if is_silent else waveform.size  # exports of earlier versions transcribe silence
-    batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([num_samples], np.int32)}
+    if peak < audio.SILENT_PEAK:
+        print(
+            f"warning: {path}: audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full "
+            "scale; its transcript is empty",
+            file=sys.stderr,
+            flush=True,
+        )
+    batch = {"waveform": waveform[np.newaxis], "num_samples": np.array([waveform.size], np.int32)}
     return {"file": path, **{name: value for name, (value,) in model.run(batch).items()}}
-
-
-def _warn_of_silence(path: str) -> None:
-    print(
-        f"warning: {path}: audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale; "
-        "its transcript is empty",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 def format_line(result: dict, format: str) -> str:
@@ -87,9 +80,9 @@ def define_flags() -> None:
 def main(argv: list[str]) -> int:
     config, files = config_flags.from_flags(TranscribeConfig), argv[1:]
     if not files:
-        raise errors.UserError("transcribe: no FILE is given, expected audio files behind the flags")
+        raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     tf.get_logger().setLevel("ERROR")
-    # A file name may be no UTF-8; its bytes come out as in the errors, which in JSON is how they are escaped.
+    # The bytes of a file name that is not UTF-8 are printed as in error messages and escaped as in JSON.
     sys.stdout.reconfigure(errors="backslashreplace")
     version_dir = recogniser.find_version(config.saved_model)
     sample_rate = export_info.load(version_dir).frontend.sample_rate

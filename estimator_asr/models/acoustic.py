@@ -1,7 +1,7 @@
-"""Acoustic model: frames in, token logits out, by CTC and (given the labels) by an attention decoder.
+"""Acoustic model: an encoder with a CTC head and, given the labels, an attention decoder.
 
-All variables live under the scope "acoustic". Classes are the vocabulary's ids; the last one is the blank,
-and for the decoder the symbol that starts and ends a sequence.
+All variables are under the scope "acoustic". Classes are the vocabulary's ids; the last one is the blank, and
+for the decoder the symbol that starts and ends a sequence.
 """
 
 from __future__ import annotations
@@ -39,18 +39,15 @@ def build(
     """Builds the model.
 
     Args:
-      config: AcousticConfig.
-      fbank: float32 [batch, num_frames, num_bins].
-      num_frames: int32 [batch]; frames at or beyond it are ignored, be they NaN.
-      num_classes: tokens and the blank.
-      token_parts: float32 [num_classes - 1, num_parts], 1 where a token holds a part (syllables.part_matrix),
-      or None.
-      token_ids: int32 [batch, max_tokens], the labels; without them there is no decoder.
-      num_tokens: int32 [batch]; ids at or beyond it are ignored.
-      seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
-
-    Returns:
-      AcousticOutputs.
+        config: AcousticConfig.
+        fbank: float32 [batch, num_frames, num_bins].
+        num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
+        num_classes: tokens and the blank.
+        token_parts: float32 [num_classes - 1, num_parts], 1 where a token has a part
+            (syllables.part_matrix), or None.
+        token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
+        num_tokens: int32 [batch]; ids at or beyond it are ignored.
+        seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
     """
     with tf.compat.v1.variable_scope("acoustic"):
         fbank = normalise(fbank, num_frames)
@@ -68,17 +65,17 @@ def build(
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
-    """Brings each bin of each utterance to mean 0 and deviation 1, which takes off its channel and level.
+    """Normalises each bin of each utterance to mean 0 and standard deviation 1: removes channel and level.
 
-    Digital silence lies far below any speech in the log domain and would squeeze all else into a corner:
-    what is more than DYNAMIC_RANGE below the utterance's loudest value is raised to there.
+    Digital silence is far below any speech in the log domain and would compress the range of the speech:
+    values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
 
     Args:
-      fbank: float [batch, num_frames, num_bins].
-      num_frames: int32 [batch].
+        fbank: float [batch, num_frames, num_bins].
+        num_frames: int32 [batch].
 
     Returns:
-      float32 [batch, num_frames, num_bins], zero at padded frames.
+        float32 [batch, num_frames, num_bins], zero at padded frames.
     """
     fbank = tf.cast(fbank, tf.float32)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
@@ -93,8 +90,8 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
-    """Returns float32 [num_classes, units]: each class's own vector plus those of its parts."""
-    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # as BERT; logits start near zero
+    """Returns float32 [num_classes, units]: the vector of each class plus those of its parts."""
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # as in BERT; logits start near zero
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
@@ -105,7 +102,7 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
 
 
 def classify(hidden: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
-    """Returns the logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
+    """Returns logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
     # Two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return layers.linear(hidden, tf.transpose(vectors), tf.squeeze(bias, 0))
@@ -119,17 +116,17 @@ def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -
 
 
 def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Transformer decoder, layer norm first; class vectors are embedding and output (Press and Wolf, 2017).
+    """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
 
     Args:
-      config: AcousticConfig.
-      previous_ids: int32 [batch, length], the token before each position.
-      encoding: encoders.Encoding.
-      num_classes, token_parts: as for build.
-      seed: as for build.
+        config: AcousticConfig.
+        previous_ids: int32 [batch, length], the token before each position.
+        encoding: encoders.Encoding.
+        num_classes, token_parts: as for build.
+        seed: as for build.
 
     Returns:
-      float32 [batch, length, num_classes]; position i has seen previous_ids 0 to i.
+        float32 [batch, length, num_classes]; position i depends on previous_ids 0 to i.
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = layers.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
@@ -144,7 +141,7 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
 def decoder_block(
     config, hidden: tf.Tensor, causal: tf.Tensor, encoding, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """Attention to earlier positions, attention to the encoder, feed forward; each added to its inputs."""
+    """Self-attention to earlier positions, cross-attention to the encoder, feed forward; all residual."""
     modules = (
         lambda x: layers.self_attention(x, causal, config.attention_heads),
         lambda x: layers.cross_attention(x, encoding.outputs, encoding.mask, config.attention_heads),

@@ -1,8 +1,8 @@
-"""Characters that may be written for each token: scored without the rest of the vocabulary.
+"""Candidates: the characters that each token can be written with, scored without the rest of the vocabulary.
 
-A syllable has about 12 candidates (mean over running text) among some 6,000 characters. So instead of a
-product [batch, length, characters] the model scores a list of pairs (position, character). A position is an
-index into batch x length, row by row; padding has no pairs.
+A syllable has about 12 candidates (mean over running text) of some 6,000 characters. So instead of a product
+[batch, length, characters] the model scores a list of pairs (position, character). A position is an index
+into batch x length, row by row; padding has no pairs.
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ import numpy as np
 import tensorflow as tf
 
 
-class Candidates(NamedTuple):
-    """The pairs of a batch, positions rising.
+class Pairs(NamedTuple):
+    """The (position, character) pairs of a batch, ordered by position, before they are scored.
 
     Attributes:
-      logits: float32 [num_pairs].
-      positions: int32 [num_pairs].
-      characters: int32 [num_pairs].
-      shape: int32 [2], batch and length.
+        positions: int32 [num_pairs].
+        characters: int32 [num_pairs].
+        readings: int32 [num_pairs], index of the pair (token, character) among all that the mask allows.
     """
+
+    positions: tf.Tensor
+    characters: tf.Tensor
+    readings: tf.Tensor
+
+
+class Candidates(NamedTuple):
+    """Scored pairs of a batch; logits float32 [num_pairs], shape int32 [2] (batch and length)."""
 
     logits: tf.Tensor
     positions: tf.Tensor
@@ -30,38 +37,19 @@ class Candidates(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The likeliest character at each position.
+    """The most probable character of each position."""
 
-    Attributes:
-      characters: int32 [batch, length], -1 at padding.
-      log_probs: float32 [batch, length], 0 at padding.
-    """
-
-    characters: tf.Tensor
-    log_probs: tf.Tensor
-
-
-class Pairs(NamedTuple):
-    """Which (position, character) pairs there are, before they are scored.
-
-    Attributes:
-      positions: int32 [num_pairs], rising.
-      characters: int32 [num_pairs].
-      readings: int32 [num_pairs], index of the pair (token, character) among all that the mask allows.
-    """
-
-    positions: tf.Tensor
-    characters: tf.Tensor
-    readings: tf.Tensor
+    characters: tf.Tensor  # int32 [batch, length], -1 at padding
+    log_probs: tf.Tensor  # float32 [batch, length], 0 at padding
 
 
 def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray) -> Pairs:
-    """Lists the characters that may be written at each real position.
+    """Returns the candidates of each real position.
 
     Args:
-      token_ids: int32 [batch, length].
-      num_tokens: int32 [batch]; tokens at or beyond it are padding.
-      character_mask: bool [tokens, characters].
+        token_ids: int32 [batch, length].
+        num_tokens: int32 [batch]; tokens at or beyond it are padding.
+        character_mask: bool [tokens, characters].
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -77,15 +65,15 @@ def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.n
 
 
 def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sparse softmax cross-entropy over the candidates of each position.
+    """Computes the sparse softmax cross-entropy over the candidates of each position.
 
     Args:
-      candidates: of [batch, length] positions.
-      character_ids: int32 [batch, length], the labels.
+        candidates: of [batch, length] positions.
+        character_ids: int32 [batch, length], the labels.
 
     Returns:
-      losses: float32 [batch, length], 0 where weights is.
-      weights: float32 [batch, length]; 1 where the label is a candidate, else (as at padding) 0.
+        Losses and weights, float32 [batch, length]. A weight is 1 where the label is a candidate; elsewhere
+        (as at padding) weight and loss are 0.
     """
     log_probs = _log_softmax(candidates)
     is_label = tf.equal(
@@ -97,7 +85,7 @@ def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.
 
 
 def best(candidates: Candidates) -> Best:
-    """Returns the likeliest candidate of each position and its log probability."""
+    """Returns the most probable candidate of each position and its log probability."""
     log_probs = _log_softmax(candidates)
     highest = tf.gather(_max(candidates, log_probs), candidates.positions)
     is_best = log_probs >= highest
@@ -108,7 +96,7 @@ def best(candidates: Candidates) -> Best:
 
 
 def _log_softmax(candidates: Candidates) -> tf.Tensor:
-    """Returns float32 [num_pairs], normalised over the pairs of a position."""
+    """Normalises over the pairs of a position; float32 [num_pairs]."""
     highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
     shifted = candidates.logits - highest
     totals = tf.gather(_sum(candidates, tf.exp(shifted)), candidates.positions)
@@ -116,10 +104,10 @@ def _log_softmax(candidates: Candidates) -> tf.Tensor:
 
 
 def _sum(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
-    """Adds [num_pairs] up to [batch x length]; 0 where there is no pair."""
+    """Sums values [num_pairs] to [batch x length]; 0 where a position has no pair."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
 def _max(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
-    """Takes the highest of [num_pairs] for each of [batch x length]; the lowest number where none is."""
+    """Takes the maximum of values [num_pairs] to [batch x length]; the lowest number without a pair."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

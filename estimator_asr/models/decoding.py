@@ -22,11 +22,11 @@ def greedy_ctc(logits: tf.Tensor, num_frames: tf.Tensor) -> Hypotheses:
     """Best class of every frame, repeats merged, blanks dropped (Graves et al., 2006, section 3.2).
 
     Args:
-      logits: float32 [batch, num_frames, num_classes], the blank is the last class.
-      num_frames: int32 [batch]; frames at or beyond it are ignored.
+        logits: float32 [batch, num_frames, num_classes], the blank is the last class.
+        num_frames: int32 [batch]; frames at or beyond it are ignored.
 
     Returns:
-      Hypotheses.
+        Hypotheses.
     """
     mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [batch, num_frames]

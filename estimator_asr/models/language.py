@@ -1,12 +1,14 @@
-"""Language model: a Transformer encoder that turns tokens into characters, one to one.
+"""Language model: a Transformer encoder that converts tokens to characters, one to one.
 
-Each token is embedded as itself plus its parts (initial, final, tone) plus the token n-grams around it. The
-n-grams are hashed into one table: a memory of word-sized contexts that costs a row to read and no product, so
-the encoder (pre-norm) above it can stay small. Only the characters that go with a token are scored, see
+The embedding of a token is its own plus those of its parts (initial, final, tone) and of the token n-grams
+around it. N-grams are hashed into one table: a memory of word-sized contexts that needs a lookup and no
+matrix product, so the encoder (pre-norm) can stay small. Only the candidates of a token are scored, see
 candidates.py.
 """
 
 from __future__ import annotations
+
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -26,23 +28,23 @@ def build(
     token_vocabulary_size: int,
     character_vocabulary_size: int,
     character_mask: np.ndarray,
-    token_parts: np.ndarray | None = None,
-    seed: tf.Tensor | None = None,
+    token_parts: Optional[np.ndarray] = None,
+    seed: Optional[tf.Tensor] = None,
 ) -> candidates.Candidates:
-    """Scores the characters that may be written for each token. Variables live under the scope "language".
+    """Scores the candidates of each token. All variables are under the scope "language".
 
     Args:
-      config: sizes and rates.
-      token_ids: int32 [batch, length].
-      num_tokens: int32 [batch]; tokens at or beyond it are padding and change nothing.
-      token_vocabulary_size: number of tokens.
-      character_vocabulary_size: number of characters.
-      character_mask: bool [tokens, characters], which characters may be written for a token.
-      token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: tokens share nothing.
-      seed: int64 [2] of the batch, in training: values are dropped and tokens swapped. None: neither.
+        config: sizes and rates.
+        token_ids: int32 [batch, length].
+        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+        token_vocabulary_size: number of tokens.
+        character_vocabulary_size: number of characters.
+        character_mask: bool [tokens, characters], the candidates of each token.
+        token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
+        seed: int64 [2] of the batch, in training: dropout and token noise are on. None: neither.
 
     Returns:
-      Candidates of [batch, length] positions; in training those of swapped tokens are the swapped token's.
+        Candidates of [batch, length] positions; with token noise those of the replacing tokens.
     """
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
     if seed is not None:
@@ -57,7 +59,7 @@ def build(
 
 
 def _swap_tokens(token_ids, rate, vocabulary_size, seed):
-    """Replaces a share of the tokens by random known ones, for the acoustic model errs too."""
+    """Replaces a fraction of the tokens by random known ones, like errors of the acoustic model."""
     if not rate or vocabulary_size < 2:
         return token_ids
     draws, others = (layers.uniform(tf.shape(token_ids), seed) for _ in range(2))
@@ -78,34 +80,34 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
 
 
 def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
-    """Returns float32 [batch, length, units]: the sum of the n-grams' rows, brought to the model's width."""
+    """Returns float32 [batch, length, units]: the sum of the n-grams' rows, projected to `units`."""
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
-    # Zero: an n-gram says nothing at first.
+    # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
     weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    embedded = tf.reduce_sum(tf.gather(table, rows) * weights[..., None], axis=2)  # one n-gram, one weight
+    embedded = tf.reduce_sum(tf.gather(table, rows) * weights[..., None], axis=2)  # one weight per n-gram
     return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
 
 
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
-    """Numbers the token n-grams around each position, modulo the rows of a table.
+    """Hashes the token n-grams around each position to rows of a table.
 
     Args:
-      token_ids: int32 [batch, length].
-      mask: float32 [batch, length]; padding reads like what lies beyond the ends.
-      vocabulary_size: number of tokens.
-      num_rows: rows of the table; a prime number spreads them best.
+        token_ids: int32 [batch, length].
+        mask: float32 [batch, length]; padding hashes like positions beyond the ends.
+        vocabulary_size: number of tokens.
+        num_rows: rows of the table; a prime number gives the fewest collisions.
 
     Returns:
-      int64 [batch, length, num_windows], from 0 up to num_rows.
+        int64 [batch, length, num_windows], from 0 up to num_rows.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)
-    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 stands beyond the ends
+    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 beyond the ends
     digits = tf.pad(digits, [[0, 0], [reach, reach]])
     rows = []
     for kind, (first, last) in enumerate(_WINDOWS):
-        number = tf.constant(kind, tf.int64)  # then one digit a token, base vocabulary_size + 1
+        number = tf.constant(kind, tf.int64)  # then one digit per token, base vocabulary_size + 1
         for offset in range(first, last + 1):
             number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
         rows.append(tf.math.floormod(number, num_rows))

@@ -1,11 +1,11 @@
-"""Layers shared by the models: functions of tensors, variables by get_variable in the caller's scope.
+"""Layers shared by the models: functions of tensors, with variables in the caller's scope.
 
 Sequences are float32 [batch, length, units]; a mask is float32 [batch, length], 1 for a real position and 0
-for padding. One rule: what stands at a padded position never reaches a real one, neither by attention,
-convolution nor statistics. So padding is selected away, never multiplied: zero times NaN is NaN.
+for padding. One rule: the value of a padded position never affects a real one, neither by attention nor by
+convolution nor by statistics. So padding is selected, never multiplied: zero times NaN is NaN.
 
-Mixed precision turns constants into float16 too, and sequences may be float16 or bfloat16: constants fit into
-float16, statistics and softmax are float32.
+Mixed precision converts constants to float16 too, and sequences may be float16 or bfloat16: constants fit
+into float16, statistics and softmax are float32.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
 
 
 def get_kernel(name: str, shape) -> tf.Variable:
-    """Returns a weight [..., inputs, outputs] of variance 2 / (inputs + outputs) (Glorot and Bengio 2010)."""
+    """Returns a weight [..., inputs, outputs], Glorot uniform (Glorot and Bengio, 2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())
 
 
 def get_bias(name: str, shape) -> tf.Variable:
-    """Returns a weight that starts at zero."""
+    """Returns a weight initialised to zero."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.zeros_initializer())
 
 
 def get_scale(name: str, shape) -> tf.Variable:
-    """Returns a weight that starts at one."""
+    """Returns a weight initialised to one."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.ones_initializer())
 
 
@@ -47,11 +47,11 @@ def linear(
     bias: Optional[tf.Tensor] = None,
     activation: Optional[Callable] = None,
 ) -> tf.Tensor:
-    """Multiplies [..., inputs] by a kernel [inputs, outputs], as one matrix; adds a bias, and activates."""
+    """Returns activation(inputs x kernel + bias) of [..., inputs] and [inputs, outputs] by one matmul."""
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         outputs = tf.nn.bias_add(outputs, bias)
-    # Before the shape is restored, so that TensorFlow makes one operation of the three.
+    # Before the reshape, so that TensorFlow fuses product, bias and activation.
     outputs = activation(outputs) if activation else outputs
     return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], axis=0))
 
@@ -66,11 +66,11 @@ def dense(
 
 
 def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
-    """Normalises the last axis to mean 0 and deviation 1, then scales and shifts it (Ba et al., 2016)."""
+    """Layer norm over the last axis, with scale and shift (Ba et al., 2016)."""
     with tf.compat.v1.variable_scope(name):
         scale = get_scale("scale", [inputs.shape[-1]])
         shift = get_bias("shift", [inputs.shape[-1]])
-    # No tf.custom_gradient: in a graph it is registered for ever, and keeps the graph alive.
+    # No tf.custom_gradient: its registration is never removed and keeps the graph alive.
     values = tf.cast(inputs, tf.float32)
     centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -78,19 +78,19 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
 
 
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns inputs [batch, length, ...] with zeros where mask [batch, length] is 0, even of NaN and Inf.
+    """Returns inputs [batch, length, ...] with zeros where mask [batch, length] is 0, even for NaN and Inf.
 
-    The gradient is zero there too, if what follows is finite at zeros.
+    The gradient there is zero too, if all that follows is finite at zero.
     """
     is_real = tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
     return tf.where(is_real, inputs, tf.zeros([], inputs.dtype))
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate`, to a 256th, and scales up the rest, in training.
+    """Zeroes values with probability `rate` (rounded to 1/256) and scales the rest up; seed None: neither.
 
-    A random byte decides for each value: on a CPU that takes a quarter of tf.nn.dropout's time, which draws a
-    float and was a sixth of a training step.
+    One random byte per value: on a CPU that takes a quarter of the time of tf.nn.dropout, which samples
+    floats and took a sixth of a training step.
     """
     if seed is None or rate == 0:
         return inputs
@@ -100,7 +100,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns uint8 of the shape, uniform over 0 to 255: four of each random number; seed as for uniform."""
+    """Returns uint8 of the shape, uniform over 0 to 255, four per random word; seed as for `uniform`."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -111,8 +111,8 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Returns float32 of the shape, uniform from 0 up to 1.
 
-    The same seed (int64 [2]) at the same place of the graph gives the same numbers, so a training that
-    continues draws what it would have drawn; another call draws others.
+    The same seed (int64 [2]) at the same place of the graph gives the same numbers, so a resumed training
+    samples what it would have sampled; every call samples different ones.
     """
     return tf.random.stateless_uniform(shape, _place_seed(seed), alg="philox")
 
@@ -147,17 +147,17 @@ def feed_forward(
 def self_attention(
     inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, name: str = "self_attention"
 ) -> tf.Tensor:
-    """Attends from every position to those that the mask allows; one product makes queries, keys and values.
+    """Multi-head attention to the positions that the mask allows (Vaswani et al., 2017, section 3.2).
 
     Args:
-      inputs: float32 [batch, length, units].
-      mask: float32 [batch, length] (which positions are real), or [batch or 1, length, length] (which one
-      each may see).
-      num_heads: number of heads; divides units.
-      name: variable scope.
+        inputs: float32 [batch, length, units].
+        mask: float32 [batch, length] (real positions), or [batch or 1, length, length] (which positions
+            each may attend to).
+        num_heads: number of heads; divides units.
+        name: variable scope.
 
     Returns:
-      float32 [batch, length, units].
+        float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
     """
     with tf.compat.v1.variable_scope(name):
         parts = ("query", "key", "value")
@@ -182,28 +182,8 @@ def cross_attention(
         return dense(_attend_heads(queries, keys, values, memory_mask), inputs.shape[-1], "output")
 
 
-def attend(
-    queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor, num_heads: int
-) -> tf.Tensor:
-    """Masked scaled dot-product attention with several heads (Vaswani et al., 2017, section 3.2).
-
-    Args:
-      queries: float32 [batch, query_length, units].
-      keys, values: float32 [batch, key_length, units].
-      mask: float32 [batch, key_length], or [batch or 1, query_length, key_length].
-      num_heads: number of heads; divides units.
-
-    Returns:
-      float32 [batch, query_length, units]; where a query may see nothing, the mean of all values, of which
-      those of padding are zeros.
-    """
-    if mask.shape.rank == 2:
-        keys, values = clear_padding(keys, mask), clear_padding(values, mask)
-    return _attend_heads(*(_split_heads(x, 1, num_heads)[0] for x in (queries, keys, values)), mask)
-
-
 def _attend_heads(queries, keys, values, mask):
-    """As attend, of float32 [batch, heads, length, units / heads]; gives [batch, query_length, units]."""
+    """Attention of float32 [batch, heads, length, units / heads]; returns [batch, query_length, units]."""
     queries *= queries.shape[-1] ** -0.5
     scores = tf.matmul(queries, keys, transpose_b=True)  # [batch, heads, query, key]
     mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
@@ -213,7 +193,7 @@ def _attend_heads(queries, keys, values, mask):
 
 
 def _project_to_heads(inputs, parts, units, num_heads):
-    """Gives a projection of inputs for each of the parts, float32 [batch, heads, length, units / heads]."""
+    """Projects the inputs for each of the parts; float32 [batch, heads, length, units / heads] each."""
     with tf.compat.v1.variable_scope("_".join(parts)):
         kernel = get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
         outputs = linear(inputs, kernel, _get_part_biases(parts, units))
@@ -221,10 +201,10 @@ def _project_to_heads(inputs, parts, units, num_heads):
 
 
 def _get_part_biases(parts, units):
-    """The biases of all parts one behind the other, float32 [parts x units]; keys have zeros.
+    """Concatenates the biases of all parts, float32 [parts x units]; that of keys is zero.
 
-    A bias of keys would raise all scores of a query alike, which the softmax takes away again. What is left
-    of its gradient is rounding, and Adam divides by its size.
+    A key bias would raise all scores of a query alike, which the softmax cancels. The rest of its gradient is
+    rounding, which Adam would scale up.
     """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(get_bias("bias", [len(biased) * units]), len(biased))))
@@ -233,7 +213,7 @@ def _get_part_biases(parts, units):
 
 
 def _split_heads(inputs, count, num_heads):
-    """[batch, length, count x units] as a list of `count`; one transposition, and parts that need no copy."""
+    """Splits [batch, length, count x units] into `count` parts by one transposition, without copies."""
     batch, length = tf.shape(inputs)[0], tf.shape(inputs)[1]
     heads = tf.reshape(inputs, [batch, length, count, num_heads, inputs.shape[-1] // (count * num_heads)])
     return tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count)
@@ -246,18 +226,18 @@ def _join_heads(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def causal_mask(length) -> tf.Tensor:
-    """Returns float32 [1, length, length]: position i may see positions 0 to i."""
+    """Returns float32 [1, length, length]: position i may attend to positions 0 to i."""
     return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)
 
 
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int, name: str = "depthwise_conv") -> tf.Tensor:
-    """Convolves each unit over time with its own filter; inputs must be zero at padded positions. No bias:
-    batch norm follows.
+    """Convolves each unit over time with its own filter; inputs must be zero at padding. No bias: batch norm
+    follows.
 
-    Time is the image's height: on a CPU that is three to five times as fast as time as its width.
+    Time is the height of the image: on a CPU that is three to five times as fast as the width.
     """
     with tf.compat.v1.variable_scope(name):
-        # Glorot's variance is that of a full convolution: far too small for a filter that sees one unit.
+        # Glorot's variance is that of a full convolution: far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)

@@ -1,4 +1,4 @@
-"""Losses: logits and labels in, one figure a label sequence or a label out. The blank is the last class."""
+"""Loss functions: CTC per utterance and cross-entropy per label. The blank is the last class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr.models import layers
 
-WRONG_LABEL = "label out of range:"  # what the error of a label begins with that is no class, or the blank
+WRONG_LABEL = "label out of range:"  # prefix of the error for a label that is not a class, or the blank
 CLASSIC, CUDNN = "classic", "cudnn"
 CUDNN_MAX_LABELS = 255  # cudnnCTCLoss refuses label sequences of more than 256
 
@@ -21,30 +21,30 @@ def ctc_loss(
     """Negative log probability of the labels summed over all alignments (Graves et al., 2006).
 
     An utterance without labels, or with fewer frames than labels plus repeats, has no alignment: its loss and
-    gradient are 0. So is the gradient of every frame at or beyond num_frames, whatever a kernel leaves there
-    (cuDNN's leaves something: tensorflow#41280).
+    gradient are 0. So is the gradient of every frame at or beyond num_frames (cuDNN's kernel returns another:
+    tensorflow#41280).
 
     Args:
-      logits: float [batch, num_frames, num_classes].
-      num_frames: int32 [batch].
-      token_ids: int32 [batch, max_tokens]; ids at or beyond num_tokens are ignored.
-      num_tokens: int32 [batch].
-      kernel: one of KERNELS. "classic" runs on the CPU, wherever the logits are; "cudnn" needs a GPU.
+        logits: float [batch, num_frames, num_classes].
+        num_frames: int32 [batch].
+        token_ids: int32 [batch, max_tokens]; ids at or beyond num_tokens are ignored.
+        num_tokens: int32 [batch].
+        kernel: one of KERNELS. "classic" runs on the CPU, "cudnn" needs a GPU.
 
     Returns:
-      float32 [batch].
+        float32 [batch].
 
     Raises:
-      ValueError: the labels are no matrix of integers.
-      tf.errors.InvalidArgumentError (while it runs): with WRONG_LABEL, a label is negative, the blank or
-        beyond.
+        ValueError: the labels are not a matrix of integers.
+        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL; a label is not a class, or is
+            the blank.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
-    # An impossible utterance gets a label, a frame and weight 0: the kernels refuse an empty one, and are
-    # infinite where equal labels have no room.
+    # An impossible utterance gets one label, one frame and weight 0: the kernels refuse empty ones
+    # and return infinity where there are too few frames.
     num_tokens = tf.where(possible, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -60,7 +60,7 @@ def _classic(labels, logits, num_frames):
 
 
 def _cudnn(labels, logits, num_frames):
-    """The op itself: tf.nn.ctc_loss leaves the choice to an optimiser of graphs, which may not see it."""
+    """Calls the op: tf.nn.ctc_loss leaves the choice of kernel to graph optimisation, which may miss it."""
 
     def run():
         return tf.raw_ops.CTCLossV2(
@@ -77,24 +77,24 @@ def _cudnn(labels, logits, num_frames):
 KERNELS = {CLASSIC: _classic, CUDNN: _cudnn}
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would leave the check out
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Returns the labels, and fails in the step in which one of them is not 0 .. size - 1.
+    """Returns the labels, and fails in the step in which one of them is not 0 to size - 1.
 
-    The kernels do not: an id at the end that is the blank is left out, or becomes another, without a word.
+    The kernels do not: they drop or change a blank among the labels without an error.
 
     Args:
-      ids: int32 [batch, max_ids].
-      num_ids: int32 [batch]; ids at or beyond it are ignored, and 0 in what is returned.
-      size: number of labels.
+        ids: int32 [batch, max_ids].
+        num_ids: int32 [batch]; ids at or beyond it are ignored and returned as 0.
+        size: number of labels.
 
     Raises:
-      ValueError: the ids are no matrix of integers.
-      tf.errors.InvalidArgumentError (while it runs): with WRONG_LABEL.
+        ValueError: the ids are not a matrix of integers.
+        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL.
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
-            f"labels: they are {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
+            f"labels: type is {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
             "pass ids, not one-hot vectors"
         )
     ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
@@ -105,7 +105,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: there are labels, and frames for them and for a blank between equal ones."""
+    """Returns bool [batch]: has labels, and frames for them and the blanks that separate equal ones."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -115,19 +115,19 @@ def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Te
 def cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float = 0.0
 ) -> tf.Tensor:
-    """Sparse softmax cross-entropy at each position, times its weight.
+    """Computes the sparse softmax cross-entropy of each position, times its weight.
 
-    With smoothing s the target is 1 - s on the label plus s spread evenly over all classes (Szegedy et al.,
+    With smoothing s the target is 1 - s for the label plus s spread evenly over all classes (Szegedy et al.,
     2016, section 7).
 
     Args:
-      logits: float [batch, length, num_classes].
-      labels: int32 [batch, length].
-      weights: float32 [batch, length]; 0 leaves a position out, be its logits NaN.
-      label_smoothing: s, from 0 up to 1.
+        logits: float [batch, length, num_classes].
+        labels: int32 [batch, length].
+        weights: float32 [batch, length]; 0 excludes a position, even if its logits are NaN.
+        label_smoothing: s, from 0 up to 1.
 
     Returns:
-      float32 [batch, length].
+        float32 [batch, length].
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)

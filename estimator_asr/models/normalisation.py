@@ -1,8 +1,8 @@
-"""Batch norm that leaves padding out, with averages that are soon good and then long.
+"""Batch norm that ignores padding, with moving averages whose momentum grows with the number of updates.
 
-In training the statistics are those of the whole batch, over all replicas. They are float32 whatever the
-inputs are, and no products of matrices, which mixed precision makes in float16. The moving averages are left
-to who makes the training step: it decides whether a batch may change them (pending_updates).
+In training the statistics are those of the whole batch, over all replicas. They are float32 for any inputs,
+and not computed by matrix products, which mixed precision runs in float16. The training step applies the
+updates of the moving averages (pending_updates), or skips them together with the step.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import tensorflow as tf
 from estimator_asr.models import layers, replicas
 
 EPSILON = 1e-3  # as tf.compat.v1.layers.batch_normalization
-# Batches hold utterances of one length, so their statistics differ: with averages over 100 batches (0.99) a
-# tenth more errors were made (docs/results.md).
+# The utterances of a batch have similar lengths, so statistics differ between batches: averages over 100
+# batches (0.99) gave a tenth more errors (docs/results.md).
 MOMENTUM = 0.998
 
 
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
-    Outside training the moving averages stand for the batch's statistics.
+    Outside training the moving averages replace the statistics of the batch.
 
     Args:
-      inputs: float [batch, length, ..., units]; between length and units any axes, all of them real.
-      mask: float32 [batch, length].
-      is_training: whether to use (and average) the batch's own statistics.
-      name: variable scope.
+        inputs: float [batch, length, ..., units]; any axes between length and units have no padding.
+        mask: float32 [batch, length].
+        is_training: whether to use (and average) the batch's own statistics.
+        name: variable scope.
 
     Returns:
-      dtype and shape of inputs; at padding, what the input gives there.
+        Tensor of the dtype and shape of inputs; values at padding are normalised too.
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope(name):
@@ -47,7 +47,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         share = 1.0 - _momentum(count)
         _defer(moving_mean, (batch_mean - mean) * share)
         _defer(moving_variance, (batch_variance - variance) * share)
-        with tf.control_dependencies([count]):  # no read of the same step sees the next count
+        with tf.control_dependencies([count]):  # reads of the same step see the old count
             _defer(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance
     gain = tf.math.rsqrt(variance + EPSILON) * scale
@@ -55,7 +55,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
 
 
 def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
-    """Returns what this replica's batch adds to the moving averages: pairs of variable and change."""
+    """Returns the updates of the moving averages by this replica's batch: pairs of variable and change."""
     variables, changes = (tf.compat.v1.get_collection(name) for name in _collections())
     return list(zip(variables, changes))
 
@@ -66,18 +66,18 @@ def _defer(average: tf.Variable, change: tf.Tensor) -> None:
 
 
 def _collections() -> tuple[str, str]:
-    """Replicas build one graph, so each has collections of its own."""
+    """Names the collections of this replica: all replicas build one graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 
 
 def _momentum(count: tf.Tensor) -> tf.Tensor:
-    """Low at first, so that the start is soon forgotten (after tf.train.ExponentialMovingAverage)."""
+    """Low at first, so that initial values are soon forgotten (as in tf.train.ExponentialMovingAverage)."""
     return tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
 
 
 def _get_moving_average(name: str, units: Optional[int], initializer) -> tf.Variable:
-    """Every replica has the same averages, as it has the same statistics; a checkpoint holds the first's."""
+    """Replicas have equal averages, as their statistics are equal; a checkpoint stores those of the first."""
     return tf.compat.v1.get_variable(
         name,
         [] if units is None else [units],
@@ -100,7 +100,7 @@ def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
     is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
-    # Moving the mean does not change the variance: its derivative is zero.
+    # The derivative of the variance by the mean is zero.
     centred = tf.cast(inputs, tf.float32) - tf.stop_gradient(mean)
     return mean, _sum_real(centred, mask, tf.square) / count
 
@@ -108,8 +108,8 @@ def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
 def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor) -> tuple:
     """Returns what masked_moments returns, of the inputs of all replicas, by one sum over them.
 
-    The sum holds squares, whose difference would lose the variance's digits where the mean is far from zero:
-    they are taken around centre [units], near to the mean and the same on all replicas.
+    The sum includes squares, whose difference would lose the digits of the variance where the mean is far
+    from zero: they are taken around centre [units], which is near the mean and equal on all replicas.
     """
     centred = tf.cast(inputs, tf.float32) - centre
     sums = [_sum_real(centred, mask), _sum_real(centred, mask, tf.square)]
@@ -122,12 +122,12 @@ def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor)
 def _sum_real(values, mask, function=tf.identity):
     """Sums the function of float32 [batch, length, ..., units] to [units] where mask is 1.
 
-    Over the rows first: that is faster with all axes of a frame side by side.
+    Rows are summed first: with all axes of a frame contiguous, that is faster.
     """
     rows = tf.reshape(function(layers.clear_padding(values, mask)), [-1, np.prod(values.shape[2:])])
     return tf.reduce_sum(tf.reshape(tf.reduce_sum(rows, axis=0), [-1, values.shape[-1]]), axis=0)
 
 
 def _count(inputs, mask):
-    """Values of a unit at real positions, float32 []."""
+    """Number of values of a unit at real positions, float32 []."""
     return tf.reduce_sum(mask) * np.prod(inputs.shape[2:-1], initial=1)

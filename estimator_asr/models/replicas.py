@@ -1,7 +1,7 @@
-"""Sums over the replicas of a tf.distribute strategy; without one, and with one replica, nothing is added.
+"""Sums over the replicas of a tf.distribute strategy; with a single replica, values stay as they are.
 
-Not ReplicaContext.all_reduce: to be differentiable it looks for variables by name, and fails on those of
-other replicas. All replicas must call these functions in the same order.
+ReplicaContext.all_reduce is not used: its gradient looks for variables by name and fails on those of other
+replicas. All replicas must call these functions in the same order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _GRADIENT = "SumOverReplicas"
 
 
 def num_replicas() -> int:
-    """Returns how many replicas take part in a step; 1 without a strategy."""
+    """Returns the number of replicas in a step; 1 without a strategy."""
     return tf.distribute.get_replica_context().num_replicas_in_sync
 
 
@@ -22,7 +22,7 @@ def sum_over_replicas(values: list) -> list:
         return values
 
     def reduce(strategy, *per_replica):
-        pairs = [(value, value) for value in per_replica]  # the sum goes to where the parts are
+        pairs = [(value, value) for value in per_replica]  # each sum is placed beside its part
         return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
 
     return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
@@ -31,8 +31,8 @@ def sum_over_replicas(values: list) -> list:
 def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
     """Returns the sum of a float tensor over all replicas.
 
-    What is minimised is the sum of the losses of all replicas, so the gradient of a replica's value is the
-    sum of the gradients that all replicas have of the sum.
+    The sum of the losses of all replicas is minimised, so the gradient of a replica's value is the sum of the
+    gradients that all replicas have for the total.
     """
     if num_replicas() == 1:
         return value
@@ -42,7 +42,7 @@ def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
 
 
 def group_over_replicas(op: tf.Operation) -> tf.Operation:
-    """Returns one operation that runs those of all replicas."""
+    """Returns one operation that runs `op` of all replicas."""
     context = tf.distribute.get_replica_context()
     return context.merge_call(
         lambda strategy, ops: tf.group(*strategy.experimental_local_results(ops)), args=(op,)

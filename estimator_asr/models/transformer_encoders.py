@@ -13,7 +13,7 @@ from tfrecord_builder import frontend
 def conformer(
     config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> encoding.Encoding:
-    """Conformer (Gulati et al., 2020), one layer norm at the end; its convolutions stand for positions."""
+    """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
     return _run_blocks(config, conformer_block, hidden, num_frames, mask, seed)
 
@@ -36,10 +36,10 @@ def _run_blocks(config, block, hidden, num_frames, mask, seed) -> encoding.Encod
 
 
 def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> tuple:
-    """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels to one vector.
+    """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels into one vector.
 
     Returns:
-      float32 [batch, num_subsampled, units], int32 [batch], and the mask float32 [batch, num_subsampled].
+        float32 [batch, num_subsampled, units], int32 [batch], and the mask float32 [batch, num_subsampled].
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
@@ -52,21 +52,21 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
 
 
 def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
-    """Convolves 3 x 3 with stride 2: output i sees the inputs 2i - 1 to 2i + 1, zeros beyond the ends. No
+    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1, zeros beyond the ends. No
     bias: batch norm follows.
 
     Args:
-      inputs: float32 [batch, length, num_bins, channels].
-      mask: float32 [batch, length].
-      channels: number of output channels.
-      name: variable scope.
+        inputs: float32 [batch, length, num_bins, channels].
+        mask: float32 [batch, length].
+        channels: number of output channels.
+        name: variable scope.
 
     Returns:
-      float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
+        float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-    # As an argument of the convolution, this padding would leave its gradients to kernels half as fast.
+    # As an argument of the convolution, this padding would select gradient kernels half as fast.
     padded = tf.pad(layers.clear_padding(inputs, mask), [[0, 0], [1, 1], [1, 1], [0, 0]])
     return tf.nn.conv2d(padded, kernel, strides=2, padding="VALID")
 
@@ -106,7 +106,7 @@ def _attention(config, inputs, mask):
 def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
 
-    Layer norm in place of batch norm let the encoder collapse to a constant.
+    With layer norm instead of batch norm the encoder collapsed to a constant.
     """
     with tf.compat.v1.variable_scope("convolution"):
         values, gates = tf.split(

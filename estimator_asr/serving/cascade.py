@@ -1,8 +1,8 @@
-"""The cascade as a graph: features -> acoustic model -> tokens -> language model -> text.
+"""The cascade as a graph: features -> acoustic model -> tokens -> language model -> transcript.
 
-The models meet in token strings, so each keeps its own vocabulary; a token that the language model does not
-know is its <unk>. Nothing depends on who else is in the batch or on how far it is padded: what lies at or
-beyond a length is ignored.
+The models pass token strings, so each keeps its own vocabulary; a token that the language model does not know
+is its <unk>. A result depends neither on the other utterances of the batch nor on its padding: everything at
+or beyond a length is ignored.
 """
 
 from __future__ import annotations
@@ -26,51 +26,54 @@ class Sequences(NamedTuple):
     scores: tf.Tensor  # float32 [batch], log probability
 
 
-class Transcripts(NamedTuple):
-    """What the cascade says; the field names are the output names of every signature."""
-
-    transcript: tf.Tensor  # string [batch], hanzi, or the joined tokens without a language model
-    pinyin: tf.Tensor  # string [batch], tokens with blanks between them
-    acoustic_score: tf.Tensor  # float32 [batch], log probability of the best CTC path
-    # Log probability of the characters, float32 [batch]; 0 without a language model.
-    language_score: tf.Tensor
-
-
 def transcribe(
     acoustic: model_directory.ModelDirectory,
     language: Optional[model_directory.ModelDirectory],
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
-) -> Transcripts:
-    """Run the cascade.
+) -> dict[str, tf.Tensor]:
+    """Builds the cascade.
 
     Args:
-      acoustic: the acoustic model; variables are made here and filled by `restore`.
-      language: the language model, or None.
-      fbank: float32 [batch, num_frames, num_bins].
-      num_frames: int32 [batch]; 0 gives an empty transcript.
+        acoustic: the acoustic model; its variables are created here and filled by `restore`.
+        language: the language model, or None.
+        fbank: float32 [batch, num_frames, num_bins].
+        num_frames: int32 [batch]; 0 makes an empty transcript.
+
+    Returns:
+        The outputs of every signature, [batch] each: transcript (string, hanzi, or joined tokens without a
+        language model), pinyin (string, tokens separated by spaces), acoustic_score (float32, log probability
+        of the best CTC path) and language_score (of the characters; 0 without a language model).
     """
     tokens = recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
-    pinyin = join(tokens, "syllable")
     if language is None:
-        transcript = join(tokens, acoustic.config.token_type)
-        return Transcripts(transcript, pinyin, tokens.scores, tf.zeros_like(tokens.scores))
-    spoken = _syllables(tokens) if acoustic.config.token_type == "initial_final" else tokens
-    characters = convert(language, spoken.strings, spoken.num_strings)
-    return Transcripts(join(characters, "character"), pinyin, tokens.scores, characters.scores)
+        transcript, language_score = join(tokens, acoustic.config.token_type), tf.zeros_like(tokens.scores)
+    else:
+        spoken = _syllables(tokens) if acoustic.config.token_type == "initial_final" else tokens
+        characters = convert(language, spoken.strings, spoken.num_strings)
+        transcript, language_score = join(characters, "character"), characters.scores
+    return {
+        "transcript": transcript,
+        "pinyin": join(tokens, "syllable"),
+        "acoustic_score": tokens.scores,
+        "language_score": language_score,
+    }
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> Sequences:
-    """Returns the hypotheses of one model as tokens or characters.
+    """Returns the hypotheses of one model as strings.
 
     Args:
         model: of any task.
-        features: what its task reads, by key; nobody in the batch needs to have a frame or token.
+        features: what its task reads, by key; all of them may have length 0.
     """
     key, _ = model.config.spec.features
     features = {**features, key: _at_least_one_column(features[key])}
     found = registry.of(model.config).recognise(model, features)
-    return Sequences(_strings_of_ids(model, found.ids), found.num_ids, found.scores)
+    is_characters = model.config.spec.writes_characters
+    file = dataset_info.CHARACTERS_FILE if is_characters else dataset_info.TOKENS_FILE
+    strings = _table(model, file, tf.int64, tf.string, "").lookup(tf.cast(found.ids, tf.int64))
+    return Sequences(strings, found.num_ids, found.scores)
 
 
 def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor) -> Sequences:
@@ -81,62 +84,45 @@ def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens
         tokens: string [batch, max_tokens].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
     """
-    return recognise(model, {"token_ids": _ids_of_tokens(model, tokens), "num_tokens": num_tokens})
+    unknown_id = vocabulary.Vocabulary.unknown_id
+    ids = _table(model, dataset_info.TOKENS_FILE, tf.string, tf.int64, unknown_id).lookup(tokens)
+    return recognise(model, {"token_ids": tf.cast(ids, tf.int32), "num_tokens": num_tokens})
 
 
 def join(sequences: Sequences, token_type: str) -> tf.Tensor:
-    """Write each sequence as vocabulary.join_tokens does; string [batch]."""
+    """Joins each sequence as vocabulary.join_tokens does; returns string [batch]."""
     strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
     joining = vocabulary.JOININGS[token_type]
-    written = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
+    joined = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
     for pattern, replacement in joining.rules:
-        written = tf.strings.regex_replace(written, pattern, replacement)
-    return written
+        joined = tf.strings.regex_replace(joined, pattern, replacement)
+    return joined
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
-    """Fill the variables of one model, all of them under the scope of its kind, from a checkpoint prefix."""
-    scope = f"{model.config.model}/"
+    """Restores the variables of one model, all of them under the scope of its task, from a checkpoint."""
+    scope = f"{model.config.spec.name}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     checkpoints.check_variables(checkpoint, model, variables)
     tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
 
 
 def _syllables(sequences: Sequences) -> Sequences:
-    """Put initials and finals together, for a language model that reads syllables."""
+    """Joins initials and finals, for a language model that reads syllables."""
     strings = tf.strings.split(join(sequences, "initial_final"))
     return Sequences(strings.to_tensor(), tf.cast(strings.row_lengths(), tf.int32), sequences.scores)
 
 
 def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
-    """Pad axis 1 where nobody in the batch has a frame or token, so that no layer meets an empty axis."""
+    """Pads axis 1 where all lengths of the batch are 0, so that no layer gets an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[1])
     paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
 
 
-def _strings_of_ids(model: model_directory.ModelDirectory, ids: tf.Tensor) -> tf.Tensor:
-    """Looks ids up in the vocabulary file of the output; -1 becomes ""."""
-    is_characters = model.config.spec.writes_characters
-    file = dataset_info.CHARACTERS_FILE if is_characters else dataset_info.TOKENS_FILE
-    initializer = tf.lookup.TextFileInitializer(
-        os.path.join(model.path, file),
-        tf.int64,
-        tf.lookup.TextFileIndex.LINE_NUMBER,
-        tf.string,
-        tf.lookup.TextFileIndex.WHOLE_LINE,
-    )
-    return tf.lookup.StaticHashTable(initializer, default_value="").lookup(tf.cast(ids, tf.int64))
-
-
-def _ids_of_tokens(model: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
-    """Look tokens up in the model's vocabulary; one that is not in it gives the id of <unk>."""
-    initializer = tf.lookup.TextFileInitializer(
-        os.path.join(model.path, dataset_info.TOKENS_FILE),
-        tf.string,
-        tf.lookup.TextFileIndex.WHOLE_LINE,
-        tf.int64,
-        tf.lookup.TextFileIndex.LINE_NUMBER,
-    )
-    table = tf.lookup.StaticHashTable(initializer, default_value=vocabulary.Vocabulary.unknown_id)
-    return tf.cast(table.lookup(tokens), tf.int32)
+def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
+    """Returns the table from line number to line of a vocabulary file, or back."""
+    indices = {tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER, tf.string: tf.lookup.TextFileIndex.WHOLE_LINE}
+    columns = (key_type, indices[key_type], value_type, indices[value_type])
+    path = os.path.join(model.path, file)
+    return tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)

@@ -1,7 +1,7 @@
-"""export.json: what an exported model was made of, and the size and sha256 of each of its files.
+"""export.json: what an exported model consists of, and the size and sha256 of each of its files.
 
-The files are checked before TensorFlow reads them: it takes half a vocabulary for a whole one, and writes
-wrong text without an error. Exports of earlier versions list no files; there the vocabularies are checked.
+The files are verified before TensorFlow reads them: it accepts half a vocabulary without an error and then
+returns wrong transcripts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ class FileInfo:
     num_bytes: int
     sha256: str
 
+    def __str__(self):
+        return f"{self.num_bytes} bytes, sha256 {self.sha256[:12]}"
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
@@ -39,13 +42,13 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ExportInfo:
-    """What export.json holds.
+    """Content of export.json.
 
     Attributes:
-      language: None for an export that writes tokens.
-      input: fields of config.InputConfig for the batches of evaluate; empty in exports of earlier versions.
-      files: path in the version, with slashes, to what the file is; empty in exports of earlier versions.
-      sha256: hex digest of all that precedes.
+        language: None for an export that writes tokens.
+        input: fields of config.InputConfig for the batches of evaluate.
+        files: path in the version, with slashes, to its size and digest.
+        sha256: hex digest of all other fields.
     """
 
     frontend: frontend.FrontendConfig
@@ -57,56 +60,44 @@ class ExportInfo:
     sha256: str = ""
 
     def save(self, version_dir: str) -> None:
-        """Writes export.json with the size and sha256 of every other file; call it when all else is there."""
+        """Writes export.json with the size and sha256 of every other file, which must exist by now."""
         path = os.path.join(version_dir, INFO_FILE)
-        described = dataclasses.replace(self, files=_describe_files(version_dir))
-        values = config_json.to_json_dict(described)
+        values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**values, "sha256": _digest(values)}, file, indent=2)
             file.write("\n")
 
     def check_files(self, version_dir: str) -> None:
-        """Raises errors.UserError if a file of the export is missing or is not what was exported."""
-        for name, expected in self.files.items():
-            _check_file(os.path.join(version_dir, *name.split("/")), expected)
-        if not self.files:
-            self._check_vocabularies(os.path.join(version_dir, "assets"))
-
-    def _check_vocabularies(self, directory: str) -> None:
-        expected = {self.acoustic.tokens_sha256}
-        if self.language is not None:
-            expected |= {self.language.tokens_sha256, self.language.characters_sha256}
-        try:
-            found = {files.sha256(os.path.join(directory, name)) for name in os.listdir(directory)}
-        except OSError as error:
-            raise _unreadable(error.filename, error) from error
-        if not expected <= found:
-            raise errors.UserError(
-                f"{directory}: a vocabulary is damaged or missing, expected those of {INFO_FILE}; {_ADVICE}"
-            )
+        """Raises errors.UserError if a file of the export is missing or differs from what was exported."""
+        for name, want in self.files.items():
+            path = os.path.join(version_dir, *name.split("/"))
+            try:
+                got = _describe(path)
+            except OSError as error:
+                raise errors.UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}") from error
+            if got != want:
+                raise errors.UserError(f"{path}: is damaged: {got}, expected {want}; {_ADVICE}")
 
 
 def load(version_dir: str) -> ExportInfo:
     """Reads export.json.
 
     Raises:
-      errors.UserError: it is missing, or is not what `save` wrote.
+        errors.UserError: it is missing or damaged, or lists no files, as a much earlier version wrote it.
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
     except (OSError, ValueError) as error:
-        raise errors.UserError(
-            f"{path}: cannot be read ({error}), expected what estimator_asr.export writes; {_ADVICE}"
-        ) from error
+        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
     try:
         info = config_json.from_json_dict(ExportInfo, values)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
-    if (info.files or info.sha256) and info.sha256 != _digest(values):
-        raise errors.UserError(f"{path}: is damaged, its sha256 is not the one that it holds; {_ADVICE}")
+    if info.sha256 != _digest(values):
+        raise errors.UserError(f"{path}: is damaged, its sha256 differs from the one in it; {_ADVICE}")
     return info
 
 
@@ -117,27 +108,8 @@ def _digest(values: Mapping) -> str:
 
 def _describe_files(directory: str) -> dict[str, FileInfo]:
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names]
-    return {
-        os.path.relpath(path, directory).replace(os.sep, "/"): FileInfo(
-            os.path.getsize(path), files.sha256(path)
-        )
-        for path in sorted(paths)
-    }
+    return {os.path.relpath(path, directory).replace(os.sep, "/"): _describe(path) for path in sorted(paths)}
 
 
-def _check_file(path: str, expected: FileInfo) -> None:
-    try:
-        found = FileInfo(os.path.getsize(path), files.sha256(path))
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if found.num_bytes != expected.num_bytes:
-        raise errors.UserError(
-            f"{path}: is damaged, it has {found.num_bytes} bytes, expected {expected.num_bytes}; {_ADVICE}"
-        )
-    if found.sha256 != expected.sha256:
-        got, want = found.sha256[:12], expected.sha256[:12]
-        raise errors.UserError(f"{path}: is damaged, its sha256 is {got}, expected {want}; {_ADVICE}")
-
-
-def _unreadable(path: str, error: OSError) -> errors.UserError:
-    return errors.UserError(f"{path}: cannot be read ({error.strerror}); {_ADVICE}")
+def _describe(path: str) -> FileInfo:
+    return FileInfo(os.path.getsize(path), files.sha256(path))

@@ -1,5 +1,4 @@
-"""Load an exported model and run it. Needs TensorFlow and the SavedModel, no model code: the export stands
-alone."""
+"""Loads an exported model and runs it: needs TensorFlow and the SavedModel, no model code."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueEr
 class Recogniser:
     """A session whose graph turns speech (or tokens) into text.
 
-    inputs, outputs: name to tensor, each with the batch as first axis.
+    inputs, outputs: name to tensor; the batch is the first axis of each.
     """
 
     session: tf.compat.v1.Session
@@ -31,62 +30,60 @@ class Recogniser:
     outputs: Mapping[str, tf.Tensor]
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Feed what `inputs` names, ignore the rest; give each output as one str or float an utterance."""
+        """Returns each output as one str or float per utterance; keys that are not inputs are ignored."""
         feeds = {tensor: batch[name] for name, tensor in self.inputs.items()}
         values = self.session.run(dict(self.outputs), feeds)
         return {name: [_to_python(item) for item in value] for name, value in values.items()}
 
 
 def load(version_dir: str, signature: str) -> Recogniser:
-    """Load a version for one of its signatures.
+    """Loads a version for one of its signatures.
 
     Args:
-      version_dir: what `find_version` gave.
-      signature: "serving_default", "waveform" or "features".
+        version_dir: as `find_version` returns it.
+        signature: "serving_default", "waveform" or "features".
 
     Raises:
-      errors.UserError: a file of the export is damaged.
+        errors.UserError: a file of the export is damaged.
     """
     export_info.load(version_dir).check_files(version_dir)
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
-        return _load(session, version_dir, signature)
+        with session.graph.as_default():
+            meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
+        definition = dict(meta_graph.signature_def)[signature]  # the map itself would make one up
+        return Recogniser(
+            session, *(_tensors(session, each) for each in (definition.inputs, definition.outputs))
+        )
     except _LOAD_ERRORS as error:
         session.close()
         raise errors.UserError(
-            f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}), expected what "
-            "estimator_asr.export writes; copy the export again, or export again"
+            f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
+            "again, or export again"
         ) from error
 
 
-def _load(session: tf.compat.v1.Session, version_dir: str, signature: str) -> Recogniser:
-    with session.graph.as_default():
-        meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
-    definition = dict(meta_graph.signature_def)[signature]  # the map itself would make one up
-    return Recogniser(session, _tensors(session, definition.inputs), _tensors(session, definition.outputs))
-
-
 def find_version(path: str) -> str:
-    """Find the newest version in an export directory, or accept one version of it.
+    """Returns the newest version in an export directory; a path of one version is returned as it is.
 
     Raises:
-      errors.UserError: there is no SavedModel.
+        errors.UserError: there is no SavedModel.
     """
     if _is_version(path):
         return path
     versions = list_versions(path)
     if not versions:
         raise errors.UserError(
-            f"{path}: there is no SavedModel, expected an export directory or one version in it; "
+            f"{path}: contains no SavedModel, expected an export directory or one version in it; "
             f"make one with python -m estimator_asr.export --export_dir={path}"
         )
     return os.path.join(path, str(versions[-1]))
 
 
 def list_versions(export_dir: str) -> list[int]:
-    """List the versions in an export directory, oldest first; none if it does not exist.
+    """Returns the versions in an export directory, oldest first; none if it does not exist.
 
-    One that has lost its graph is among them: an older one is not what its user asked for.
+    A version that has lost its graph counts: replacing it by an older one is not what its user asked for.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
     numbers = sorted(int(name) for name in names if name.isdecimal())

@@ -1,13 +1,13 @@
-"""Model directories to one SavedModel, EXPORT/<version>/.
+"""Writes model directories as one SavedModel, EXPORT/<version>/.
 
-    saved_model.pb, variables/    signatures.py and cascade.py as a graph, the weights of the checkpoints
+    saved_model.pb, variables/    the graph of signatures.py and cascade.py, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
                                   bpe.model of a model that writes subwords
     assets.extra/export.json      frontend, token type, batches for evaluate, hashes and checkpoints, size and
                                   sha256 of each file
 
-It is written under a temporary name of its own and renamed, so that a server which watches EXPORT never sees
-half a version, and two exports at the same time become two versions.
+A version is written under a unique temporary name and renamed: a server that watches EXPORT never sees half a
+version, and two exports at the same time become two versions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import shutil
 import time
 import uuid
+from typing import Optional
 
 import tensorflow as tf
 
@@ -25,26 +26,29 @@ from tfrecord_builder import dataset_info
 
 
 def write(
-    acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel | None, export_dir: str
+    acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel], export_dir: str
 ) -> str:
-    """Write a new version.
+    """Writes a new version.
 
     Args:
-      language: None for an export that gives tokens.
-      export_dir: made if it is not there; other versions in it stay.
+        acoustic: the acoustic model.
+        language: None for an export that writes tokens.
+        export_dir: created if it does not exist; other versions in it stay.
 
     Returns:
-      Path of the version; its name is the time in seconds, or one more than the newest version there.
+        Path of the version; its name is the time in seconds, or one more than the newest version.
     """
     os.makedirs(export_dir, exist_ok=True)
     temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     try:
         _write_graph(acoustic, language, temporary)
-        _copy_subwords(acoustic, temporary)
-        _write_info(acoustic, language, temporary)
+        if acoustic.model.config.bpe_sha256:  # beside its tokens, so that --vocabulary_dir finds both
+            source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+            shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
+        _describe(acoustic, language).save(temporary)
         return _publish(temporary, export_dir)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # nothing is there unless writing failed
+        shutil.rmtree(temporary, ignore_errors=True)  # exists only if writing failed
 
 
 def _publish(temporary: str, export_dir: str) -> str:
@@ -60,13 +64,11 @@ def _publish(temporary: str, export_dir: str) -> str:
                 raise
 
 
-def _write_graph(
-    acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel | None, path: str
-) -> None:
+def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        entrances = signatures.build_entrances(acoustic.model.config.frontend)
+        inputs = signatures.build_inputs(acoustic.model.config.frontend)
         outputs = cascade.transcribe(
-            acoustic.model, language and language.model, entrances.fbank, entrances.num_frames
+            acoustic.model, language and language.model, inputs["fbank"], inputs["num_frames"]
         )
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
         for trained in filter(None, (acoustic, language)):
@@ -75,7 +77,12 @@ def _write_graph(
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.SERVING],
-            signature_def_map=_signature_defs(entrances, outputs),
+            signature_def_map={
+                signature: tf.compat.v1.saved_model.predict_signature_def(
+                    {name: inputs[name] for name in names}, outputs
+                )
+                for signature, names in signatures.SIGNATURE_INPUTS.items()
+            },
             assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
             main_op=initialize_tables,
             strip_default_attrs=True,
@@ -83,37 +90,18 @@ def _write_graph(
         builder.save()
 
 
-def _signature_defs(entrances: signatures.Entrances, outputs: cascade.Transcripts) -> dict:
-    return {
-        name: tf.compat.v1.saved_model.predict_signature_def(
-            {key: getattr(entrances, key) for key in inputs}, outputs._asdict()
-        )
-        for name, inputs in signatures.SIGNATURE_INPUTS.items()
-    }
-
-
-def _copy_subwords(acoustic: trained_model.TrainedModel, path: str) -> None:
-    """Puts the sentencepiece model beside its tokens, so that --vocabulary_dir finds both in assets/."""
-    if acoustic.model.config.bpe_sha256:
-        source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
-        shutil.copyfile(source, os.path.join(path, "assets", dataset_info.BPE_FILE))
-
-
-def _write_info(
-    acoustic: trained_model.TrainedModel, language: trained_model.TrainedModel | None, path: str
-) -> None:
+def _describe(acoustic, language) -> export_info.ExportInfo:
     config = acoustic.model.config
-    info = export_info.ExportInfo(
+    return export_info.ExportInfo(
         frontend=config.frontend,
         token_type=config.token_type,
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
-        acoustic=_describe(acoustic, "tokens_sha256"),
-        language=language and _describe(language, "tokens_sha256", "characters_sha256", "readings_sha256"),
+        acoustic=_describe_model(acoustic),
+        language=language and _describe_model(language),
     )
-    info.save(path)
 
 
-def _describe(trained: trained_model.TrainedModel, *hashes: str) -> export_info.ModelInfo:
-    return export_info.ModelInfo(
-        trained.global_step, **{name: getattr(trained.model.config, name) for name in hashes}
-    )
+def _describe_model(trained: trained_model.TrainedModel) -> export_info.ModelInfo:
+    config = trained.model.config
+    hashes = {name: getattr(config, name) for name in config.spec.vocabularies}
+    return export_info.ModelInfo(trained.global_step, **hashes)

@@ -1,18 +1,16 @@
-"""The ways into an exported model: WAV files, waveforms or features, three doors to one chain of ops.
+"""The serving inputs of an export: WAV files, waveforms or features, three signatures of one graph.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
     waveform          waveform float32 [batch, num_samples], num_samples int32 [batch]
-                          | frontend                    (placeholders with what comes from above as default)
+                          | frontend                    (placeholders whose default is the op above)
     features          fbank float32 [batch, num_frames, num_bins], num_frames int32 [batch]     (likewise)
 
-Who enters further down leaves what is above unrun. Core TensorFlow ops only, so that a plain server can load
+A signature does not run what is above its inputs. Core TensorFlow ops only, so that a plain server can load
 them.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -25,62 +23,48 @@ SIGNATURE_INPUTS = {
 }
 
 
-class Entrances(NamedTuple):
-    """Tensors that can be fed; the field names are the input names of the signatures."""
+def build_inputs(config: frontend.FrontendConfig) -> dict[str, tf.Tensor]:
+    """Builds the graph from WAV bytes to features; returns the tensors that can be fed, by input name.
 
-    wav_bytes: tf.Tensor  # string [batch], each the bytes of a 16-bit PCM WAV file
-    waveform: tf.Tensor  # float32 [batch, num_samples] in [-1, 1]
-    num_samples: tf.Tensor  # int32 [batch]; samples at or beyond it are ignored
-    fbank: tf.Tensor  # float32 [batch, num_frames, num_bins]
-    num_frames: tf.Tensor  # int32 [batch]; frames at or beyond it are ignored
-
-
-def build_entrances(config: frontend.FrontendConfig) -> Entrances:
-    """Build the chain from WAV bytes to features."""
+    WAV files are 16-bit PCM, waveforms in [-1, 1]; values at or beyond a length are ignored.
+    """
+    default = tf.compat.v1.placeholder_with_default
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
     waveform, num_samples = decode_wavs(wav_bytes, config.sample_rate)
-    waveform = tf.compat.v1.placeholder_with_default(waveform, [None, None], "waveform")
-    num_samples = tf.compat.v1.placeholder_with_default(num_samples, [None], "num_samples")
-    fbank, num_frames = extract_features(waveform, num_samples, config)
-    fbank = tf.compat.v1.placeholder_with_default(fbank, [None, None, config.num_bins], "fbank")
-    num_frames = tf.compat.v1.placeholder_with_default(num_frames, [None], "num_frames")
-    return Entrances(wav_bytes, waveform, num_samples, fbank, num_frames)
+    waveform = default(waveform, [None, None], "waveform")
+    num_samples = default(num_samples, [None], "num_samples")
+    fbank, num_frames = _extract_features(waveform, num_samples, config)
+    return {
+        "wav_bytes": wav_bytes,
+        "waveform": waveform,
+        "num_samples": num_samples,
+        "fbank": default(fbank, [None, None, config.num_bins], "fbank"),
+        "num_frames": default(num_frames, [None], "num_frames"),
+    }
 
 
-def extract_features(
-    waveform: tf.Tensor, num_samples: tf.Tensor, config: frontend.FrontendConfig
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Run the frontend on a padded batch.
-
-    Args:
-      waveform: float32 [batch, max_samples].
-      num_samples: int32 [batch].
-
-    Returns:
-      fbank float32 [batch, max_frames, num_bins] and num_frames int32 [batch], 0 where no window fits and
-      for silence, which the builder rejects: a model writes something for whatever it never heard.
-    """
+def _extract_features(waveform, num_samples, config):
+    """num_frames is 0 for silence, as the builder rejects it: a model has never seen it in training."""
     num_frames = frontend.num_frames(num_samples, config)
     audible_frames = tf.where(_is_silent(waveform, num_samples), tf.zeros_like(num_frames), num_frames)
     return frontend.extract(waveform, config), audible_frames
 
 
-def _is_silent(waveform: tf.Tensor, num_samples: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: all samples before num_samples stay below the threshold of the builder."""
+def _is_silent(waveform, num_samples):
     is_loud = tf.abs(waveform) >= audio.SILENT_PEAK  # [batch, max_samples]
     is_sample = tf.sequence_mask(num_samples, tf.shape(waveform)[1])
-    return tf.logical_not(tf.reduce_any(is_loud & is_sample, axis=1))
+    return tf.logical_not(tf.reduce_any(is_loud & is_sample, axis=1))  # [batch]
 
 
 def decode_wavs(wav_bytes: tf.Tensor, sample_rate: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decode 16-bit PCM WAV files; several channels are averaged.
+    """Decodes 16-bit PCM WAV files; several channels are averaged.
 
     Args:
-      wav_bytes: string [batch].
-      sample_rate: the only one accepted; another fails the whole batch with a message that has both.
+        wav_bytes: string [batch].
+        sample_rate: the only one accepted; a file of another rate fails the batch and names both rates.
 
     Returns:
-      waveform float32 [batch, max_samples], zero at or beyond num_samples, and num_samples int32 [batch].
+        waveform float32 [batch, max_samples], zero at or beyond num_samples, and num_samples int32 [batch].
     """
 
     def decode(contents: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""A model directory with the checkpoint that speaks for it, and the same model ready to run."""
+"""Loads a trained model: its directory and its selected (best on dev) checkpoint, ready to recognise."""
 
 from __future__ import annotations
 
@@ -11,33 +11,26 @@ from estimator_asr import model_directory
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.tasks import registry
-from tfrecord_builder import errors
 
 
 class TrainedModel(NamedTuple):
-    """A model and the prefix of the checkpoint that holds its weights, which a training that runs meanwhile
-    does not delete before the lock is dropped."""
+    """A model and the prefix of its checkpoint, which a concurrent training keeps while the lock is held."""
 
     model: model_directory.ModelDirectory
     checkpoint: str
     lock: locks.ReadLock
 
     @property
-    def kind(self) -> str:
-        """Name of its task."""
-        return self.model.config.model
-
-    @property
     def global_step(self) -> int:
-        """After how many steps of training these were the weights."""
+        """Training steps of the checkpoint."""
         return checkpoints.global_step(self.checkpoint)
 
 
 def open_trained_model(path: str) -> TrainedModel:
-    """Open a model directory with its best checkpoint, or with the latest one if none was kept as the best.
+    """Opens a model directory with its best checkpoint, or the latest one if no best one was kept.
 
     Raises:
-      errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
+        errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
     checkpoint, lock = _lock_checkpoint(path)
@@ -62,15 +55,6 @@ def _find_best(path):
     best_dir = os.path.join(path, "export", "best")
     versions = recogniser.list_versions(best_dir)
     return os.path.join(best_dir, str(versions[-1]), "variables", "variables") if versions else None
-
-
-def require_kind(trained: TrainedModel, kind: str, flag_name: str) -> None:
-    """Raise errors.UserError unless the model is of the kind that the flag asks for."""
-    if trained.kind != kind:
-        raise errors.UserError(
-            f"{trained.model.path}: holds the {trained.kind} model, expected the {kind} model; "
-            f"give another --{flag_name}"
-        )
 
 
 def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:

@@ -247,7 +247,7 @@ def test_flags_that_do_not_go_together(changes, message):
 
 
 def test_a_data_directory_keeps_its_own_report(tiny_export):
-    with pytest.raises(errors.UserError, match="holds data, whose report.html would be replaced, expected"):
+    with pytest.raises(errors.UserError, match="contains data, whose report.html would be replaced; give"):
         make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)
 
 

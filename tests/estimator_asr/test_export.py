@@ -77,9 +77,9 @@ def test_language_model_of_syllables_behind_initials_and_finals(tiny_export, tmp
         (
             "language_dir",
             None,
-            "lm: holds the language model, expected the acoustic model; give another --acoustic_model_dir",
+            "lm: contains the language model, expected the acoustic model; give another --acoustic_model_dir",
         ),
-        ("acoustic_dir", "acoustic_dir", "am: holds the acoustic model, expected the language model"),
+        ("acoustic_dir", "acoustic_dir", "am: contains the acoustic model, expected the language model"),
         ("data_dir", None, "config.json is missing, expected a model directory"),
     ],
 )
@@ -96,5 +96,5 @@ def test_missing_flags_and_files_in_the_way_are_named(tmp_path):
     with pytest.raises(errors.UserError, match="--export_dir is missing"):
         export.ExportConfig(acoustic_model_dir="AM")
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.UserError, match=r"--export_dir=\S+file is a file, expected a directory"):
+    with pytest.raises(errors.UserError, match=r"--export_dir=\S+file is a file; give a directory"):
         export.ExportConfig("AM", None, str(tmp_path / "file"))

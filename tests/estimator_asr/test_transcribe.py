@@ -84,7 +84,7 @@ def test_too_short_audio_has_an_empty_transcript(tiny_export, tmp_path):
 
 def test_samples_that_are_no_numbers_are_refused(tiny_export, tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.float32([0.1, np.nan] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match="nan.wav: has NaN or infinite samples, expected numbers"):
+    with pytest.raises(errors.UserError, match="nan.wav: has NaN or Inf samples; save it again"):
         transcribe.transcribe_file(None, str(tmp_path / "nan.wav"), 16000)
 
 
@@ -109,7 +109,7 @@ def test_no_file_is_named(monkeypatch):
     config = transcribe.TranscribeConfig(saved_model="EXPORT")
     monkeypatch.setattr(transcribe.config_flags, "from_flags", lambda _: config)
     with pytest.raises(
-        errors.UserError, match="transcribe: no FILE is given, expected audio files behind the flags"
+        errors.UserError, match="transcribe: no FILE is given; give audio files after the flags"
     ):
         transcribe.main(["transcribe"])
 

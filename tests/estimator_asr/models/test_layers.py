@@ -82,10 +82,17 @@ def test_add_positions(session):
     np.testing.assert_allclose(values, [np.float32(waves) + 1] * 2, rtol=1e-5)
 
 
+def attend(queries, keys, values, mask, num_heads):
+    """Attention as the layers have it, of sequences that are already projected."""
+    keys, values = layers.clear_padding(keys, mask), layers.clear_padding(values, mask)
+    heads = (layers._split_heads(each, 1, num_heads)[0] for each in (queries, keys, values))
+    return layers._attend_heads(*heads, mask)
+
+
 def test_attend_gives_the_mean_of_what_the_mask_allows(session):
     keys = tf.zeros([1, 3, 4])  # equal scores everywhere
     values = tf.constant([[[1.0] * 4, [3.0] * 4, [100.0] * 4]])
-    outputs = layers.attend(tf.ones([1, 2, 4]), keys, values, tf.constant([[1.0, 1, 0]]), num_heads=2)
+    outputs = attend(tf.ones([1, 2, 4]), keys, values, tf.constant([[1.0, 1, 0]]), num_heads=2)
     np.testing.assert_allclose(session.run(outputs), np.full([1, 2, 4], 2.0))
 
 
@@ -93,9 +100,7 @@ def test_attend_weighs_each_head_by_its_own_scores(session):
     queries = np.float32([[[2.0, 0, 0, 0]]])
     keys = np.float32([[[1.0, 0, 0, 0], [0, 0, 0, 0]]])
     values = np.float32([[[1.0, 1, 1, 1], [0, 0, 0, 0]]])
-    outputs = session.run(
-        layers.attend(*map(tf.constant, (queries, keys, values)), tf.ones([1, 2]), num_heads=2)
-    )
+    outputs = session.run(attend(*map(tf.constant, (queries, keys, values)), tf.ones([1, 2]), num_heads=2))
     first = 1 / (1 + np.exp(-2 / np.sqrt(2)))  # softmax of 2 / sqrt(units per head) and 0
     np.testing.assert_allclose(outputs, [[[first, first, 0.5, 0.5]]], rtol=1e-5)
 
@@ -123,7 +128,7 @@ def test_self_attention_attends_with_thirds_of_one_product(session):
     graph_variables.initialise(session)
     weights = {v.op.name.split("/", 1)[1]: v for v in tf.compat.v1.trainable_variables()}
     thirds = tf.split(layers.clear_padding(inputs, mask) @ weights["query_key_value/kernel"], 3, axis=-1)
-    plain = layers.attend(*thirds, mask, num_heads=2) @ weights["output/kernel"]
+    plain = attend(*thirds, mask, num_heads=2) @ weights["output/kernel"]
     kernels = [weights["query_key_value/kernel"], weights["output/kernel"]]
     got, expected = (
         session.run([side, *tf.gradients(side, [inputs, *kernels])]) for side in (outputs, plain)
@@ -193,7 +198,7 @@ def build_attention(attention, value):
 @pytest.mark.parametrize(
     "attention",
     [
-        lambda inputs, mask: layers.attend(tf.ones_like(inputs), inputs, inputs, mask, 2),
+        lambda inputs, mask: attend(tf.ones_like(inputs), inputs, inputs, mask, 2),
         lambda inputs, mask: layers.self_attention(inputs, mask, 2),
         lambda inputs, mask: layers.cross_attention(tf.ones_like(inputs), inputs, mask, 2),
     ],
@@ -216,7 +221,7 @@ def test_attention_of_half_floats_to_an_empty_row_is_finite_and_that_to_others_e
     keys = tf.zeros([2, 3, 4], dtype)
     values = tf.cast([[[1.0] * 4, [3.0] * 4, [100.0] * 4]] * 2, dtype)
     mask = tf.constant([[1.0, 1, 0], [0, 0, 0]])
-    outputs = layers.attend(tf.ones([2, 1, 4], dtype), keys, values, mask, num_heads=2)
+    outputs = attend(tf.ones([2, 1, 4], dtype), keys, values, mask, num_heads=2)
     gradients = tf.gradients(tf.cast(outputs, tf.float32), [keys, values])
     assert outputs.dtype == dtype
     (softmax,) = (op for op in session.graph.get_operations() if op.type == "Softmax")

@@ -36,7 +36,7 @@ def make_placeholders():
 
 def build_cascade(acoustic, language):
     inputs = make_placeholders()
-    return inputs, cascade.transcribe(acoustic, language, **inputs)._asdict()
+    return inputs, cascade.transcribe(acoustic, language, **inputs)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_no_saved_model(tmp_path, is_there):
     if is_there:
         path.mkdir()
     with pytest.raises(
-        errors.UserError, match=r"export: there is no SavedModel, expected an export directory or one"
+        errors.UserError, match=r"export: contains no SavedModel, expected an export directory or one"
     ):
         recogniser.find_version(str(path))
 

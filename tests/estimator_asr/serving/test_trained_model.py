@@ -20,7 +20,7 @@ def acoustic_dir(tiny_export, tmp_path):
 
 def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir)
-    assert (trained.kind, trained.global_step) == ("acoustic", 7)
+    assert (trained.model.config.model, trained.global_step) == ("acoustic", 7)
     assert trained.checkpoint == os.path.join(acoustic_dir, "model.ckpt-7")
 
 
@@ -54,16 +54,6 @@ def test_checkpoint_of_another_vocabulary_size(acoustic_dir, tmp_path):
             shutil.copy(os.path.join(other.path, name), acoustic_dir)
     with pytest.raises(errors.UserError, match=r"output has 8 classes, expected 7 .*another vocabulary"):
         trained_model.open_trained_model(acoustic_dir)
-
-
-def test_kind_is_checked(tiny_export):
-    language = trained_model.open_trained_model(tiny_export.language_dir)
-    trained_model.require_kind(language, "language", "language_model_dir")
-    with pytest.raises(
-        errors.UserError,
-        match=r"lm: holds the language model, expected the acoustic model; give another --acoustic_model_dir",
-    ):
-        trained_model.require_kind(language, "acoustic", "acoustic_model_dir")
 
 
 def test_a_language_recogniser_reads_token_ids(tiny_export):
