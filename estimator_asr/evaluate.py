@@ -98,8 +98,10 @@ class Subject(NamedTuple):
 
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognises, scores and writes the report; returns the content of metrics.json."""
-    report.create_output_dir(config.output_dir)
     infos = dataset_info.load_all(config.data_dir)
+    if not any(config.split in info.splits for info in infos):
+        infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
+    report.create_output_dir(config.output_dir)  # before the model is opened
     subject = (_open_saved_model if config.model_dir is None else _open_model)(config, infos)
     num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.spec).num_utterances
     with contextlib.closing(subject.recogniser.session):

@@ -235,9 +235,9 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
         (
             {"model_dir": "AM", "output_dir": __file__},
-            "--output_dir=.*test_evaluate.py is a file, expected a directory",
+            "--output_dir=.*test_evaluate.py is a file; give a directory",
         ),
-        ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is no regular expression"),
+        ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],
 )
 def test_flags_that_do_not_go_together(changes, message):

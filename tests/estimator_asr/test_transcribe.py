@@ -129,20 +129,6 @@ def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, ca
     )
 
 
-def test_silence_has_no_samples_for_an_export_of_an_earlier_version(tmp_path):
-    """Its graph would write something."""
-    batches = []
-
-    class Model:
-        def run(self, batch):
-            batches.append(batch)
-            return {}
-
-    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
-    transcribe.transcribe_file(Model(), str(tmp_path / "silence.wav"), 16000)
-    assert [batch["num_samples"].tolist() for batch in batches] == [[0]]
-
-
 def test_a_silent_file_is_printed_and_the_exit_code_is_0(tiny_export, recordings, tmp_path):
     soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
     names = [tmp_path / "silence.wav", recordings / "a.wav"]

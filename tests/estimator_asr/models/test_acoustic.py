@@ -181,7 +181,6 @@ def test_shift_right_starts_with_the_boundary_and_hides_padding():
     [
         ({"encoder_units": 10, "attention_heads": 4}, "--encoder_units is 10, .* --attention_heads=4"),
         ({"conv_kernel_size": 4}, "--conv_kernel_size is 4, expected an odd number"),
-        ({"encoder": "lstm"}, "--encoder=lstm: expected one of conformer, transformer, cnn"),
     ],
 )
 def test_config_refuses_what_cannot_be_built(values, message):

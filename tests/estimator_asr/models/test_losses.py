@@ -162,8 +162,8 @@ def test_what_lies_behind_the_labels_is_not_looked_at():
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (np.zeros([1, 2, 3], np.int32), "labels: they are int32 of rank 3, expected int32"),
-        (np.zeros([1, 2], np.float32), "labels: they are float32 of rank 2, expected int32"),
+        (np.zeros([1, 2, 3], np.int32), "labels: type is int32 of rank 3, expected int32"),
+        (np.zeros([1, 2], np.float32), "labels: type is float32 of rank 2, expected int32"),
     ],
 )
 def test_labels_that_are_no_matrix_of_integers_are_refused_when_the_model_is_built(labels, said):

@@ -12,9 +12,9 @@ from estimator_asr.models import replicas
 TWO = {"num_replicas": 2}
 ONE = {"num_replicas": 1, "is_whole": True}
 RUNS = {
-    "acoustic": {"kind": "acoustic"},
-    "acoustic, two batches": {"kind": "acoustic", "num_batches": 2, "steps": 10, "precision": "float16"},
-    "language": {"kind": "language", "num_batches": 3},
+    "acoustic": {"kind": "acoustic", "steps": 6},
+    "acoustic, two batches": {"kind": "acoustic", "num_batches": 2, "steps": 6, "precision": "float16"},
+    "language": {"kind": "language", "num_batches": 3, "steps": 6},
 }
 
 

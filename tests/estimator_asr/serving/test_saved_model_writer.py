@@ -103,14 +103,14 @@ def test_exports_at_the_same_time_become_versions_of_their_own(tiny_export, tmp_
     """Two processes in one second, of which the second begins and ends while the first writes."""
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
-    write_info, paths = saved_model_writer._write_info, []
+    describe, paths = saved_model_writer._describe, []
 
-    def write_while_another_does(*arguments):
-        monkeypatch.setattr(saved_model_writer, "_write_info", write_info)
+    def describe_while_another_writes(*arguments):
+        monkeypatch.setattr(saved_model_writer, "_describe", describe)
         paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
-        write_info(*arguments)
+        return describe(*arguments)
 
-    monkeypatch.setattr(saved_model_writer, "_write_info", write_while_another_does)
+    monkeypatch.setattr(saved_model_writer, "_describe", describe_while_another_writes)
     paths.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
     assert paths == [str(tmp_path / "1700000000"), str(tmp_path / "1700000001")]
     assert sorted(os.listdir(tmp_path)) == ["1700000000", "1700000001"]
@@ -154,7 +154,7 @@ def test_failed_export_leaves_nothing(tiny_export, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk is full")
 
-    monkeypatch.setattr(saved_model_writer, "_write_info", fail)
+    monkeypatch.setattr(saved_model_writer, "_describe", fail)
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     with pytest.raises(OSError, match="disk is full"):
         saved_model_writer.write(acoustic, None, str(tmp_path))
