@@ -16,8 +16,6 @@ from typing import Any, Optional
 from tfrecord_builder import errors, files
 from tfrecord_builder.corpora import text_files
 
-_MAX_SECONDS = 1e9  # thirty years
-
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (where, object) for every object of a file, which is a list if it starts with a bracket.
@@ -66,25 +64,6 @@ def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[st
     if not isinstance(value, str) or not _is_usable(value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
     return value
-
-
-def get_seconds(where: str, fields: dict[str, Any], name: str, is_signed: bool = False) -> Optional[float]:
-    """Returns a field in seconds; None where it is missing or null.
-
-    Raises:
-        errors.UserError: the field is not a number, too large, or negative and not signed.
-    """
-    value = fields.get(name)
-    if value is None:
-        return None
-    lowest = -_MAX_SECONDS if is_signed else 0.0
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not lowest <= value <= _MAX_SECONDS:
-        raise errors.UserError(
-            f"{where}: {name} is {_show(value)}, expected seconds, {lowest:g} to {_MAX_SECONDS:g}; "
-            "fix the line."
-        )
-    return float(value)
 
 
 def _parse(where: str, text: str, wanted: type, name: str) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from absl import logging
@@ -43,7 +43,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     for name, split in cuts.items():
         path = os.path.join(corpus_dir, name)
         for where, cut in json_lines.read_objects(path):
-            yield from lhotse_cuts.list_cut(where, path, cut, split)
+            yield from _convert(where, lhotse_cuts.list_cut, path, cut, split)
     for name, split in {} if cuts else recordings.items():
         yield from _list_pair(corpus_dir, name, split)
 
@@ -75,7 +75,18 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
     recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
     for where, supervision in json_lines.read_objects(partner):
         recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))
-        yield lhotse_cuts.make_utterance(where, partner, recording, supervision, split)
+        yield _convert(where, lhotse_cuts.make_utterance, partner, recording, supervision, split)
+
+
+def _convert(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(where, *arguments)
+    except errors.UserError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise errors.UserError(
+            f"{where}: {error!r}, expected a cut or supervision as Lhotse writes it; write the file again."
+        ) from error
 
 
 def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:

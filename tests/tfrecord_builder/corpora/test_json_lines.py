@@ -87,24 +87,3 @@ def test_text():
 def test_what_is_no_text(value, shown):
     with pytest.raises(errors.UserError, match=f"^w: a is {shown}, expected text; fix the line.$"):
         json_lines.get_text("w", {"a": value}, "a")
-
-
-def test_seconds():
-    fields = {"a": 1, "b": 0.25, "zero": 0, "null": None}
-    found = [json_lines.get_seconds("w", fields, name) for name in ("a", "b", "zero", "null", "none")]
-    assert found == [1.0, 0.25, 0.0, None, None]
-
-
-@pytest.mark.parametrize("value", ["-1", -1e308, float("-inf"), float("nan")])
-def test_signed_seconds(value):
-    assert json_lines.get_seconds("w", {"a": -0.5}, "a", is_signed=True) == -0.5
-    with pytest.raises(
-        errors.UserError, match=r"^w: a is .*, expected seconds, -1e\+09 to 1e\+09; fix the line.$"
-    ):
-        json_lines.get_seconds("w", {"a": value}, "a", is_signed=True)
-
-
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 1e308, 10**400, "1.0", True, []])
-def test_what_is_no_seconds(value):
-    with pytest.raises(errors.UserError, match=r"^w: a is .*, expected seconds, 0 to 1e\+09; fix the line.$"):
-        json_lines.get_seconds("w", {"a": value}, "a")

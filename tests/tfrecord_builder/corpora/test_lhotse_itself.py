@@ -77,7 +77,7 @@ def test_the_other_cuts_are_rejected_with_a_reason(written):
         "room": "Lhotse transform 'ReverbWithImpulseResponse', expected Speed, Volume or Resample",
         "some": "Lhotse channels that are some of a file's, expected one or all",
         "command": "Lhotse audio source of type 'command', expected file or command that only decodes one",
-        "half": "Lhotse supervision that extends beyond its cut, expected one within",
+        "half": "Lhotse supervision or cut with invalid times, expected one within the other",
     }
 
 
