@@ -62,7 +62,14 @@ def assert_equal(weights, expected):
         np.testing.assert_allclose(weights[name], expected[name], atol=1e-5, err_msg=name)
 
 
-def test_sigterm_ends_all_workers_and_a_second_start_ends_with_the_weights_of_one_process(data, tmp_path):
+def test_two_workers_and_an_evaluator_give_the_weights_of_one_process(data, tmp_path):
+    weights, expected = finish(data, tmp_path / "model", tmp_path / "logs", 10)
+    assert weights["global_step"] == 10
+    assert_equal(weights, expected)
+
+
+@pytest.mark.slow
+def test_sigterm_to_one_worker_ends_all_and_a_second_start_continues(data, tmp_path):
     model_dir, logs = tmp_path / "model", tmp_path / "logs"
     with local_cluster.start(build_command(data, model_dir, 100_000), 2, logs) as workers:
         wait_for_checkpoint(model_dir / "model.ckpt-0.index", workers)
@@ -73,9 +80,7 @@ def test_sigterm_ends_all_workers_and_a_second_start_ends_with_the_weights_of_on
             assert "SIGTERM: a checkpoint is saved" in workers.read_log(name)
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert step > 0
-    weights, expected = finish(data, model_dir, logs, step + 10)
-    assert weights["global_step"] == step + 10
-    assert_equal(weights, expected)
+    assert_equal(*finish(data, model_dir, logs, step + 10))
 
 
 @pytest.mark.slow
