@@ -159,7 +159,7 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     found = evaluation_log.read(model.path)
     assert [evaluation.step for evaluation in found] == [2, 4, 6] and loop_models.latest_step(model) == 6
     assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
-    lowest = found[0].figures["character-error-rate"]
+    lowest = found[0].metrics["character-error-rate"]
     said = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert lines.count(f"training ends at step 6: {said}") == 1
     loop.train(model, infos, dirs)
