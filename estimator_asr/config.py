@@ -60,8 +60,7 @@ class AcousticConfig:
             )
         if self.conv_kernel_size % 2 == 0:
             raise errors.UserError(
-                f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number; "
-                "an even kernel has no centre."
+                f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
             )
 
 
@@ -103,10 +102,7 @@ class OptimizerConfig:
 
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = config_flags.setting(
-        0.001,
-        "initial learning rate (before --learning_rate_batch_size scales it)",
-        positive=True,
-        former_name="base_learning_rate",
+        0.001, "initial learning rate", positive=True, former_name="base_learning_rate"
     )
     learning_rate_batch_size: float = config_flags.setting(
         0.0,
@@ -137,9 +133,7 @@ class OptimizerConfig:
         positive=True,
     )
     plateau_evaluations: int = config_flags.setting(
-        3,
-        "schedule plateau: evaluations without a new lowest error rate before the rate is reduced",
-        positive=True,
+        3, "schedule plateau: evaluations without a lower error rate before it decays", positive=True
     )
     plateau_factor: float = config_flags.setting(
         0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
@@ -193,9 +187,7 @@ class InputConfig:
         4000, "language: tokens per batch over all replicas, padding included", positive=True
     )
     num_buckets: int = config_flags.setting(
-        12,
-        "length buckets: utterances of similar length share a batch; more buckets mean less padding",
-        positive=True,
+        12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
     )
     shuffle_records: int = config_flags.setting(2048, "size of the shuffle buffer, in records", positive=True)
     spec_augment: bool = config_flags.setting(

@@ -19,14 +19,11 @@ class TrainConfig:
 
     model: str = config_flags.setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = config_flags.setting(
-        None,
-        "stop after this many updates of the weights (not with --train_epochs)",
-        positive=True,
-        alternative="train_epochs",
+        None, "stop after this many updates of the weights", positive=True, alternative="train_epochs"
     )
     train_epochs: Optional[float] = config_flags.setting(
         None,
-        f"stop after this many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is given",
+        f"stop after this many epochs; {DEFAULT_EPOCHS} without this and --train_steps",
         positive=True,
         alternative="train_steps",
     )
@@ -35,9 +32,7 @@ class TrainConfig:
     )
     keep_checkpoint_max: int = config_flags.setting(5, "latest checkpoints to keep", positive=True)
     eval_throttle_seconds: int = config_flags.setting(
-        30,
-        "minimum time between two evaluations; ignored with early stopping or the plateau schedule",
-        minimum=0,
+        30, "minimum time between evaluations; ignored by early stopping and schedule plateau", minimum=0
     )
     save_summary_steps: int = config_flags.setting(50, "steps between TensorBoard points", positive=True)
     progress_seconds: float = config_flags.setting(10.0, "seconds between progress lines", positive=True)
@@ -98,19 +93,13 @@ class WatchConfig:
         "and the next command",
     )
     constant_loss_steps: int = config_flags.setting(
-        500,
-        "watchdog: alarm when the loss has not fallen for this many steps and for 5 % of the training",
-        positive=True,
+        500, "watchdog: alarm if the loss does not fall in this many steps and 5 % of all", positive=True
     )
     skip_bad_batches: int = config_flags.setting(
-        0,
-        "maximum number of batches with a NaN or Inf loss or gradient to skip; one more ends training",
-        minimum=0,
+        0, "batches with a NaN or Inf loss or gradient to skip at most; one more ends training", minimum=0
     )
     overfit_batches: int = config_flags.setting(
-        0,
-        "overfit this many batches and exit: a model that cannot memorise them is broken; 0: off",
-        minimum=0,
+        0, "memorise this many batches and exit: a model that cannot is broken; 0: off", minimum=0
     )
     dump_batches: int = config_flags.setting(
         0, "write this many first batches, as the model gets them, to MODEL_DIR/batches; 0: none", minimum=0
@@ -128,9 +117,7 @@ class DisplayConfig:
     """TensorBoard beyond scalars."""
 
     show_utterances: int = config_flags.setting(
-        4,
-        "TensorBoard: utterances of dev to show with spectrogram, alignment, text and audio; 0: none",
-        minimum=0,
+        4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0
     )
     histogram_steps: int = config_flags.setting(
         0, "TensorBoard: steps between histograms of weights and gradients; 0: none", minimum=0

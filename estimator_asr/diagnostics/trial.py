@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
@@ -40,17 +39,14 @@ class Trial:
 
     def step(self, batch: tuple, fetches: Any = ()) -> Any:
         """Runs one training step on (features, labels); returns the values of the fetches."""
-        return self.session.run([self.train_op, fetches], self.feed(batch))[1]
+        pairs = zip(self._inputs, batch)
+        feed = {tensor: part[name] for inputs, part in pairs for name, tensor in inputs.items()}
+        return self.session.run([self.train_op, fetches], feed)[1]
 
     def step_with_metrics(self, batch: tuple) -> dict[str, float]:
         """Runs one training step; returns its scalars by tag, computed before the update."""
         values = tf.compat.v1.Summary.FromString(self.step(batch, self._summary)).value
         return {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
-
-    def feed(self, batch: tuple) -> dict[tf.Tensor, np.ndarray]:
-        """Returns the feed_dict of a batch."""
-        pairs = zip(self._inputs, batch)
-        return {tensor: part[name] for inputs, part in pairs for name, tensor in inputs.items()}
 
 
 def read_batches(read: Callable[[], tf.data.Dataset], count: int) -> Batches:

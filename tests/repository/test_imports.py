@@ -41,7 +41,7 @@ FOLDERS = {
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs models scoring checkpointing") | GROUND,
-    "diagnostics": _rooms("diagnostics monitoring training tasks inputs models checkpointing") | GROUND,
+    "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
 }
 # The tensor functions of the contract: models/ knows no files and no flags.
