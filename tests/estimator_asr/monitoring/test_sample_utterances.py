@@ -89,4 +89,4 @@ def test_data_without_recordings_has_no_sound(tmp_path, said):
     utterance = sample_utterances.Utterance("u", str(tmp_path / "dev-0.tfrecord"), {})
     assert sample_utterances.read_wav(utterance, 8000) is None and said == []
     (tmp_path / "dev-0.jsonl").write_text("{")
-    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is no item" in said[0]
+    assert sample_utterances.read_wav(utterance, 8000) is None and "line 1 is not an item" in said[0]
