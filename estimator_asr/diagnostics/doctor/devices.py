@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import os
+import pathlib
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,14 +82,11 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
 
 def find_gpu(root: str = "/") -> tuple[str, str]:
     """Returns the first NVIDIA GPU and the driver's version, by nvidia-smi or the PCI bus; "" if unknown."""
-    try:
-        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return _find_on_pci_bus(root), ""
-    if listed.returncode != 0 or not listed.stdout.strip():
-        return _find_on_pci_bus(root), ""
-    name, driver = listed.stdout.splitlines()[0].rsplit(", ", 1)
-    return name, driver
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True)
+        name, driver = listed.stdout.splitlines()[0].rsplit(", ", 1)
+        return name, driver
+    return _find_on_pci_bus(root), ""
 
 
 def open_library(file: str) -> Optional[ctypes.CDLL]:
@@ -136,16 +135,9 @@ def _name(device):
 
 
 def _find_on_pci_bus(root):
-    for path in sorted(glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))):
-        vendor, kind = (_read(os.path.join(path, file)) for file in ("vendor", "class"))
-        if vendor.strip() == _NVIDIA and kind.startswith(_DISPLAY):
-            return f"NVIDIA GPU at {os.path.basename(path)}"
+    for path in sorted(pathlib.Path(root, "sys/bus/pci/devices").glob("*")):
+        with contextlib.suppress(OSError):
+            vendor, kind = ((path / file).read_text() for file in ("vendor", "class"))
+            if vendor.strip() == _NVIDIA and kind.startswith(_DISPLAY):
+                return f"NVIDIA GPU at {path.name}"
     return ""
-
-
-def _read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -43,16 +44,11 @@ def _judge(gigabytes, what, needed, fix):
 
 def available_memory_gb(root: str = "/") -> float:
     """Returns the memory that the kernel calls available, or that the container may still use if less."""
-    with open(os.path.join(root, "proc/meminfo"), encoding="utf-8") as file:
-        available = int(re.search(r"MemAvailable:\s*(\d+) kB", file.read()).group(1)) * 1024
-    cgroup = os.path.join(root, "sys/fs/cgroup")
+    meminfo = pathlib.Path(root, "proc/meminfo").read_text()
+    available = int(re.search(r"MemAvailable:\s*(\d+) kB", meminfo).group(1)) * 1024
+    cgroup = pathlib.Path(root, "sys/fs/cgroup")
     try:
-        limit, used = (_read_bytes(os.path.join(cgroup, name)) for name in ("memory.max", "memory.current"))
+        limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
     except (OSError, ValueError):  # no container, or no limit ("max")
         return available / 1e9
     return min(available, limit - used) / 1e9
-
-
-def _read_bytes(path):
-    with open(path, encoding="utf-8") as file:
-        return int(file.read())

@@ -72,14 +72,14 @@ def write(path, text):
     path.write_text(text)
 
 
-def answer(monkeypatch, output="", returncode=0, error=None):
+def answer(monkeypatch, output="", error=None):
     """Makes nvidia-smi print an output, or fail."""
 
     def run(command, **options):
         assert command[0] == "nvidia-smi"
         if error:
             raise error
-        return subprocess.CompletedProcess(command, returncode, stdout=output)
+        return subprocess.CompletedProcess(command, 0, stdout=output)
 
     monkeypatch.setattr(devices.subprocess, "run", run)
 
@@ -90,15 +90,15 @@ def test_nvidia_smi_gives_name_and_driver_of_the_first_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "failure",
+    "error",
     [
-        {"error": FileNotFoundError()},
-        {"error": subprocess.TimeoutExpired("nvidia-smi", 30)},
-        {"returncode": 9},
+        FileNotFoundError(),
+        subprocess.TimeoutExpired("nvidia-smi", 30),
+        subprocess.CalledProcessError(9, "nvidia-smi"),
     ],
 )
-def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, failure):
-    answer(monkeypatch, **failure)
+def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error):
+    answer(monkeypatch, error=error)
     assert devices.find_gpu(str(tmp_path)) == ("", "")
     bus = tmp_path / "sys/bus/pci/devices"
     write(bus / "0000:00:02.0/vendor", "0x8086\n")
