@@ -12,8 +12,7 @@ import programs
 import pytest
 import small_corpora
 
-from tfrecord_builder import build, dataset_info, frontend
-from tfrecord_builder.building import build_config, builder, shard_writer, worker_pool
+from tfrecord_builder import build, dataset_info
 
 ROOT = str(paths.ROOT)
 
@@ -33,7 +32,7 @@ def test_a_mistake_is_one_sentence():
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("kilobytes", [4, 60])  # the spool, the shards
+@pytest.mark.parametrize("kilobytes", [4, pytest.param(60, marks=pytest.mark.slow)])  # catalog, shards
 def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_path, kilobytes):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}")
@@ -68,40 +67,7 @@ def test_what_came_of_it_is_told(tmp_path):
     assert os.path.exists(f"{tmp_path}/out/report.html")
 
 
-def test_killed_build_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
-    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 60, 4)
-    flagfile = small_corpora.write_text(tmp_path / "build.flags", "--corpus=manifest\n--num_shards=12\n")
-    arguments = [f"--flagfile={flagfile}", f"--corpus_dir={corpus_dir}"]
-    killed, straight = tmp_path / "killed", tmp_path / "straight"
-
-    process = subprocess.Popen(_command(*arguments, f"--output_dir={killed}", "--num_workers=1"), cwd=ROOT)
-    deadline = time.monotonic() + 120
-    while not (finished := glob.glob(f"{killed}/.build/*.tfrecord.json")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert finished
-    inodes = {
-        os.path.basename(path)[: -len(".json")]: os.stat(path[: -len(".json")]).st_ino for path in finished
-    }
-
-    again = _run(*arguments, f"--output_dir={killed}", "--num_workers=1")
-    assert again.returncode == 0, again.stderr
-    assert "train: 60 utterances, 0.01 hours, 2 speakers, 5 sentences, 168 tokens (0 unknown)" in again.stdout
-    assert {name: os.stat(killed / name).st_ino for name in inodes} == inodes
-
-    config = build_config.BuildConfig(
-        corpus_dir=(corpus_dir,), output_dir=str(straight), num_shards=12, num_workers=1
-    )
-    monkeypatch.setattr(worker_pool, "_run_workers", _work_here)
-    builder.build(config, frontend.FrontendConfig())
-    names = sorted(os.listdir(straight))
-    assert dataset_info.INFO_FILE in names
-    assert sorted(os.listdir(killed)) == names
-    for name in names:
-        assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
-
-
+@pytest.mark.slow
 def test_ctrl_c_is_one_line(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 1500, 1)
     process = subprocess.Popen(
@@ -120,12 +86,6 @@ def test_ctrl_c_is_one_line(tmp_path):
     assert process.returncode == 130
     assert [line for line in stderr.splitlines() if not line.startswith(("W", "I"))] == ["interrupted"]
     assert os.listdir(tmp_path / "out") == [".build"]
-
-
-def _work_here(waiting, settings, directory, num_workers, note):
-    return (
-        shard_writer.write_shard(each, settings, directory, lambda done, rejected: None) for each in waiting
-    )
 
 
 def test_a_split_without_speakers_says_so():

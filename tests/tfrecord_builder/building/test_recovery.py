@@ -8,7 +8,7 @@ import killed_builds
 import pytest
 import small_corpora
 
-NUM_KILLS = int(os.environ.get("NUM_KILLS", "20"))
+NUM_KILLS = int(os.environ.get("NUM_KILLS", "5"))
 FINISHED_BEFORE = 3  # killed when all was in place: the next call says that a finished build is there
 
 
