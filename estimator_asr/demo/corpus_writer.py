@@ -50,17 +50,17 @@ def write_tables(output_dir: str, plan: script.Plan) -> None:
         files.write_text(
             os.path.join(output_dir, TEXT_DIR, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines)
         )
-    utterances = [_utterance(output_dir, recording) for recording in plan.recordings]
+    utterances = [_utterance(output_dir, recording) for recording in plan.prompts]
     with files.writing(os.path.join(output_dir, MANIFEST_FILE)) as temporary:
         manifest.write_manifest(temporary, utterances)
 
 
-def recording_path(output_dir: str, recording: script.Recording) -> str:
+def recording_path(output_dir: str, recording: script.Prompt) -> str:
     """Returns the path of a recording's WAV file."""
     return os.path.join(output_dir, "wav", recording.variant, f"{recording.utterance_id}.wav")
 
 
-def _utterance(output_dir: str, recording: script.Recording) -> manifest.Utterance:
+def _utterance(output_dir: str, recording: script.Prompt) -> manifest.Utterance:
     return manifest.Utterance(
         utterance_id=recording.utterance_id,
         audio=recording_path(output_dir, recording),

@@ -142,7 +142,7 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 
-def draw_sentence(rng: random.Random) -> tuple[str, ...]:
+def sample_sentence(rng: random.Random) -> tuple[str, ...]:
     """Returns the words of one random sentence, such as ("今天", "北京", "有", "小雨")."""
     return tuple(_expand(START, rng))
 

@@ -18,7 +18,7 @@ from tfrecord_builder import config_flags, errors
 
 Sentence = tuple[str, ...]  # words
 
-_MAX_DRAWS = 500_000
+_MAX_SAMPLES = 500_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SynthesisConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class Recording:
+class Prompt:
     """One utterance to synthesise."""
 
     utterance_id: str
@@ -55,64 +55,64 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All recordings, and the sentences of the text corpus per split."""
+    """All prompts, and the sentences of the text corpus per split."""
 
-    recordings: tuple[Recording, ...]
+    prompts: tuple[Prompt, ...]
     text: dict[str, tuple[Sentence, ...]]
 
 
 def make_plan(config: SynthesisConfig) -> Plan:
     """Returns the plan; raises UserError if the grammar or the training split is too small for it."""
-    draws = _draw_sentences(config.synthesis_seed)
-    train = [next(draws) for _ in range(config.num_train)]
+    samples = _sample_sentences(config.synthesis_seed)
+    train = [next(samples) for _ in range(config.num_train)]
     is_covered = _coverage(train, config.min_occurrences)
-    dev = _draw_distinct(draws, config.num_dev, is_covered, set(train), "--num_dev")
-    test = _draw_distinct(draws, config.num_test, is_covered, {*train, *dev}, "--num_test")
+    dev = _sample_distinct(samples, config.num_dev, is_covered, set(train), "--num_dev")
+    test = _sample_distinct(samples, config.num_test, is_covered, {*train, *dev}, "--num_test")
     held_out = {*dev, *test}
     spoken = list(dict.fromkeys(train))[: config.num_text_sentences]
-    unspoken = _draw_distinct(
-        draws,
+    unspoken = _sample_distinct(
+        samples,
         config.num_text_sentences - len(spoken),
         lambda _: True,
         held_out.union(spoken),
         "--num_text_sentences",
     )
-    recordings = [
+    prompts = [
         *_assign("train", train, voices.VARIANTS["train"][: config.num_train_voices]),
         *_assign("dev", dev, voices.VARIANTS["dev"]),
         *_assign("test", test, voices.VARIANTS["test"]),
     ]
-    return Plan(tuple(recordings), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
+    return Plan(tuple(prompts), {"train": (*spoken, *unspoken), "dev": tuple(dev), "test": tuple(test)})
 
 
 def fingerprint(plan: Plan, seed: int) -> str:
     """Returns a digest of everything that is heard: voice, words and pinyin of each recording."""
     digest = hashlib.sha256()
-    for recording in plan.recordings:
-        voice = voices.make_voice(recording.variant, seed)
-        pinyin = pronunciation.spoken(recording.sentence)
-        digest.update(repr((recording.utterance_id, voice, recording.sentence, pinyin)).encode())
+    for prompt in plan.prompts:
+        voice = voices.make_voice(prompt.variant, seed)
+        pinyin = pronunciation.spoken(prompt.sentence)
+        digest.update(repr((prompt.utterance_id, voice, prompt.sentence, pinyin)).encode())
     return digest.hexdigest()[:16]
 
 
-def _draw_sentences(seed: int) -> Iterator[Sentence]:
+def _sample_sentences(seed: int) -> Iterator[Sentence]:
     rng = random.Random(seed)
     while True:
-        yield grammar.draw_sentence(rng)
+        yield grammar.sample_sentence(rng)
 
 
-def _draw_distinct(
-    draws: Iterator[Sentence],
+def _sample_distinct(
+    samples: Iterator[Sentence],
     count: int,
     is_allowed: Callable[[Sentence], bool],
     taken: Collection[Sentence],
     flag: str,
 ) -> list[Sentence]:
     chosen: dict[Sentence, None] = {}
-    for _ in range(_MAX_DRAWS):
+    for _ in range(_MAX_SAMPLES):
         if len(chosen) >= count:
             return list(chosen)
-        sentence = next(draws)
+        sentence = next(samples)
         if sentence not in taken and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
@@ -132,6 +132,6 @@ def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
         yield from zip(word, pronunciation.read(word))
 
 
-def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str]) -> Iterator[Recording]:
+def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str]) -> Iterator[Prompt]:
     for i, sentence in enumerate(sentences):
-        yield Recording(f"{split}-{i:04d}", split, variants[i % len(variants)], sentence)
+        yield Prompt(f"{split}-{i:04d}", split, variants[i % len(variants)], sentence)

@@ -41,9 +41,9 @@ def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers:
     Raises:
         UserError: a voice failed or was killed; the others are ended at once, and what is finished stays.
     """
-    paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.recordings}
-    by_variant: dict[str, list[script.Recording]] = {}
-    for recording in plan.recordings:
+    paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.prompts}
+    by_variant: dict[str, list[script.Prompt]] = {}
+    for recording in plan.prompts:
         by_variant.setdefault(recording.variant, []).append(recording)
     missing = [each for each in by_variant.values() if not all(os.path.exists(paths[r]) for r in each)]
     spoken = _speak_in_processes(missing, output_dir, seed, num_workers)
@@ -54,7 +54,7 @@ def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers:
 
 
 def _speak_in_processes(
-    missing: Sequence[Sequence[script.Recording]], output_dir: str, seed: int, num_workers: int
+    missing: Sequence[Sequence[script.Prompt]], output_dir: str, seed: int, num_workers: int
 ) -> Iterator[None]:
     """Yields after each voice; ends those that are speaking when it is closed or something is raised."""
     context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
@@ -89,7 +89,7 @@ def _check(process: multiprocessing.process.BaseProcess) -> None:
         )
 
 
-def _speak(output_dir: str, recordings: Sequence[script.Recording], seed: int) -> None:
+def _speak(output_dir: str, recordings: Sequence[script.Prompt], seed: int) -> None:
     """Synthesises and writes all recordings of one voice; exits with the sentence of an error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
@@ -103,9 +103,7 @@ def _speak(output_dir: str, recordings: Sequence[script.Recording], seed: int) -
         sys.exit(f"error: {errors.describe_refusal(error)}")
 
 
-def _record(
-    recordings: Sequence[script.Recording], seed: int
-) -> Iterator[tuple[script.Recording, np.ndarray]]:
+def _record(recordings: Sequence[script.Prompt], seed: int) -> Iterator[tuple[script.Prompt, np.ndarray]]:
     """Yields all recordings of one voice, always all of them, so that a resumed run gives the same bytes."""
     speaker = espeak.Speaker()
     voice = voices.make_voice(recordings[0].variant, seed)

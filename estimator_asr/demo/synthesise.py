@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
     num_workers = output.num_workers or len(os.sched_getaffinity(0))
     seconds = synthesis.write_recordings(output.output_dir, plan, config.synthesis_seed, num_workers)
     corpus_writer.write_tables(output.output_dir, plan)
-    print(f"{output.output_dir}: {len(plan.recordings)} recordings, {seconds / 60:.1f} minutes")
+    print(f"{output.output_dir}: {len(plan.prompts)} recordings, {seconds / 60:.1f} minutes")
 
 
 def define_flags() -> None:

@@ -33,9 +33,8 @@ def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> lis
     rows = [("recording", "reference", "hypothesis", "errors")]
     for each, hypothesis in zip(transcribed, hypotheses):
         edits = edit_distance.count_edits(list(each.reference), list(hypothesis.replace(" ", "")))
-        rows.append(
-            (each.utterance_id, each.reference, hypothesis, f"{edits.errors} of {edits.reference_length}")
-        )
+        errors = f"{edits.errors} of {edits.reference_length}"
+        rows.append((each.utterance_id, each.reference, hypothesis, errors))
     return align(rows)
 
 
@@ -44,14 +43,10 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
     rows = []
     for name, directory in reports.items():
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
-        measures = [measure for measure in ("token_error_rate", "character_error_rate") if measure in metrics]
-        rows.extend(
-            (name, report.format_name(measure), report.format_rate(metrics[measure])) for measure in measures
-        )
-    return [
-        "Error rates on the test split, whose sentences and voices do not occur in training",
-        *align(rows),
-    ]
+        for measure in ("token_error_rate", "character_error_rate"):
+            if measure in metrics:
+                rows.append((name, report.format_name(measure), report.format_rate(metrics[measure])))
+    return ["Error rates on test, whose sentences and voices do not occur in training", *align(rows)]
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
@@ -62,14 +57,11 @@ def durations(seconds: Mapping[str, float]) -> list[str]:
 
 def next_commands(directory: pathlib.Path) -> list[str]:
     """Returns a table of commands to try on a finished demo."""
-    python = os.path.relpath(sys.executable)
+    python, export = os.path.relpath(sys.executable), directory / "export"
     rows = [
         ("the curves", f"{python} -m tensorboard.main --logdir={directory}"),
         ("every error", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
-        (
-            "your own WAV",
-            f"{python} -m estimator_asr.transcribe --saved_model={directory / 'export'} YOUR.wav",
-        ),
+        ("your own WAV", f"{python} -m estimator_asr.transcribe --saved_model={export} YOUR.wav"),
         ("your own corpus", "BUILD.md, with the commands above and flags/manifest/"),
     ]
     return ["What to try next", *align(rows)]
@@ -78,11 +70,8 @@ def next_commands(directory: pathlib.Path) -> list[str]:
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Pads each column to its widest cell; a hanzi is two columns wide on a terminal."""
     widths = [max(map(_width, column)) for column in zip(*rows)]
-    return ["  " + "  ".join(map(_pad, row, widths)).rstrip() for row in rows]
-
-
-def _pad(cell: str, width: int) -> str:
-    return cell + " " * (width - _width(cell))
+    padded = [[cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)] for row in rows]
+    return ["  " + "  ".join(row).rstrip() for row in padded]
 
 
 def _width(text: str) -> int:

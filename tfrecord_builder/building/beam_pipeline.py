@@ -48,17 +48,9 @@ def write_shards(
     runner: str,
     beam_flags: Sequence[str],
 ) -> list[shard_statistics.ShardStatistics]:
-    """Writes the shards that are not finished yet.
+    """Writes the shards that are not finished yet, as worker_pool.write_shards does.
 
-    Args:
-        shards: all shards of the build.
-        settings: what every shard is made with.
-        directory: where to write; every worker must see it under this name.
-        runner: for example DirectRunner.
-        beam_flags: flags of Beam, for example --direct_num_workers=2.
-
-    Returns:
-        The statistics of all shards, in their order.
+    Every worker must see the directory under this name.
 
     Raises:
         UserError: Beam or the runner failed, or a shard cannot be written.

@@ -80,40 +80,30 @@ def run_worker(connection: Connection) -> None:
         while True:
             shard, settings, directory = connection.recv()
             try:
-                connection.send(write_shard(shard, settings, directory, _reporter(connection, shard)))
+                report = functools.partial(_report, connection, shard.file)
+                connection.send(write_shard(shard, settings, directory, report))
             except errors.UserError as error:
                 connection.send(error)
     except (EOFError, ConnectionError):  # all is done, or the parent died
         return
 
 
-def _reporter(connection: Connection, shard: sharding.Shard) -> Callable[[int, int], None]:
-    def report(done: int, rejected: int) -> None:
-        if done % REPORT_EVERY == 0:
-            connection.send((shard.file, done, rejected))
-
-    return report
+def _report(connection: Connection, file: str, done: int, rejected: int) -> None:
+    if done % REPORT_EVERY == 0:
+        connection.send((file, done, rejected))
 
 
-class _Progress:
-    """The progress bar: utterances done, time left, rejected so far."""
+class _Progress(tqdm.tqdm):
+    """Progress bar: utterances done, time left, rejected so far."""
 
     def __init__(self, num_utterances: int):
+        super().__init__(total=num_utterances, unit="utt", desc="building", disable=not sys.stderr.isatty())
         self._by_file: dict[str, tuple[int, int]] = {}
-        self._bar = tqdm.tqdm(
-            total=num_utterances, unit="utt", desc="building", disable=not sys.stderr.isatty()
-        )
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._bar.close()
 
     def note(self, file: str, done: int, rejected: int) -> None:
-        self._bar.update(done - self._by_file.get(file, (0, 0))[0])
+        self.update(done - self._by_file.get(file, (0, 0))[0])
         self._by_file[file] = (done, rejected)
-        self._bar.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
+        self.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
 
     def note_finished(self, statistics: shard_statistics.ShardStatistics) -> None:
         rejected = len(statistics.rejected)

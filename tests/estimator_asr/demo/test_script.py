@@ -18,7 +18,7 @@ def plan():
 
 
 def _of(plan, split):
-    return [recording for recording in plan.recordings if recording.split == split]
+    return [recording for recording in plan.prompts if recording.split == split]
 
 
 def _readings(sentences):
@@ -28,9 +28,9 @@ def _readings(sentences):
 
 
 def test_is_as_large_as_promised(plan):
-    assert len({recording.sentence for recording in plan.recordings}) >= 400
-    assert len({recording.variant for recording in plan.recordings}) >= 36
-    assert len({recording.utterance_id for recording in plan.recordings}) == len(plan.recordings) == 3800
+    assert len({recording.sentence for recording in plan.prompts}) >= 400
+    assert len({recording.variant for recording in plan.prompts}) >= 36
+    assert len({recording.utterance_id for recording in plan.prompts}) == len(plan.prompts) == 3800
     assert {split: len(sentences) for split, sentences in plan.text.items()} == {
         "train": 6000,
         "dev": 80,
@@ -74,13 +74,13 @@ def test_same_seed_gives_the_same_plan_and_another_seed_another():
 def test_fingerprint_changes_with_the_words_their_pinyin_and_the_voices(monkeypatch):
     plan = script.make_plan(script.SynthesisConfig(**SMALL))
     before = script.fingerprint(plan, 1)
-    first = plan.recordings[0]
+    first = plan.prompts[0]
     for changed in (
         dataclasses.replace(first, utterance_id="other"),
         dataclasses.replace(first, variant="f5"),
         dataclasses.replace(first, sentence=("今天", "多云")),
     ):
-        other = dataclasses.replace(plan, recordings=(changed, *plan.recordings[1:]))
+        other = dataclasses.replace(plan, prompts=(changed, *plan.prompts[1:]))
         assert script.fingerprint(other, 1) != before
     assert script.fingerprint(plan, 2) != before  # other speed, pitch and noise
     assert script.fingerprint(plan, 1) == before
@@ -89,7 +89,7 @@ def test_fingerprint_changes_with_the_words_their_pinyin_and_the_voices(monkeypa
 
 
 def test_refuses_more_sentences_than_the_grammar_has(monkeypatch):
-    monkeypatch.setattr(script, "_MAX_DRAWS", 50)
+    monkeypatch.setattr(script, "_MAX_SAMPLES", 50)
     with pytest.raises(
         errors.UserError, match="--num_test: the grammar gave .* suitable sentences, expected 60; "
     ):
