@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.inputs import dataset_elements
 from estimator_asr.training import model_fn
 from estimator_asr.training import plan as plan_lib
 
@@ -51,14 +52,14 @@ class Trial:
 
 def read_batches(read: Callable[[], tf.data.Dataset], count: int) -> Batches:
     """Returns the first `count` batches of an input_fn, or all if there are fewer."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    specs = []
+
+    def build():
         dataset = read().take(count)
-        following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
-        values = []
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                values.append(session.run(following))
-        return Batches(values, dataset.element_spec)
+        specs.append(dataset.element_spec)
+        return dataset
+
+    return Batches(list(dataset_elements.read(build)), specs[0])
 
 
 @contextlib.contextmanager
