@@ -65,10 +65,15 @@ def test_main_runs_and_its_exit_code_is_kept():
 def test_the_command_line_overrides_a_flag_file_in_any_order(tmp_path, written):
     file = tmp_path / "deep.flags"
     file.write_text("--depth=2\n", encoding="utf-8")
-    flag_file = written.format(file).split()
-    assert run(*flag_file)[0] == 1
-    assert run(*flag_file, "--depth=7")[0] == run("--depth=7", *flag_file)[0] == 7
-    assert run("--depth=1", "--", *flag_file, accepts_words=True) == (0, f"words {flag_file}\n", "")
+    assert run("--depth=7", *written.format(file).split())[0] == 7
+
+
+def test_a_flag_file_sets_flags_unless_it_follows_two_dashes(tmp_path):
+    file = tmp_path / "deep.flags"
+    file.write_text("--depth=2\n", encoding="utf-8")
+    assert run(f"--flagfile={file}")[0] == 1
+    words = ["--flagfile", str(file)]
+    assert run("--depth=1", "--", *words, accepts_words=True) == (0, f"words {words}\n", "")
 
 
 def test_a_flag_file_without_a_name_is_refused():
@@ -131,21 +136,21 @@ def test_the_path_in_several_errors_of_tensorflow():
         (errno.EIO, False),
     ],
 )
-def test_what_a_restart_would_meet_again(code, is_lasting):
+def test_errors_that_a_restart_would_meet_again(code, is_lasting):
     assert errors.is_lasting(OSError(code, os.strerror(code))) == is_lasting
 
 
-def test_a_warning_is_its_words_alone():
+def test_log_lines_consist_of_the_message():
     assert run("--depth=-1") == (0, "words []\n", "depth is -1\n")
 
 
-@pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull", "-?"])
+@pytest.mark.parametrize("flag", ["--help", "--helpfull"])
 def test_help_is_printed_on_standard_output_with_exit_code_0(flag):
     code, stdout, stderr = run(flag)
     assert (code, stderr) == (0, "") and "--depth: how deep" in stdout
 
 
-def test_bug_keeps_its_traceback():
+def test_a_bug_has_a_traceback():
     code, _, stderr = run("--depth=4")
     assert code == 1 and "Traceback" in stderr and "a bug" in stderr
 
@@ -167,7 +172,7 @@ def test_missing_flagfile_is_named():
     assert stderr.startswith("error: Unable to open flagfile:") and "'nowhere.flags'" in stderr
 
 
-def test_leftover_words_are_refused_unless_the_program_takes_them():
+def test_words_are_refused_unless_the_program_accepts_them():
     code, _, stderr = run("--depth=1", "False")
     assert (code, stderr) == (
         1,
@@ -185,7 +190,7 @@ def test_a_flag_file_that_is_not_utf_8(tmp_path):
     )
 
 
-def test_of_several_words_the_first_is_named(tmp_path):
+def test_the_first_of_several_words_is_named(tmp_path):
     file = tmp_path / "page.txt"
     file.write_text("once\n--depth=1\nupon a time\n", encoding="utf-8")
     assert run(f"--flagfile={file}")[2] == (
