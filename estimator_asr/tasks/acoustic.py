@@ -1,9 +1,9 @@
 """Acoustic task: log-mel features to tokens, by CTC and an attention decoder.
 
 With the weight w of CTC, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
-w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance:
-so each of the two counts as often as it is a term of the sum. A divisor of its own for each would need two
-gradients of every batch where several make an update, for the numbers are known only at its end.
+w x the labels that CTC can align + (1 - w) x the positions of the decoder, which has one more per utterance.
+Separate divisors would need two gradients of each batch where gradients are accumulated, because the counts
+are known only at the end of the update.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from estimator_asr.models import acoustic, decoders, decoding, encoders, losses
 from estimator_asr.tasks import metrics, objective, task
 from tfrecord_builder import errors
 
-_ATTENTION = "cross_attention/attention_weights"  # see models/layers.attend
+_ATTENTION = "cross_attention/attention_weights"  # name of the op in models/layers.py
 
 
 class Acoustic(task.Task):
@@ -104,7 +104,7 @@ def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothin
     """Returns the decoder's cross-entropy over its positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
-    # A row without frames only fills the part of a replica: its end symbol does not count.
+    # A row without frames only fills the batch of a replica: its end symbol does not count.
     weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
     loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
     return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))

@@ -13,13 +13,13 @@ _NO_ID = -2  # padding of hypotheses is -1
 
 
 class Ratio(NamedTuple):
-    """Numerator and denominator, both float32 []; they are added up over batches before they are divided."""
+    """Numerator and denominator, both float32 []; summed over batches before the division."""
 
     numerator: tf.Tensor
     denominator: tf.Tensor
 
     def value(self) -> tf.Tensor:
-        """Returns the ratio of this batch, float32 []; zero where there is nothing to divide by."""
+        """Returns the ratio of this batch, float32 []; zero where the denominator is zero."""
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
     def metric(self):
@@ -29,10 +29,10 @@ class Ratio(NamedTuple):
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns edits over reference length of a batch, as scoring counts them in the texts.
+    """Returns edits over reference length of a batch, equal to those that scoring counts in the texts.
 
-    An unknown id stands for any text that the vocabulary does not have: in a reference it equals nothing, not
-    even the unknown id of a hypothesis.
+    An unknown id stands for any text outside the vocabulary: in a reference it matches nothing, not even the
+    unknown id of a hypothesis.
 
     Args:
         ids: int32 [batch, max_ids], hypotheses; ids at or beyond num_ids are ignored.
@@ -48,37 +48,41 @@ def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_re
 
 
 def mark_unknown(references: tf.Tensor) -> tf.Tensor:
-    """Returns the ids of references (int32) with an id that no hypothesis has where they are unknown."""
+    """Returns references (int32) whose unknown ids are replaced by one that no hypothesis contains."""
     return tf.where(tf.equal(references, vocabulary.Vocabulary.unknown_id), _NO_ID, references)
 
 
 def unknown_fraction(references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the fraction of unknown ids, which is the lowest edit_ratio that a model can reach."""
+    """Returns the fraction of unknown ids, which is the lowest possible edit_ratio."""
     is_id = tf.sequence_mask(num_references, tf.shape(references)[1])
     return fraction_of(tf.equal(references, vocabulary.Vocabulary.unknown_id), is_id)
 
 
 def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns tokens of all hypotheses over tokens of all references of a batch, int32 [batch] each."""
+    """Returns the tokens of all hypotheses over those of all references; int32 [batch] each."""
     return Ratio(*(tf.cast(tf.reduce_sum(count), tf.float32) for count in (num_ids, num_references)))
 
 
 def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the fraction of utterances whose hypothesis is also that of another one with another reference.
+    """Returns the fraction of utterances whose hypothesis equals that of another one with another reference.
 
-    Args: as of edit_ratio. Utterances without a reference do not count.
+    Arguments as for edit_ratio. Utterances without a reference do not count.
     """
-    is_said = num_references > 0
-    is_other = tf.logical_not(_equal_rows(references, num_references)) & is_said[:, None] & is_said[None, :]
+    has_reference = num_references > 0
+    is_other = (
+        tf.logical_not(_equal_rows(references, num_references))
+        & has_reference[:, None]
+        & has_reference[None, :]
+    )
     is_repeated = tf.reduce_any(_equal_rows(ids, num_ids) & is_other, axis=1)
-    return fraction_of(is_repeated, is_said)
+    return fraction_of(is_repeated, has_reference)
 
 
-def fraction_of(is_counted: tf.Tensor, is_there: tf.Tensor) -> Ratio:
-    """Returns the fraction of `is_there` that is also `is_counted`, bool of one shape each."""
-    counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_there, is_there))
+def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
+    """Returns the fraction of `is_valid` that is also `is_counted`, bool of one shape each."""
+    counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 
 
@@ -87,7 +91,7 @@ def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
 
     Args:
         gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of
-            their rows are zero by nature.
+            their rows are always zero.
     """
     dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
     zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]
@@ -96,14 +100,14 @@ def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
 
 
 def _equal_rows(ids, num_ids):
-    """Returns bool [batch, batch], whether two rows are the same as far as they count."""
+    """Returns bool [batch, batch], whether two rows are equal up to num_ids."""
     counted = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, -1)
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # tf.where in XLA gives rows of another number
+@tf.xla.experimental.jit_scope(compile_ops=False)  # the number of rows of tf.where differs in XLA
 def _to_sparse(ids, num_ids, width):
-    """The ids that count as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
+    """Returns ids as a sparse [batch, width]; both sides of tf.edit_distance need the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))
     shape = tf.cast(tf.stack([tf.shape(ids)[0], width]), tf.int64)
     return tf.SparseTensor(indices, tf.gather_nd(ids, indices), shape)

@@ -14,13 +14,12 @@ from estimator_asr.tasks import metrics
 class Losses(NamedTuple):
     """Sums over the batch of this replica.
 
-    Whatever adds to a total is counted in its divisor, so that sums over batches and replicas divide to the
-    average.
+    Each term of the total is counted in its divisor, so that sums over batches and replicas give the average.
 
     Attributes:
         total: float32 [], the sum of the parts, each times its weight.
         parts: loss over labels of each part, by tag.
-        num_labels: float32 [], the sum of the labels that the parts count, each times its weight.
+        num_labels: float32 [], the labels of the parts, each times its weight.
     """
 
     total: tf.Tensor
@@ -34,7 +33,7 @@ class Losses(NamedTuple):
     def to_minimise(self) -> tf.Tensor:
         """Returns the loss whose mean over the replicas is the total per label of the whole batch.
 
-        Replicas hold different numbers of labels, so each one's sum is divided by their mean number.
+        Replicas have different numbers of labels, so each sum is divided by their mean number.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
@@ -45,29 +44,26 @@ class Losses(NamedTuple):
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss for the EstimatorSpec, infinity for NaN or Inf.
-
-    Estimator ends training at a NaN before any hook of ours is asked.
-    """
+    """Returns the loss for the EstimatorSpec: infinity for NaN, at which Estimator stops before our hooks."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 
 class Step(NamedTuple):
-    """What the hooks of a training step may look at: of the first replica's part, unless said otherwise.
+    """Tensors of a training step for its hooks, of the first replica unless noted.
 
     Attributes:
-        number: int64 [], how many steps were made before this one.
-        features, labels: as the model_fn got them.
-        loss: float32 [], what is minimised; the mean of all replicas.
-        is_finite: bool [], whether loss and gradients of all replicas are numbers, or too large for float16
-            alone. Where they are not, the step changes nothing.
+        number: int64 [], number of steps before this one.
+        features, labels: as the model_fn receives them.
+        loss: float32 [], minimised; mean of all replicas.
+        is_finite: bool [], whether loss and gradients of all replicas are finite, or overflow float16 only.
+            Where it is false, the update is skipped.
         gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices, summed over all replicas, not clipped)
             and variable.
         gradient_norm: float32 [], of all replicas, before clipping.
-        scalars: float32 [] each, by the tag that TensorBoard shows.
+        scalars: float32 [] each, by their tag in TensorBoard.
         num_inputs: int32 [], frames or tokens without padding.
-        wait: float64 [], seconds until the features were there.
-        num_parameters: numbers that are learned.
+        wait: float64 [], seconds of waiting for the features.
+        num_parameters: number of trainable parameters.
     """
 
     number: tf.Tensor
