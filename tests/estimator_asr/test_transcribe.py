@@ -50,16 +50,12 @@ def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, rec
     assert completed.returncode == 1
 
 
-@pytest.mark.parametrize("format", ["tsv", "json"])
-def test_a_file_name_that_is_not_utf_8(tiny_export, recordings, tmp_path, format):
+def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_path):
     good, bad = (os.path.join(tmp_path, os.fsdecode(f"{name}.wav".encode("gbk"))) for name in "好坏")
     shutil.copy(recordings / "a.wav", good)
     shutil.copy(recordings / "text.wav", bad)
-    completed = run(f"--saved_model={tiny_export.version_dir}", f"--format={format}", good, bad)
-    if format == "tsv":
-        assert completed.stdout.startswith(rf"{tmp_path}/\udcba\udcc3.wav" + "\t")
-    else:
-        assert json.loads(completed.stdout)["file"] == good
+    completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", good, bad)
+    assert json.loads(completed.stdout)["file"] == good
     assert completed.stderr.startswith(
         rf"error: {tmp_path}/\udcbb\udcb5.wav: is not a readable WAV, FLAC, Ogg or MP3"
     )
@@ -67,10 +63,9 @@ def test_a_file_name_that_is_not_utf_8(tiny_export, recordings, tmp_path, format
 
 
 def test_json_has_the_scores(tiny_export, recordings):
-    completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", recordings / "a.wav")
-    assert completed.returncode == 0
-    assert completed.stderr == ""
-    result = json.loads(completed.stdout)
+    model = recogniser.load(tiny_export.version_dir, "waveform")
+    found = transcribe.transcribe_file(model, str(recordings / "a.wav"), 16000)
+    result = json.loads(transcribe.format_line(found, "json"))
     assert set(result) == {"file", "transcript", "pinyin", "acoustic_score", "language_score"}
     assert result["acoustic_score"] < 0
 
@@ -127,13 +122,3 @@ def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, ca
         f"warning: {path}: audio is silent, expected a peak of at least 0.0005 of full scale; "
         "its transcript is empty\n"
     )
-
-
-def test_a_silent_file_is_printed_and_the_exit_code_is_0(tiny_export, recordings, tmp_path):
-    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
-    names = [tmp_path / "silence.wav", recordings / "a.wav"]
-    completed = run(f"--saved_model={tiny_export.version_dir}", *names)
-    lines = completed.stdout.splitlines()
-    assert lines[0] == f"{tmp_path / 'silence.wav'}\t\t" and len(lines) == 2
-    assert completed.returncode == 0
-    assert completed.stderr.startswith(f"warning: {tmp_path / 'silence.wav'}: audio is silent")

@@ -51,6 +51,7 @@ def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
     assert answer["acoustic_score"] == pytest.approx(expected["acoustic_score"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_saved_model_cli_shows_the_signatures(tiny_export, tmp_path):
     cli = ["-m", "tensorflow.python.tools.saved_model_cli"]
     shown = run_bare(cli, "show", "--dir", tiny_export.version_dir, "--all", cwd=tmp_path)
