@@ -36,7 +36,7 @@ def read_metrics(output_dir):
 
 
 def assert_rate(rate, references, hypotheses):
-    """Compare with jiwer, which takes tokens with blanks between them."""
+    """Compares with jiwer, which takes tokens separated by spaces them."""
     expected = jiwer.process_words(references, hypotheses)
     parts = [rate[name] for name in ("substitutions", "insertions", "deletions")]
     assert rate["errors"] == sum(parts) == expected.substitutions + expected.insertions + expected.deletions
@@ -173,7 +173,7 @@ def test_several_data_directories_are_one_split(tiny_export, tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-def test_split_that_is_not_there(tiny_export, tmp_path, flag):
+def test_split_that_does_not_exist(tiny_export, tmp_path, flag):
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
     with pytest.raises(errors.UserError, match=r"split 'dev' does not exist, expected one of test, train"):
@@ -252,7 +252,7 @@ def test_a_data_directory_keeps_its_own_report(tiny_export):
 
 
 @pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-def test_an_output_directory_that_cannot_be_written_is_told_before_a_model_is_opened(
+def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is_opened(
     tiny_export, tmp_path, monkeypatch, flag
 ):
     def refuse(*_):

@@ -54,7 +54,7 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     [("syllable", "toneless"), ("toneless", "syllable"), ("initial_final", "toneless"), ("bpe", "syllable")],
 )
 def test_language_model_of_another_token_type_is_refused(written, read):
-    said = (
+    message = (
         f"AM writes token type {written} and --language_model_dir=LM reads token type {read}, "
         "expected syllable for syllable, syllable for initial_final, toneless for toneless; leave"
     )
@@ -62,11 +62,11 @@ def test_language_model_of_another_token_type_is_refused(written, read):
         types.SimpleNamespace(path=path, config=types.SimpleNamespace(token_type=token_type))
         for path, token_type in (("AM", written), ("LM", read))
     ]
-    with pytest.raises(errors.UserError, match=said):
+    with pytest.raises(errors.UserError, match=message):
         export._check_token_types(*models)
 
 
-def test_language_model_of_syllables_behind_initials_and_finals(tiny_export, tmp_path, caplog):
+def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_path, caplog):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
     config = export.ExportConfig(acoustic.path, tiny_export.language_dir, str(tmp_path / "export"))

@@ -1,4 +1,4 @@
-"""The acoustic model as a whole: what its heads give, share and may see."""
+"""The acoustic model as a whole: shapes, shared vectors and causality of its heads."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_padded_frames_and_labels_change_nothing():
 
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
-def test_nan_behind_the_frames_does_what_zeros_do(padding):
+def test_nan_at_padding_has_the_outputs_of_zeros(padding):
     model = Model(seed=[1, 2])
     fbank = make_fbank(3, 24)
     logits = []
@@ -125,11 +125,11 @@ def test_dropout_is_on_in_training_alone():
         model = Model(seed)
         logits.append(model.run(model.outputs.ctc_logits, make_fbank(1, 21), [21], [[1]], [1]))
     assert np.abs(logits[0] - logits[1]).max() > 1e-4
-    np.testing.assert_array_equal(logits[1], logits[2])  # so a training that continues draws the same
+    np.testing.assert_array_equal(logits[1], logits[2])  # so a resumed training samples the same
     assert np.abs(logits[1] - logits[3]).max() > 1e-4
 
 
-def test_normalise_brings_each_bin_of_the_real_frames_to_mean_0_and_deviation_1():
+def test_normalise_gives_each_bin_of_the_real_frames_mean_0_and_standard_deviation_1():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         fbank = tf.constant([[[1.0, 5.0], [3.0, 9.0], [100.0, 100.0]]])
         values = session.run(acoustic.normalise(fbank, tf.constant([2])))

@@ -1,4 +1,4 @@
-"""What every encoder owes: a quarter of the frames, and nothing that depends on padding."""
+"""Every encoder: a quarter of the frames, and independence of padding."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_utterances(*lengths):
 
 
 @every_encoder
-def test_gives_a_quarter_of_the_frames_rounded_up(name):
+def test_outputs_are_a_quarter_of_the_frames_rounded_up(name):
     model = get_model(name)
     for num_frames, num_subsampled in [(1, 1), (4, 1), (5, 2), (22, 6), (23, 6), (24, 6), (25, 7)]:
         encoding = model.run(model.encoding, make_utterances(num_frames))

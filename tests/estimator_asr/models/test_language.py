@@ -76,7 +76,7 @@ def test_ngrams_are_numbered_by_window_and_content():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rows = language.hash_ngrams(tf.constant([[1, 2, 3]]), tf.constant([[1.0, 1.0, 0.0]]), 4, 10**6)
         rows = session.run(rows)[0]
-    # Base 5: the window, then the tokens' ids + 1; padding and what lies beyond the ends is 0.
+    # Base 5: the window, then the tokens' ids + 1; padding and positions beyond the ends are 0.
     first, second = ["002", "123", "2023", "3002", "4230"], ["023", "130", "2230", "3023", "4300"]
     assert rows[:2].tolist() == [[int(number, 5) for number in numbers] for numbers in (first, second)]
 
@@ -124,13 +124,13 @@ def test_tokens_are_swapped_in_training_alone():
     config = make_config(token_noise=0.25)
     assert set(score(tokens, lengths, config).characters) == {5}
     swapped = score(tokens, lengths, config, seed=[1, 2])
-    share = np.mean(np.bincount(swapped.positions, swapped.characters != 5, minlength=2000) > 0)
-    assert abs(share - 0.25 * 2 / 3) < 0.03  # one of three random tokens is the token itself
+    fraction = np.mean(np.bincount(swapped.positions, swapped.characters != 5, minlength=2000) > 0)
+    assert abs(fraction - 0.25 * 2 / 3) < 0.03  # one of three random tokens is the token itself
     assert 0 not in swapped.characters  # the unknown token is no token to swap for
 
 
 def _train(make_batch, steps=220, **changes):
-    """Returns the share of wrong characters on a fresh batch after training."""
+    """Returns the fraction of wrong characters on a fresh batch after training."""
     config = make_config(language_dropout=0.0, **changes)
     random = np.random.RandomState(0)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -39,7 +39,7 @@ def test_dense_takes_unknown_batch_and_length(session):
     assert session.run(outputs, {inputs: np.zeros([2, 5, 4])}).shape == (2, 5, 3)
 
 
-def test_layer_norm_gives_mean_zero_and_deviation_one(session):
+def test_layer_norm_gives_mean_zero_and_standard_deviation_one(session):
     outputs = layers.layer_norm(tf.constant([[[1.0, 3.0], [-5.0, 5.0]]]))
     graph_variables.initialise(session)
     np.testing.assert_allclose(session.run(outputs), [[[-1, 1], [-1, 1]]], rtol=1e-5)
@@ -53,13 +53,13 @@ def test_layer_norm_scales_and_shifts(session):
     np.testing.assert_allclose(session.run(outputs), [[-1.5, 3.0]], rtol=1e-5)
 
 
-def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
+def test_dropout_zeroes_a_fraction_of_the_values_and_keeps_the_mean(session):
     values = session.run(layers.dropout(tf.ones([100, 31, 101]), 0.25, seed=[1, 2]))
-    assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # 5 deviations of the mean are 0.004
+    assert np.mean(values == 0) == pytest.approx(0.25, abs=0.01)  # five standard deviations are 0.004
     assert set(np.unique(values)) == {np.float32(0), np.float32(4 / 3)}
     for axis in range(3):  # each value on its own: no row, position or unit is all dropped, or all kept
-        shares = np.mean(values == 0, axis=axis)
-        assert 0 < shares.mean() < 1 and np.var(shares) == pytest.approx(
+        fractions = np.mean(values == 0, axis=axis)
+        assert 0 < fractions.mean() < 1 and np.var(fractions) == pytest.approx(
             0.25 * 0.75 / values.shape[axis], rel=0.15
         )
 
@@ -67,7 +67,7 @@ def test_dropout_zeroes_a_share_of_the_values_and_keeps_the_mean(session):
 def test_random_bytes_are_uniform(session):
     values = session.run(layers.random_bytes(tf.constant([123, 457]), tf.constant([1, 2])))
     assert values.shape == (123, 457) and values.dtype == np.uint8
-    counts = np.bincount(values.ravel(), minlength=256)  # mean 219.6, deviation 14.8
+    counts = np.bincount(values.ravel(), minlength=256)  # mean 219.6, standard deviation 14.8
     assert 219.6 - 6 * 14.8 < counts.min() and counts.max() < 219.6 + 6 * 14.8
 
 
@@ -203,7 +203,7 @@ def build_attention(attention, value):
         lambda inputs, mask: layers.cross_attention(tf.ones_like(inputs), inputs, mask, 2),
     ],
 )
-def test_nan_at_padding_does_what_zeros_do_to_attention(session, attention):
+def test_nan_at_padding_has_the_attention_of_zeros(session, attention):
     fetches = [build_attention(attention, value) for value in (0.0, np.nan, np.inf)]
     graph_variables.initialise(session)
     zeros, nans, infinities = session.run(fetches)

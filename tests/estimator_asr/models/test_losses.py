@@ -73,7 +73,7 @@ def test_ctc_loss_ignores_padding_of_frames_and_labels():
     ("num_frames", "labels", "num_tokens"),
     [
         (1, [0, 1], 2),  # more labels than frames
-        (2, [0, 0], 2),  # no room for the blank between equal labels
+        (2, [0, 0], 2),  # too few frames: a blank separates equal labels
         (3, [0, 0], 0),  # no labels
         (0, [0, 1], 1),  # no frames
     ],
@@ -140,7 +140,7 @@ def test_classic_op_agrees_with_the_dense_one_of_tensorflow():
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         ([0, 2], r"label out of range:\] \[0\] \[to\] \[2\] \[expected 0 to 1"),  # the blank, at the end
         ([2, 0], r"\[0\] \[to\] \[2\]"),
@@ -148,26 +148,26 @@ def test_classic_op_agrees_with_the_dense_one_of_tensorflow():
         ([-1, 0], r"\[-1\] \[to\] \[0\]"),
     ],
 )
-def test_a_label_that_is_no_token_fails_in_its_step(labels, said):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+def test_a_label_that_is_not_a_token_fails_in_its_step(labels, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         ctc(np.zeros([1, 5, 3]), [5], [labels], [2])
 
 
-def test_what_lies_behind_the_labels_is_not_looked_at():
+def test_ids_at_padding_are_not_checked():
     logits = np.random.default_rng(1).normal(size=[1, 3, 3])
     loss, _ = ctc(logits, [3], [[1, -1, 99]], [1])
     assert loss[0] == pytest.approx(enumerate_ctc(logits[0], [1]), rel=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (np.zeros([1, 2, 3], np.int32), "labels: type is int32 of rank 3, expected int32"),
         (np.zeros([1, 2], np.float32), "labels: type is float32 of rank 2, expected int32"),
     ],
 )
-def test_labels_that_are_no_matrix_of_integers_are_refused_when_the_model_is_built(labels, said):
-    with tf.Graph().as_default(), pytest.raises(ValueError, match=said):
+def test_labels_that_are_not_a_matrix_of_integers_are_refused_when_the_model_is_built(labels, message):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
         losses.ctc_loss(tf.zeros([1, 5, 3]), tf.constant([5]), tf.constant(labels), tf.constant([2]))
 
 
@@ -210,7 +210,7 @@ def test_cross_entropy_of_nan_without_weight_is_that_of_zeros(padding, smoothing
 
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
-def test_ctc_loss_of_nan_behind_the_frames_is_that_of_zeros(padding):
+def test_ctc_loss_of_nan_at_padding_is_that_of_zeros(padding):
     logits = np.random.default_rng(1).normal(size=[2, 4, 3])
     results = []
     for value in (0.0, padding):

@@ -46,15 +46,15 @@ def test_batch_norm_averages_over_ever_more_batches_up_to_500(session):
     normalisation.batch_norm(tf.constant([[[2.0]]]), tf.ones([1, 1]), is_training=True)
     updates = [average.assign_add(change) for average, change in normalisation.pending_updates()]
     graph_variables.initialise(session)
-    shares = []
+    fractions = []
     for count in (0, 1, 40, 10000):
         graph_variables.assign(session, "batch_norm/num_updates", float(count))
         graph_variables.assign(session, "batch_norm/moving_mean", [0.0])
         session.run(updates)
         values = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
         assert values["batch_norm/num_updates"] == count + 1
-        shares.append(values["batch_norm/moving_mean"][0] / 2.0)
-    np.testing.assert_allclose(shares, [9 / 10, 9 / 11, 9 / 50, 1 / 500], rtol=1e-4)
+        fractions.append(values["batch_norm/moving_mean"][0] / 2.0)
+    np.testing.assert_allclose(fractions, [9 / 10, 9 / 11, 9 / 50, 1 / 500], rtol=1e-4)
 
 
 def test_batch_norm_outside_training_uses_the_averages(session):

@@ -18,7 +18,7 @@ from tfrecord_builder import syllables, vocabulary
 
 @contextlib.contextmanager
 def running(models, build):
-    """Build in a graph of its own, restore the models and give a Recogniser of what `build` gives."""
+    """Builds in a graph of its own, restores the models and yields a Recogniser of the result of `build`."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs, outputs = build()
         for model in models:

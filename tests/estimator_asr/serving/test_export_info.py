@@ -70,10 +70,10 @@ def load(version):
 @pytest.mark.parametrize("name", [GRAPH, INDEX, WEIGHTS, TOKENS, CHARACTERS, INFO])
 def test_a_damaged_file_is_named(version, name, damage):
     DAMAGES[damage](version / name)
-    said = (
+    message = (
         r"(is damaged: \d+ bytes, sha256 \w+, expected \d+ bytes|is damaged, its sha256|cannot be read \().*"
     )
-    with pytest.raises(errors.UserError, match=f"^{version / name}: {said}; {ADVICE}$"):
+    with pytest.raises(errors.UserError, match=f"^{version / name}: {message}; {ADVICE}$"):
         load(version)
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda info: info["frontend"].update(sample_rate=8000), "is damaged, its sha256 differs"),
         (lambda info: info.pop("sha256"), "is damaged, its sha256 differs"),
@@ -114,11 +114,11 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected named values"),
     ],
 )
-def test_another_export_json_is_refused(version, change, said):
+def test_another_export_json_is_refused(version, change, message):
     info = json.loads((version / INFO).read_text("utf-8"))
     change(info)
     (version / INFO).write_text(json.dumps(info), "utf-8")
-    with pytest.raises(errors.UserError, match=rf"export\.json: {said}.*; copy the export again"):
+    with pytest.raises(errors.UserError, match=rf"export\.json: {message}.*; copy the export again"):
         load(version)
 
 
@@ -146,16 +146,16 @@ def test_every_file_but_export_json_is_listed(version):
 
 
 def test_a_signature_that_does_not_exist(version):
-    said = r"/7: the SavedModel cannot be loaded \(KeyError\); copy the export again, or export again"
-    with pytest.raises(errors.UserError, match=said):
+    message = r"/7: the SavedModel cannot be loaded \(KeyError\); copy the export again, or export again"
+    with pytest.raises(errors.UserError, match=message):
         recogniser.load(str(version), "text")
 
 
 def test_evaluate_refuses_it(tiny_export, version, tmp_path):
     truncate(version / TOKENS)
-    said = r"tokens\.txt: is damaged: 15 bytes, sha256 \w{12}, expected 30 bytes, sha256"
+    message = r"tokens\.txt: is damaged: 15 bytes, sha256 \w{12}, expected 30 bytes, sha256"
     config = evaluate.EvaluateConfig(
         saved_model=str(version), data_dir=(tiny_export.data_dir,), output_dir=str(tmp_path / "report")
     )
-    with pytest.raises(errors.UserError, match=said):
+    with pytest.raises(errors.UserError, match=message):
         evaluate.evaluate(config)

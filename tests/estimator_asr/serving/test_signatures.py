@@ -1,4 +1,4 @@
-"""The doors of an export: WAV decoding, and that all three lead to the same text."""
+"""The signatures of an export: WAV decoding, and that all three give the same transcript."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_export_holds_the_builders_extractor_to_the_bit(tiny_export, tmp_path):
 
 
 def _build_record(audio):
-    """Gives the features that the builder makes of a recording."""
+    """Returns the features that the builder computes for a recording."""
     found = labelling.Labels("你", ("ni3",), ("你",))
     settings = sharding.Settings(
         small_corpora.make_vocabularies(found), tiny_models.FRONTEND, "float32", 30.0
@@ -128,8 +128,8 @@ def _build_record(audio):
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["waveform", "features"])
-def test_nan_behind_a_length_does_what_zeros_do(tiny_export, waveforms, name, padding):
-    """Both lengths are given, so that an utterance of nothing but padding is there too."""
+def test_nan_at_padding_has_the_outputs_of_zeros(tiny_export, waveforms, name, padding):
+    """Lengths are given, so that one utterance is only padding."""
     rows = waveforms if name == "waveform" else [tiny_models.extract(waveform) for waveform in waveforms]
     values, length = signatures.SIGNATURE_INPUTS[name]
     model = recogniser.load(tiny_export.version_dir, name)
@@ -169,12 +169,12 @@ def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num
     assert result["pinyin"][1] == model.run({"wav_bytes": [long]})["pinyin"][0] != ""
 
 
-def test_silence_gives_empty_text_at_both_doors(tiny_export, waveforms):
-    """What lies behind num_samples may be loud; what lies before counts."""
+def test_silence_has_an_empty_transcript_by_both_signatures(tiny_export, waveforms):
+    """Samples at or beyond num_samples may be loud; those before it count."""
     loud = waveforms[2]
     silence = np.float32(0.0004) * np.sign(loud)
     expected = recogniser.load(tiny_export.version_dir, "waveform")
-    rows = np.stack([np.concatenate([row, behind]) for row, behind in ((silence, loud), (loud, silence))])
+    rows = np.stack([np.concatenate([row, rest]) for row, rest in ((silence, loud), (loud, silence))])
     found = expected.run({"waveform": rows, "num_samples": [len(loud)] * 2})
     assert (found["transcript"][0], found["pinyin"][0], found["acoustic_score"][0]) == ("", "", 0.0)
     assert found["pinyin"][1] != "" and np.isfinite(found["language_score"]).all()

@@ -1,4 +1,4 @@
-"""Which checkpoint speaks for a model directory, and what is refused."""
+"""The selected checkpoint of a model directory, and the models that are refused."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
 
 def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
-    said = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
-    with pytest.raises(errors.UserError, match=said):
+    message = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
+    with pytest.raises(errors.UserError, match=message):
         trained_model.open_trained_model(acoustic_dir)

@@ -88,7 +88,7 @@ def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
 
 
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
-def test_nan_behind_the_frames_does_to_loss_and_gradient_what_zeros_do(tmp_path, padding):
+def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
     model = small_batches.make_model(str(tmp_path), "acoustic")
     records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
     part = small_batches.make_part(records, [0, 1, None, 2])

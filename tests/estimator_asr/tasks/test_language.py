@@ -43,7 +43,7 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
         }
         forward = language.Language().forward(model, features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
-        # Two wrong characters are written for two, and two for one.
+        # Two wrong characters for a reference of two, and two for one.
         assert session.run(forward.ratios["character-error-rate"]) == (4, 3)
         assert session.run([forward.losses.total, forward.losses.num_labels]) == [0, 0]
         assert session.run(forward.ratios["used-label-fraction"]) == (0, 3)

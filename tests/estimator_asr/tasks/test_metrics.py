@@ -51,7 +51,7 @@ def test_the_metric_is_a_ratio_of_sums_not_a_mean_of_ratios():
         )
         value, update = metrics.Ratio(numerator, denominator).metric()
         session.run(tf.compat.v1.local_variables_initializer())
-        for pair in ((1, 2), (0, 0), (3, 0), (3, 98)):  # three insertions where nothing was said count
+        for pair in ((1, 2), (0, 0), (3, 0), (3, 98)):  # three insertions against an empty reference count
             session.run(update, {numerator: pair[0], denominator: pair[1]})
         assert abs(session.run(value) - 0.07) < 1e-6
 
@@ -76,9 +76,9 @@ def test_repeated_are_hypotheses_of_another_utterance_that_says_something_else()
     references = [[5, 6], [1, 9], [5, 6], [7, 9], [8, 0]]
     with tf.Graph().as_default():
         values = tf.constant(hypotheses), tf.constant([2, 1, 2, 1, 2])
-        share = metrics.repeated_fraction(*values, tf.constant(references), tf.constant([2, 1, 2, 1, 1]))
-        # The first, third and fifth are alike, of which the first and third are also said alike.
-        assert run(share) == (3, 5)
+        fraction = metrics.repeated_fraction(*values, tf.constant(references), tf.constant([2, 1, 2, 1, 1]))
+        # The first, third and fifth are alike, of which the first and third have equal references too.
+        assert run(fraction) == (3, 5)
 
 
 def test_empty_hypotheses_are_alike_and_padded_utterances_do_not_count():
