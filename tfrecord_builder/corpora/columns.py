@@ -68,7 +68,7 @@ def read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[s
     row = {}
     for name, indices in find(tuple(header)).items():
         filled = [values[i] for i in indices if values[i].strip()]
-        if len({_to_comparable(value) for value in filled}) > 1:
+        if len(filled) > 1 and len(set(map(_to_comparable, filled))) > 1:
             raise errors.UserError(
                 f"{where}: several columns for {name} have {' and '.join(map(repr, filled[:2]))}, "
                 f"expected one ({', '.join(NAMES[name])}) or equal values; rename the others."

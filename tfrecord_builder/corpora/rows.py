@@ -79,8 +79,7 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
     """
     named = row["audio"].strip().removeprefix(_DATA_ROOT)
     audio = layout.resolve(os.path.dirname(path), named)
-    default_id = f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
-    utterance_id = row["id"].strip() if "id" in row else default_id
+    utterance_id = row["id"].strip() if "id" in row else _make_id(where, path, audio)
     if not utterance_id or not named:
         raise errors.UserError(f"{where}: id or audio is empty, expected both; fix the line.")
     if row.get("split", "").strip():
@@ -94,6 +93,10 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
         split=split or layout.split_of(named.split("/")[0]) or "train",
         **segments.read(where, row)._asdict(),
     )
+
+
+def _make_id(where: str, path: str, audio: str) -> str:
+    return f"{layout.recording_id(path)}-{where.split()[-1]}-{layout.recording_id(audio)}"
 
 
 def _has_columns(line: str, options: dict[str, Any], needed: Sequence[tuple[str, ...]]) -> bool:

@@ -50,6 +50,8 @@ def read(where: str, row: Mapping[str, str]) -> Segment:
     Raises:
         errors.UserError: a value is not a number of 0 or more, or end and duration contradict each other.
     """
+    if not row.keys() & NAMES.keys():
+        return Segment()
     start = _read_seconds(where, row, "start") or 0.0
     end, duration = _read_seconds(where, row, "end"), _read_seconds(where, row, "duration")
     channel = _read_channel(where, row.get("channel", "").strip())
