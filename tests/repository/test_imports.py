@@ -44,6 +44,13 @@ FOLDERS = {
     "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
 }
+# What a room of tfrecord_builder may import of its rooms; those that build and check import these.
+BUILDER_ROOMS = {
+    "corpora": ["tfrecord_builder.corpora"],
+    "labels": ["tfrecord_builder.labels", "tfrecord_builder.corpora.text_files"],
+    "augmentation": ["tfrecord_builder.augmentation"],
+    "downloading": ["tfrecord_builder.downloading"],
+}
 # The tensor functions of the contract: models/ knows no files and no flags.
 CONTRACT_OF_MODELS = {f"tfrecord_builder.{name}" for name in ("frontend", "syllables", "lazy_tensorflow")}
 FORBIDDEN_IN_MODELS = {"os", "pathlib", "io", "shutil", "tempfile", "absl", "tensorflow_estimator"}
@@ -113,6 +120,7 @@ def violations(house: House) -> list[str]:
     rules = (
         _between_packages,
         _within_estimator_asr,
+        _within_tfrecord_builder,
         _programs,
         _models,
         _scoring,
@@ -149,6 +157,15 @@ def _within_estimator_asr(house, module):
             for target in house.imports[module]:
                 if is_within(target, ["estimator_asr"]) and not is_within(target, parents):
                     yield f"imports {target}, which is not below it"
+
+
+def _within_tfrecord_builder(house, module):
+    for room, parents in BUILDER_ROOMS.items():
+        if is_within(module, [f"tfrecord_builder.{room}"]):
+            for target in house.imports[module]:
+                if target.startswith("tfrecord_builder.") and target.count(".") > 1:
+                    if not is_within(target, parents):
+                        yield f"imports {target}, which is not below it"
 
 
 def _programs(house, module):
@@ -259,6 +276,7 @@ SOUND = {
     "tfrecord_builder.frontend": "import tensorflow as tf",
     "tfrecord_builder.config_flags": "from absl import flags\ndefault = flags.FLAGS",
     "tfrecord_builder.building.worker_pool": "from tfrecord_builder import vocabulary",
+    "tfrecord_builder.corpora.kaldi": "from tfrecord_builder import errors",
     "tfrecord_builder.build": "from tfrecord_builder.building import worker_pool\n"
     'if __name__ == "__main__": pass',
     "estimator_asr.config": "from tfrecord_builder import config_flags",
@@ -307,6 +325,11 @@ def test_a_sound_made_up_house_has_no_violations():
         ),
         ("estimator_asr.models.layers", "from estimator_asr.inputs import input_fn", "which is not below it"),
         ("estimator_asr.inputs.input_fn", "from estimator_asr.models import layers", "which is not below it"),
+        (
+            "tfrecord_builder.corpora.kaldi",
+            "from tfrecord_builder.building import worker_pool",
+            "which is not below it",
+        ),
         (
             "estimator_asr.serving.cascade",
             "from estimator_asr.training import model_fn",
