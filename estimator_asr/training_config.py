@@ -88,15 +88,13 @@ class WatchConfig:
     """Checks of data, model and training."""
 
     watchdog: bool = config_flags.setting(
-        True,
-        "watch losses, hypotheses, gradients and labels during training; an alarm names the likely cause "
-        "and the next command",
+        True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
     )
     constant_loss_steps: int = config_flags.setting(
-        500, "watchdog: alarm if the loss does not fall in this many steps and 5 % of all", positive=True
+        500, "watchdog: alarm if the loss stays constant for this many steps and 5 % of all", positive=True
     )
     skip_bad_batches: int = config_flags.setting(
-        0, "batches with a NaN or Inf loss or gradient to skip at most; one more ends training", minimum=0
+        0, "maximum number of steps with NaN or Inf to skip; one more ends training", minimum=0
     )
     overfit_batches: int = config_flags.setting(
         0, "memorise this many batches and exit: a model that cannot is broken; 0: off", minimum=0

@@ -135,7 +135,7 @@ def test_another_model_is_refused_with_both_sides(data, model_dir, changes, said
     assert experiment.ExperimentConfig.load(model_dir) == saved
 
 
-def test_a_directory_that_never_came_to_a_checkpoint_is_made_anew(data, model_dir):
+def test_a_directory_without_a_checkpoint_is_made_again(data, model_dir):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
     other = make_config(info, acoustic=config.AcousticConfig(encoder_layers=3))
@@ -214,7 +214,7 @@ def test_a_changed_vocabulary_file_is_refused(data, model_dir):
         model_directory.open_model_directory(model_dir)
 
 
-def test_a_directory_that_is_not_there_is_refused(model_dir):
+def test_a_missing_directory_is_refused(model_dir):
     with pytest.raises(errors.UserError, match="model directory does not exist; train one with"):
         model_directory.open_model_directory(model_dir)
 
@@ -233,7 +233,7 @@ def _vocabularies(model):
 
 
 @pytest.fixture
-def data_of_pieces(data):
+def data_with_bpe(data):
     info, path = data
     content = b"pieces"
     with open(os.path.join(path, "bpe.model"), "wb") as file:
@@ -241,8 +241,8 @@ def data_of_pieces(data):
     return dataclasses.replace(info, token_type="bpe", bpe_sha256=hashlib.sha256(content).hexdigest()), path
 
 
-def test_pieces_go_into_the_model_directory(data_of_pieces, model_dir):
-    info, path = data_of_pieces
+def test_bpe_model_is_copied_into_the_model_directory(data_with_bpe, model_dir):
+    info, path = data_with_bpe
     model = model_directory.create_or_check(model_dir, make_config(info), path)
     assert pathlib.Path(model_dir, "bpe.model").read_bytes() == b"pieces"
     assert model.config.bpe_sha256 == info.bpe_sha256
@@ -251,8 +251,8 @@ def test_pieces_go_into_the_model_directory(data_of_pieces, model_dir):
         model_directory.check_data(model_dir, model.config, dataclasses.replace(info, bpe_sha256="abc"), path)
 
 
-def test_pieces_that_are_damaged_or_missing_are_refused(data_of_pieces, model_dir):
-    info, path = data_of_pieces
+def test_a_damaged_or_missing_bpe_model_is_refused(data_with_bpe, model_dir):
+    info, path = data_with_bpe
     model_directory.create_or_check(model_dir, make_config(info), path)
     pieces = pathlib.Path(model_dir, "bpe.model")
     pieces.write_bytes(b"other")

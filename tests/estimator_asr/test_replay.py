@@ -72,7 +72,7 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, monkeypatch, capsys):
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
 
 
-def test_settings_are_those_of_the_run_not_of_the_model_directory_now(nan_dir, monkeypatch, capsys):
+def test_settings_are_those_of_the_recorded_run(nan_dir, monkeypatch, capsys):
     config = pathlib.Path(nan_dir).parent.parent / "config.json"
     text = config.read_text()
     config.write_text(text.replace('"encoder_layers": 1', '"encoder_layers": 2'))
@@ -90,7 +90,7 @@ def test_settings_are_those_of_the_run_not_of_the_model_directory_now(nan_dir, m
     assert models[0].config.acoustic.encoder_layers == 1
 
 
-def test_a_batch_that_is_finite_here_is_said_to_be():
+def test_a_finite_replay_says_what_it_leaves_out():
     result = replay.Replay(1.5, 2.5, None, [1.0])
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
     lines = replay.describe(report, [nan_files.Utterance("a", "s", 4, 1)], result)
