@@ -1,11 +1,10 @@
-import errno
 import json
 import os
 
 import pytest
 
-from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.building import items, listing
+from tfrecord_builder import files, manifest
+from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
 
 LABELS = labelling.Labels("你", ("ni3",), ("你",))
@@ -34,17 +33,10 @@ def test_file_signature(tmp_path):
     assert items.file_signature(str(path)) == (3, 7)
 
 
-def test_a_failing_disk_is_not_a_missing_recording(monkeypatch):
-    def fail(error):
-        def size_and_time(path):
-            raise error
+@pytest.mark.parametrize("error", [PermissionError(), NotADirectoryError(), ValueError()])
+def test_a_recording_that_cannot_be_reached_has_no_signature(monkeypatch, error):
+    def size_and_time(path):
+        raise error
 
-        monkeypatch.setattr(files, "size_and_time", size_and_time)
-
-    for error in (FileNotFoundError(), PermissionError(), NotADirectoryError(), ValueError()):
-        fail(error)
-        assert items.file_signature("/c/a.wav") is None
-    utterance = manifest.Utterance("u", "/c/a.wav", "s", "", "", "train")
-    fail(OSError(errno.ESTALE, "Stale file handle"))
-    with pytest.raises(errors.UserError, match=r"/c/a.wav: .*cannot be read \(Stale file handle\)"):
-        list(listing._with_signatures(iter([utterance])))
+    monkeypatch.setattr(files, "size_and_time", size_and_time)
+    assert items.file_signature("/c/a.wav") is None

@@ -1,0 +1,163 @@
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import paths
+import pytest
+import small_augmentation
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
+
+Config = augmentation_config.AugmentationConfig
+Variant = copies.Variant
+
+
+def make_config(folders, **changes):
+    return Config(
+        **{**folders, "speed_perturb_factors": (0.9, 1.0), "augmented_copies": 2, "volume_db": 6.0, **changes}
+    )
+
+
+def test_defaults_take_every_utterance_as_it_is():
+    assert Config().is_plain
+    (variant,) = copies.list_variants("u1", Config(), sources.Sources())
+    assert variant == Variant()
+    assert variant.name("u1") == "u1"
+    waveform = small_augmentation.noise(100)
+    assert effects.apply(waveform, small_corpora.SAMPLE_RATE, variant) is waveform
+
+
+def test_a_copy_for_each_speed_the_plain_one_first():
+    config = Config(speed_perturb_factors=(0.9, 1.0, 1.1))
+    variants = copies.list_variants("u1", config, sources.Sources())
+    assert [each.name("u1") for each in variants] == ["u1", "u1~speed0.9", "u1~speed1.1"]
+    assert not config.is_plain
+    without = Config(speed_perturb_factors=(0.9, 1.1))
+    variants = copies.list_variants("u1", without, sources.Sources())
+    assert [each.name("u1") for each in variants] == ["u1~speed0.9", "u1~speed1.1"]
+
+
+@pytest.mark.parametrize(
+    "variant, name",
+    [
+        (Variant(1.1), "u1~speed1.1"),
+        (Variant(1.0, 1, volume_db=2.0), "u1~copy1~volume+2.0dB"),
+        (Variant(1.0, 2, volume_db=0.0), "u1~copy2"),
+        (Variant(1.0, 1, room="/rooms/far/my room (2).wav"), "u1~copy1~room-my_room_2_"),
+        (Variant(1.0, 1, noise="s3://n/雨 声.wav", snr_db=-3.0), "u1~copy1~noise-雨_声-at-3.0dB"),
+        (
+            Variant(1.1, 3, "/r/hall1.wav", "/n/cafe.wav", 3.0, 1.5, 12.3, -3.1),
+            "u1~speed1.1~copy3~room-hall1~noise-cafe-at12.3dB~volume-3.1dB",
+        ),
+    ],
+)
+def test_names(variant, name):
+    assert variant.name("u1") == name
+
+
+def test_draws_are_these(folders):
+    """Literals: another version of this program must not draw otherwise under the same seed."""
+    found = small_augmentation.find_sources(**folders)
+    names = [each.name("u1") for each in copies.list_variants("u1", make_config(folders), found)]
+    assert names == [
+        "u1",
+        "u1~copy1~room-hall1~noise-street-at3.4dB~volume-1.2dB",
+        "u1~copy2~room-my_room_2_~noise-cafe-at15.7dB~volume-1.8dB",
+        "u1~speed0.9",
+        "u1~speed0.9~copy1~room-hall1~noise-street-at7.4dB~volume-3.6dB",
+        "u1~speed0.9~copy2~room-my_room_2_~noise-cafe-at6.2dB~volume+2.4dB",
+    ]
+
+
+def test_draws_lie_in_their_ranges_and_fill_them(folders):
+    found = small_augmentation.find_sources(**folders)
+    config = make_config(folders, noise_snr_db=(5.0, 10.0), speed_perturb_factors=(1.0,), augmented_copies=1)
+    drawn = [copies.list_variants(f"u{i}", config, found)[1] for i in range(400)]
+    for values, low, high in (
+        ([each.snr_db for each in drawn], 5, 10),
+        ([each.volume_db for each in drawn], -6, 6),
+    ):
+        assert low <= min(values) < low + 0.2 and high - 0.2 < max(values) <= high
+        assert np.mean(values) == pytest.approx((low + high) / 2, abs=0.4)
+    assert {os.path.basename(each.room) for each in drawn} == {"hall1.wav", "my room (2).wav"}
+    assert sum(each.noise.endswith("cafe.wav") for each in drawn) == pytest.approx(200, abs=40)
+    assert all(0 <= each.noise_offset_seconds <= 0.9 * each.noise_seconds for each in drawn)
+    assert len({each.noise_offset_seconds for each in drawn}) > 250
+
+
+def test_names_are_unique_even_where_nothing_is_left_to_draw(folders):
+    only = {"noise_dir": folders["noise_dir"]}
+    config = Config(**only, noise_snr_db=(10.0, 10.0), augmented_copies=30, speed_perturb_factors=(0.9, 1.0))
+    found = small_augmentation.find_sources(noise_dir=folders["noise_dir"])
+    names = [each.name("u1") for each in copies.list_variants("u1", config, found)]
+    assert len(set(names)) == len(names) == 62
+    assert not [name for name in names if any(letter.isspace() or letter == "/" for letter in name)]
+
+
+def test_a_draw_depends_on_the_seed_and_the_utterance_and_on_no_other_folder(folders):
+    found = small_augmentation.find_sources(**folders)
+    drawn = copies.list_variants("u1", make_config(folders), found)
+    assert drawn == copies.list_variants("u1", make_config(folders), found)
+    assert drawn != copies.list_variants("u1", make_config(folders, augmentation_seed=2), found)
+    assert drawn != copies.list_variants("u2", make_config(folders), found)
+    alone = copies.list_variants(
+        "u1",
+        make_config({"rir_dir": folders["rir_dir"]}),
+        small_augmentation.find_sources(rir_dir=folders["rir_dir"]),
+    )
+    assert [each.room for each in alone] == [each.room for each in drawn]
+    assert [each.volume_db for each in alone] == [each.volume_db for each in drawn]
+    assert not any(each.noise for each in alone)
+
+
+def test_variants_go_through_json(folders):
+    found = small_augmentation.find_sources(**folders)
+    for variant in copies.list_variants("u1", make_config(folders), found):
+        assert Variant(**json.loads(json.dumps(dataclasses.asdict(variant)))) == variant
+
+
+PROGRAM = """
+import dataclasses, hashlib, json, sys
+from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
+import numpy as np
+folders = dict(rir_dir=sys.argv[1], noise_dir=sys.argv[2])
+factors = (1.1, 1.0)
+config = augmentation_config.AugmentationConfig(factors, augmented_copies=2, **folders)
+found = sources.find_sources(config)
+speech = np.sin(np.arange(20000) / 10).astype(np.float32)
+for variant in copies.list_variants("u1", config, found):
+    samples = effects.apply(speech, 16000, variant)
+    print(variant.name("u1"), len(samples), hashlib.sha256(samples.tobytes()).hexdigest())
+"""
+
+
+def test_same_samples_in_processes_of_different_hash_seeds(folders):
+    said = []
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", PROGRAM, folders["rir_dir"], folders["noise_dir"]]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        root = str(paths.ROOT)
+        said.append(
+            subprocess.run(command, env=environment, cwd=root, stdout=subprocess.PIPE, check=True).stdout
+        )
+    assert said[0] == said[1]
+    assert len(set(said[0].splitlines())) == 6
+
+
+def test_an_id_that_could_be_a_copys_is_refused():
+    with pytest.raises(errors.UserError) as caught:
+        copies.list_variants(
+            "u1~speed0.9",
+            Config(speed_perturb_factors=(1.0, 0.9)),
+            sources.Sources(),
+        )
+    assert str(caught.value) == (
+        "utterance u1~speed0.9: its id contains '~', which marks the ids of augmented "
+        "copies; rename the utterance or leave augmentation out."
+    )
+    assert copies.list_variants("a~b", Config(), sources.Sources()) == [Variant()]
