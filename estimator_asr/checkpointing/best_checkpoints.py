@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from absl import logging
@@ -61,12 +60,6 @@ def prefix(model_dir: str, step: int) -> str:
     return checkpoints.prefix_of(os.path.join(model_dir, DIRECTORY), step)
 
 
-def find_error_rate(metrics: Mapping[str, float], name: str) -> float:
-    """Returns the error rate of an evaluation; infinity, never the best, if any metric is NaN."""
-    values = [float(value) for value in metrics.values()]
-    return math.inf if any(map(math.isnan, values)) else float(metrics.get(name, math.inf))
-
-
 class BestCheckpoints(estimator_api.Exporter):
     """Keeps the checkpoint of an evaluation if it is among the best."""
 
@@ -77,10 +70,10 @@ class BestCheckpoints(estimator_api.Exporter):
         self._error_rate = error_rate
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        rate = find_error_rate(eval_result, self._error_rate)
-        if math.isinf(rate):
-            return
         metrics = {name: float(value) for name, value in eval_result.items()}
+        rate = metrics.get(self._error_rate, math.inf)
+        if math.isinf(rate) or any(map(math.isnan, metrics.values())):
+            return
         try:
             _keep(self._model, checkpoint_path, Entry(int(eval_result["global_step"]), rate, metrics))
         except OSError as error:  # no reason to abort a long training

@@ -42,7 +42,7 @@ def build_model_fn(
         timed = (step_time.time_input if training else step_time.TimedInput)(features, labels)
         forward = task.forward(model, timed.features, timed.labels, training, ctc_kernel)
         variables = tf.compat.v1.trainable_variables()
-        checkpoints.check_variables(checkpoints.stated(model.path), model, variables)
+        checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:

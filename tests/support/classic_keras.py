@@ -1,11 +1,11 @@
-"""A program for test_warm_start: two small models of the classic cascade in Keras, saved in both layouts.
+"""Program for test_warm_start: two small Keras models of the classic cascade, saved in both layouts.
 
     classic_keras.py DIRECTORY
 
-Reads inputs.npy; writes before.h5 (model.save, batch norm before the rectifier) and behind.h5 (save_weights,
-batch norm behind it), and what the models say of the inputs. It needs a process of its own, with eager
-execution. The third pooling keeps the frames, as ours does, and the batch norms behind the rectifier add
-nothing to a zero, so that all of it can be compared.
+Reads inputs.npy; writes before.h5 (model.save, batch norm before the ReLU) and after.h5 (save_weights, batch
+norm after it), and the logits of both for the inputs. It needs a process of its own, with eager execution.
+The third pooling keeps the frames, as ours does, and the batch norms after the ReLU map zero to zero, so that
+all logits can be compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def build(num_bins, norm_first):
 
 
 def fill(model, norm_first):
-    """Gives biases and batch norms values that an omission would show."""
+    """Sets biases and batch norms to values that make omissions visible."""
     rng = np.random.default_rng(0)
     for layer in model.layers:
         if isinstance(layer, layers.BatchNormalization):
@@ -54,7 +54,7 @@ def fill(model, norm_first):
 
 def main(directory):
     inputs = np.load(os.path.join(directory, "inputs.npy"))
-    for name, norm_first in (("before", True), ("behind", False)):
+    for name, norm_first in (("before", True), ("after", False)):
         model = build(inputs.shape[2], norm_first)
         fill(model, norm_first)
         path = os.path.join(directory, name)

@@ -13,7 +13,7 @@ def save(tmp_path, step, **values):
     return small_checkpoints.save(tmp_path, step, {f"a/{name}": value for name, value in values.items()})
 
 
-def test_floats_are_averaged_and_all_else_is_from_the_last(tmp_path):
+def test_floats_are_averaged_and_the_rest_is_from_the_last(tmp_path):
     prefixes = [
         save(tmp_path, 10, kernel=np.float32([[1, 2]]), num_updates=np.int64(3), name=np.array(b"old")),
         save(tmp_path, 20, kernel=np.float32([[2, 4]]), num_updates=np.int64(5), name=np.array(b"new")),
@@ -38,13 +38,13 @@ def test_slots_and_scalars_of_the_optimizer_are_left_out(tmp_path):
     assert sorted(averaging.average([prefix])) == ["a/norm/moving_mean", "a/w", "global_step"]
 
 
-def test_the_mean_of_one_checkpoint_with_itself_is_the_same_to_the_bit(tmp_path):
+def test_the_average_of_a_checkpoint_with_itself_is_identical(tmp_path):
     weights = np.random.default_rng(0).normal(size=[5, 7]).astype(np.float32)
     prefix = save(tmp_path, 1, w=weights)
     np.testing.assert_array_equal(averaging.average([prefix] * 3)["a/w"], weights)
 
 
-def test_what_is_saved_is_a_checkpoint_that_a_saver_restores(tmp_path):
+def test_a_saver_restores_what_is_saved(tmp_path):
     averaging.save({"x": np.float32([7]), "global_step": np.int64(3)}, str(tmp_path / "model.ckpt-3"))
     assert small_checkpoints.continue_from(tmp_path) == 7
     assert tf.train.load_variable(str(tmp_path), "global_step") == 3

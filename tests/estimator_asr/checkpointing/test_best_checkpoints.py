@@ -61,13 +61,13 @@ def test_the_lowest_error_rates_are_kept_over_restarts_whatever_the_saver_delete
     assert [entry.error_rate for entry in best_checkpoints.read(model.path)] == [0.4, 0.45]
 
 
-def test_of_equal_ones_the_earlier_is_kept(model):
+def test_of_equal_error_rates_the_earlier_checkpoint_is_kept(model):
     for step in (1, 2, 3):
         keep(model, step, 0.5)
     assert steps(model) == [1, 2]
 
 
-def test_the_registry_is_for_people_too(model):
+def test_the_registry_is_readable_json(model):
     keep(model, 7, 0.5, loss=2.0)
     text = pathlib.Path(model.path, "best", "best_checkpoints.json").read_text(encoding="utf-8")
     metrics = {"rate": 0.5, "global_step": 7.0, "loss": 2.0}
@@ -120,7 +120,7 @@ def test_a_file_system_without_hard_links_gets_copies(model, monkeypatch):
     assert small_checkpoints.continue_from(os.path.join(model.path, "best")) == 1
 
 
-def test_what_a_kill_left_half_done_is_cleaned_up_and_not_listed(model):
+def test_leftovers_of_a_killed_process_are_removed_and_not_listed(model):
     keep(model, 1, 0.5)
     small_checkpoints.save(
         os.path.join(model.path, "best"), 9

@@ -35,7 +35,7 @@ def test_no_checkpoint_is_refused_and_the_newest_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model", b"nothing: 1"])
-def test_a_state_that_is_no_state_names_nothing(tmp_path, content):
+def test_an_invalid_state_names_nothing(tmp_path, content):
     small_checkpoints.save(tmp_path, 1)
     (tmp_path / "checkpoint").write_bytes(content)
     assert checkpoints.stated(str(tmp_path)) is None
@@ -137,7 +137,7 @@ def test_slots_and_scalars_of_the_optimizer_are_not_the_models():
     assert checkpoints.find_model_variables(model + slots) == model
 
 
-def test_weights_alone_are_no_place_to_continue_from(tmp_path):
+def test_weights_without_optimizer_state_cannot_continue(tmp_path):
     values = {"a/w": np.float32([1])}
     slot = {"a/w/Adam": np.float32([1])}
     checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 1, values, **slot), "adam", "bfloat16")

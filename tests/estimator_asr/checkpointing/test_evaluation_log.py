@@ -26,7 +26,7 @@ def export(estimator, **result):
     evaluation_log.Recorder("rate").export(estimator, "", "", result, False)
 
 
-def test_what_is_recorded_is_read_again_oldest_first(tmp_path):
+def test_recorded_evaluations_are_read_oldest_first(tmp_path):
     path = str(tmp_path)
     assert evaluation_log.read(path) == []
     for step, rate in [(4, 0.5), (2, 0.75), (4, 0.25)]:  # the last one replaces the first
@@ -35,7 +35,7 @@ def test_what_is_recorded_is_read_again_oldest_first(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["evaluations.json"]
 
 
-def test_nan_and_infinity_are_kept_in_json_that_every_program_reads(tmp_path):
+def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
     evaluation_log.record(
         str(tmp_path), evaluation_log.Evaluation(1, 1, {"rate": math.nan, "loss": math.inf})
     )
@@ -64,7 +64,7 @@ def test_a_file_of_an_earlier_version_is_read(tmp_path):
     assert evaluation_log.read(str(tmp_path)) == [evaluation_log.Evaluation(1, 2, {"rate": 0.5})]
 
 
-def test_a_training_that_falls_back_forgets_what_came_after(tmp_path):
+def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
     path = str(tmp_path)
     evaluation_log.forget_after(path, 0)
     assert not list(tmp_path.iterdir())
@@ -81,7 +81,7 @@ def test_the_exporter_records_every_evaluation_with_an_error_rate(tmp_path):
     assert evaluation_log.read(str(tmp_path)) == [evaluation_log.Evaluation(3, 3, {"rate": 0.5, "loss": 2.0})]
 
 
-def test_another_process_that_evaluates_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):
+def test_an_evaluation_by_another_process_is_known_two_intervals_after_the_newest_checkpoint(tmp_path):
     for step in (100, 300):
         small_checkpoints.save(tmp_path, step)
     export(make_estimator(tmp_path, task_type="evaluator"), global_step=100, rate=0.5)
@@ -89,7 +89,7 @@ def test_another_process_that_evaluates_is_known_two_intervals_after_the_newest_
     assert history.known_at(499) == [] and history.known_at(500) == [(100, 0.5)]
 
 
-def test_history_sees_what_is_recorded_while_it_lives(tmp_path):
+def test_history_sees_evaluations_recorded_later(tmp_path):
     history = evaluation_log.History(str(tmp_path), "rate")
     assert history.known_at(9) == []
     evaluation_log.record(str(tmp_path), make_evaluation(2, 0.5))

@@ -18,7 +18,7 @@ def remove_unless_read(checkpoint):
     return locks.remove_unless_read(checkpoint, lambda: os.remove(f"{checkpoint}.index"))
 
 
-def test_what_somebody_reads_is_not_removed(checkpoint):
+def test_a_checkpoint_that_is_being_read_is_not_removed(checkpoint):
     first, second = locks.ReadLock(checkpoint), locks.ReadLock(checkpoint)
     first.release()
     assert not remove_unless_read(checkpoint) and os.path.exists(f"{checkpoint}.index")
@@ -32,7 +32,7 @@ def test_a_lock_ends_with_its_object(checkpoint):
     assert remove_unless_read(checkpoint)
 
 
-def test_what_is_not_there_cannot_be_locked_but_removed(tmp_path):
+def test_a_missing_checkpoint_cannot_be_locked_but_removed(tmp_path):
     with pytest.raises(FileNotFoundError):
         locks.ReadLock(str(tmp_path / "model.ckpt-1"))
     removed = []
@@ -40,7 +40,7 @@ def test_what_is_not_there_cannot_be_locked_but_removed(tmp_path):
     assert removed == [1]
 
 
-def test_the_one_that_was_deleted_before_the_lock_is_looked_for_again(tmp_path, checkpoint):
+def test_find_is_called_again_if_its_checkpoint_was_deleted(tmp_path, checkpoint):
     answers = ["gone", checkpoint]
     found, _ = locks.lock(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
     assert found == checkpoint
@@ -48,7 +48,7 @@ def test_the_one_that_was_deleted_before_the_lock_is_looked_for_again(tmp_path, 
         locks.lock(lambda: str(tmp_path / "nowhere"))
 
 
-def test_a_file_that_is_replaced_between_opening_and_locking_is_not_taken(checkpoint, monkeypatch):
+def test_a_file_replaced_between_opening_and_locking_is_not_locked(checkpoint, monkeypatch):
     def replace(file, how):
         os.rename(f"{checkpoint}.index", f"{checkpoint}.old")
 
@@ -57,7 +57,7 @@ def test_a_file_that_is_replaced_between_opening_and_locking_is_not_taken(checkp
         locks.ReadLock(checkpoint)
 
 
-def test_a_file_system_without_locks_keeps_nobody_from_working(checkpoint, monkeypatch):
+def test_without_locks_in_the_file_system_everything_else_works(checkpoint, monkeypatch):
     def refuse(file, how):
         raise OSError(errno.ENOLCK, "no locks")
 

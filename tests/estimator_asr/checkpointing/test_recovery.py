@@ -24,19 +24,19 @@ def three(tmp_path):
     return tmp_path
 
 
-def test_a_whole_directory_is_left_as_it_is(three, lines):
+def test_an_intact_directory_is_unchanged(three, lines):
     before = {path.name: path.read_bytes() for path in three.iterdir()}
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert {path.name: path.read_bytes() for path in three.iterdir()} == before and not lines
 
 
-def test_a_state_set_back_by_hand_is_followed(three, lines):
+def test_a_state_edited_by_hand_is_respected(three, lines):
     checkpoints.write_state(str(three), "model.ckpt-2", ["model.ckpt-1", "model.ckpt-2"])
     assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
 
 
 @pytest.mark.parametrize("damage", small_checkpoints.DAMAGES)
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(three, lines, damage):
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(three, lines, damage):
     newest = str(three / "model.ckpt-10")
     small_checkpoints.DAMAGES[damage](newest)
     left = len(checkpoints.list_files(newest))
@@ -51,7 +51,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(three, lines, damage):
     assert recovery.recover(str(three)) == str(three / "model.ckpt-2") and not lines
 
 
-def test_two_damaged_ones_and_a_second_time(three, lines):
+def test_two_damaged_checkpoints_and_damage_at_the_same_step_again(three, lines):
     for step in (2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     assert recovery.recover(str(three)) == str(three / "model.ckpt-1")
@@ -99,7 +99,7 @@ def test_the_saver_continues_to_delete_the_oldest_after_a_recovery(three, lines)
     ]
 
 
-def test_no_readable_checkpoint_among_some_is_refused_and_nothing_moved(three):
+def test_checkpoints_that_are_all_damaged_are_refused_and_not_moved(three):
     for step in (1, 2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     before = sorted(os.listdir(three))
@@ -138,7 +138,7 @@ def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
     assert not list(three.glob("model.ckpt-12*"))
 
 
-def test_looking_changes_nothing(three):
+def test_find_changes_nothing(three):
     small_checkpoints.cut(three / "model.ckpt-10.index")
     before = {path.name: path.read_bytes() for path in three.iterdir()}
     found, faults = recovery.find(str(three))

@@ -17,7 +17,7 @@ class Saves(estimator_api.CheckpointSaverListener):
 
 
 def train(model_dir, last_step) -> list[int]:
-    """Steps that are saved when training goes on to `last_step`."""
+    """Trains until `last_step`; returns the steps that are saved."""
     with tf.Graph().as_default():
         step = tf.compat.v1.train.create_global_step()
         advance = tf.compat.v1.assign_add(step, 1)

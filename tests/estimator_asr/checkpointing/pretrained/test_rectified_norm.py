@@ -23,7 +23,7 @@ def test_the_moments_before_the_relu_are_found_from_those_after_it(mean, deviati
     np.testing.assert_allclose(np.ravel(found), [mean, deviation], rtol=1e-3, atol=1e-3 * deviation)
 
 
-def test_a_channel_that_was_never_positive_stays_so():
+def test_a_channel_that_was_never_positive_stays_negative():
     mean, deviation = rectified_norm.unrectified_moments(np.float32([0]), np.float32([0]))
     assert mean == [-4.0] and deviation == [1.0]
 

@@ -33,7 +33,7 @@ def test_without_common_names_nothing_is_copied():
     assert copy([4, 5], "ab", [1], "c") == ([4, 5], [], token_rows.Count(0, 2, 1))
 
 
-def test_the_blank_is_the_last_class_and_no_token():
+def test_the_blank_is_the_last_class():
     names = token_rows.class_names(("<unk>", "a"))
     assert set(names) == {
         f"acoustic/{head}/{part}" for head in ("ctc", "decoder") for part in ("bias", "class_vectors")
@@ -42,7 +42,7 @@ def test_the_blank_is_the_last_class_and_no_token():
     assert names["acoustic/decoder/bias"].names == ("<unk>", "a", token_rows.BLANK)
 
 
-def test_readings_are_pairs_in_the_order_of_the_mask(tmp_path):
+def test_reading_biases_belong_to_pairs_in_the_order_of_the_mask(tmp_path):
     model = new_models.make_new_model(str(tmp_path / "lm"), "language")
     names = token_rows.list_names(model)
     characters, pairs = tiny_models.CHARACTERS.tokens, names["language/reading_bias"].names

@@ -166,7 +166,7 @@ def test_update_counts_of_batch_norm_start_at_zero(tmp_path, am):
     np.testing.assert_array_equal(new[f"{scope}/moving_mean"], source.values[f"{scope}/moving_mean"])
 
 
-def test_a_directory_with_a_checkpoint_continues_and_says_so(tmp_path, am, lm, lines):
+def test_a_directory_with_a_checkpoint_continues_and_logs_it(tmp_path, am, lm, lines):
     model = with_source(tiny_models.make_language_model(str(tmp_path / "lm")), lm)
     before = sorted(os.listdir(model.path))
     prepare(model)
@@ -187,7 +187,7 @@ def test_a_model_directory_is_refused_as_its_own_source(tmp_path, source):
         prepare(model)
 
 
-def test_a_source_that_is_missing_is_refused(tmp_path):
+def test_a_missing_source_is_refused(tmp_path):
     model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / "no"))
     with pytest.raises(
         errors.UserError, match="no: does not exist, expected a model directory, checkpoint or Keras"
@@ -233,7 +233,7 @@ def run_ours(model, fbank):
         return session.run(outputs.ctc_logits)
 
 
-@pytest.mark.parametrize("name", ["before", "behind"])
+@pytest.mark.parametrize("name", ["before", "after"])
 def test_a_classic_keras_model_gives_the_same_logits_for_common_tokens(tmp_path, keras, name, lines):
     model = make_new(
         tmp_path,
