@@ -64,7 +64,13 @@ class _Limit(NamedTuple):
         else:
             values = observed.last(self.tag, observations.IN_A_ROW, self.after(observed))
         is_raised = values and all(self.compare(value, self.limit) for value in values)
-        return {"value": values[-1]} if is_raised and not self.unless(observed) else None
+        if not is_raised or self.unless(observed):
+            return None
+        return {"value": values[-1], "percent": _percent(values[-1])}
+
+
+def _percent(fraction):
+    return f"{100 * fraction:.3g} %"
 
 
 def _is_blank(observed):
@@ -121,7 +127,7 @@ def _dev_empty(observed):
     last = observed.evaluations[-1]
     ratio = last.dev.get("length-ratio", 1.0)
     is_settled = last.step > observed.training.settled_step
-    return {"value": ratio} if is_settled and ratio <= _EMPTY_LENGTH_RATIO else None
+    return {"percent": _percent(ratio)} if is_settled and ratio <= _EMPTY_LENGTH_RATIO else None
 
 
 def _decoding_gap(observed):
@@ -143,7 +149,9 @@ def _dev_gap(observed):
 def _newest_gap(pairs, is_wide):
     last = pairs[-_EVALUATIONS:]
     gaps = [high >= low + _ERROR_RATE_GAP and is_wide(low, high) for low, high in last]
-    return {"low": last[-1][0], "high": last[-1][1]} if len(gaps) == _EVALUATIONS and all(gaps) else None
+    if len(gaps) < _EVALUATIONS or not all(gaps):
+        return None
+    return {"low": _percent(last[-1][0]), "high": _percent(last[-1][1])}
 
 
 _SETTLED = operator.attrgetter("training.settled_step")
@@ -155,12 +163,12 @@ STEP_ALARMS = {
     # The builder leaves such utterances out, so a tenth of them is no accident.
     "too-long-labels": Alarm(
         _Limit("too-long-fraction", operator.ge, 0.1),
-        "{value:.0%} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
+        "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
         "them; likely transcripts of other recordings, or truncated audio; list the worst: {doctor}",
     ),
     "unpaired-characters": Alarm(
         _Limit("used-label-fraction", operator.le, 0.5),
-        "only {value:.0%} of the characters can be learned, the others have no token of their own; likely "
+        "only {percent} of the characters can be learned, the others have no token of their own; likely "
         "texts and pinyin do not match; list the counts: {doctor}",
     ),
     "constant-loss": Alarm(
@@ -170,17 +178,17 @@ STEP_ALARMS = {
     ),
     "zero-gradients": Alarm(
         _Limit("gradient-zero-fraction", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
-        "{value:.0%} of the gradients are exactly zero; likely units that are inactive for every input, or "
+        "{percent} of the gradients are exactly zero; likely units that are inactive for every input, or "
         "constant features; see which weights, in TensorBoard: {histograms}",
     ),
     "all-blank": Alarm(
         _Limit("blank-fraction", operator.ge, BLANK_FRACTION, _SETTLED),
-        "{value:.1%} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
+        "{percent} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
         f"or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "repeated": Alarm(
         _Limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
-        "{value:.0%} of the utterances have the same hypothesis as one with another reference; likely the "
+        "{percent} of the utterances have the same hypothesis as one with another reference; likely the "
         "model ignores its input, because features and labels do not belong together or the learning rate is "
         f"too high; {_MEMORISE}",
     ),
@@ -214,18 +222,18 @@ DEV_ALARMS = {
     ),
     "dev-empty": Alarm(
         _dev_empty,
-        "on dev, hypotheses have {value:.0%} as many tokens as the references, so they are empty; likely the "
+        "on dev, hypotheses have {percent} as many tokens as the references, so they are empty; likely the "
         f"learning rate is far off, or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "decoding-gap": Alarm(
         _decoding_gap,
-        "on dev, {high:.0%} of the decoded tokens are wrong, but {low:.0%} with teacher forcing; likely the "
+        "on dev, {high} of the decoded tokens are wrong, but {low} with teacher forcing; likely the "
         "decoder has memorised the texts, and the CTC head has not learned the audio; train a new model with "
         "more weight on CTC: {more_ctc}",
     ),
     "dev-gap": Alarm(
         _dev_gap,
-        "{low:.0%} errors in training, {high:.0%} on dev; likely the model overfits, or dev was recorded or "
+        "{low} errors in training, {high} on dev; likely the model overfits, or dev was recorded or "
         "transcribed differently; look for speakers and sentences that stand out: {evaluate}",
     ),
 }

@@ -212,11 +212,11 @@ def test_missing_metrics_raise_no_alarm():
 
 def test_the_sentences_of_gaps_show_both_metrics_and_the_next_command():
     said = gaps(0.1, 0.9, 0.1)
-    assert said["dev-gap"].startswith("10% errors in training, 90% on dev; likely ")
+    assert said["dev-gap"].startswith("10 % errors in training, 90 % on dev; likely ")
     where = "--model_dir=AM --data_dir=DATA,MORE"
     command = f"python -m estimator_asr.evaluate {where} --split=dev --output_dir=AM-report"
     assert said["dev-gap"].endswith(command)
-    assert said["decoding-gap"].startswith("on dev, 90% of the decoded tokens are wrong, but 10% with ")
+    assert said["decoding-gap"].startswith("on dev, 90 % of the decoded tokens are wrong, but 10 % with ")
     assert said["decoding-gap"].endswith(f"{TRAINING.command} --model_dir=AM-ctc0.9 --ctc_weight=0.9")
 
 
@@ -238,9 +238,9 @@ def test_a_nan_loss_on_dev_is_an_alarm_at_once(step):
 def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
     late = TRAINING.settled_step + 1
     assert on_dev(late, length_ratio=0.0) == {
-        "dev-empty": "on dev, hypotheses have 0% as many tokens as the references, so they are empty; likely "
-        "the learning rate is far off, or the labels do not belong to the audio; test whether one batch can "
-        f"be memorised: {TRAINING.command} --overfit_batches=1"
+        "dev-empty": "on dev, hypotheses have 0 % as many tokens as the references, so they are empty; "
+        "likely the learning rate is far off, or the labels do not belong to the audio; test whether one "
+        f"batch can be memorised: {TRAINING.command} --overfit_batches=1"
     }
     assert on_dev(late, length_ratio=0.01)
     assert on_dev(late, length_ratio=0.011) == {}

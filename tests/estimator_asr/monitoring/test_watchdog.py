@@ -40,7 +40,7 @@ def test_an_alarm_is_logged_written_with_time_step_and_kind_and_shown_in_tensorb
     for step in alarm_cases.repeat(BLANK, last_step=6000):
         dog.add_step(step)
     (line,) = lines
-    assert line.startswith("watchdog: step 6000: 100.0% of the frames are blank")
+    assert line.startswith("watchdog: step 6000: 100 % of the frames are blank")
     (written,) = (tmp_path / "alarms.log").read_text(encoding="utf-8").splitlines()
     time, step, kind, sentence = written.split("\t")
     assert len(time) == 19 and (step, kind) == ("6000", "all-blank") and line.endswith(sentence)
@@ -83,7 +83,7 @@ def test_evaluations_are_compared_with_the_steps_before(tmp_path, lines):
         figures = {"global_step": np.int64(step), "token-error-rate": np.float32(0.75)}
         exporter.export(estimator, "", "", figures, False)
     (line,) = lines
-    assert line.startswith("watchdog: step 6500: 12% errors in training, 75% on dev; likely")
+    assert line.startswith("watchdog: step 6500: 12.5 % errors in training, 75 % on dev; likely")
     # Another process may write the events of training, and TensorBoard reads one file at a time.
     assert [value.tag for _, value in read_values(tmp_path / "eval")] == ["alarms/dev-gap"]
     assert not list(tmp_path.glob("events.*"))
@@ -93,7 +93,7 @@ def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, lines)
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
     make_watchdog(tmp_path).add_evaluation(figures, str(tmp_path / "eval"))
     assert [line.split(":")[1] for line in lines] == [" step 9000"] * 2
-    assert "loss on dev: NaN" in lines[0] and "on dev, hypotheses have 0%" in lines[1]
+    assert "loss on dev: NaN" in lines[0] and "on dev, hypotheses have 0 %" in lines[1]
 
 
 class Dog:
