@@ -1,7 +1,6 @@
 import errno
 import os
 import re
-import shutil
 import textwrap
 
 import corpus_trees
@@ -97,62 +96,6 @@ def test_text_without_files_or_columns(tmp_path):
         _list("text", tmp_path)
 
 
-def test_thchs30(tmp_path):
-    found = _list("thchs30", small_corpora.make_thchs30_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split) for u in found] == [
-        ("A11_0", "A11", "train"),
-        ("B6_250", "B6", "dev"),
-        ("D4_750", "D4", "test"),
-    ]
-    assert found[0].audio == str(tmp_path / "data" / "A11_0.wav")
-    assert (found[0].text, found[0].pinyin) == ("绿 是 阳春", "lv4 shi4 yang2 chun1")
-
-
-def test_thchs30_with_transcripts_in_place_of_paths(tmp_path):
-    small_corpora.make_thchs30_corpus(tmp_path)
-    small_corpora.write_audio(tmp_path / "dev" / "B6_250.wav", small_corpora.tone(0.5))
-    small_corpora.write_text(tmp_path / "dev" / "B6_250.wav.trn", "好\nhao3\nh ao3\n")
-    (found,) = [u for u in _list("thchs30", tmp_path) if u.split == "dev"]
-    assert (found.text, found.audio) == ("好", str(tmp_path / "dev" / "B6_250.wav"))
-
-
-def test_thchs30_leaves_hidden_files_alone(tmp_path):
-    small_corpora.make_thchs30_corpus(tmp_path)
-    (tmp_path / "train" / "._A11_0.wav.trn").write_bytes(b"Mac OS X\xff")
-    assert len(_list("thchs30", tmp_path)) == 3
-
-
-def test_thchs30_incomplete(tmp_path):
-    small_corpora.make_thchs30_corpus(tmp_path)
-    os.remove(tmp_path / "data" / "D4_750.wav.trn")
-    with pytest.raises(errors.UserError, match="D4_750.wav.trn: file does not exist"):
-        _list("thchs30", tmp_path)
-    with pytest.raises(errors.UserError, match="test is missing, expected data, train, dev and test"):
-        os.remove(tmp_path / "test" / "D4_750.wav.trn")
-        os.rmdir(tmp_path / "test")
-        _list("thchs30", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("", ("", "")),  # rejected and counted by the checks
-        ("\n\n", ("", "")),
-        ("好\n", ("", "")),
-        ("\nhao3\nh ao3\n", ("", "hao3")),  # a blank line keeps its place
-        ("好\n\nh ao3\n", ("好", "")),
-        ("\ufeff好\r\nhao3\r\nh ao3\r\n\r\n", ("好", "hao3")),
-    ],
-)
-def test_thchs30_transcripts_that_are_not_whole(tmp_path, content, expected):
-    small_corpora.make_thchs30_corpus(tmp_path)
-    small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", content)
-    found = {u.utterance_id: u for u in _list("thchs30", tmp_path)}
-    assert (found["D4_750"].text, found["D4_750"].pinyin) == expected
-    assert found["D4_750"].audio == str(tmp_path / "data" / "D4_750.wav")
-    assert found["A11_0"].pinyin == "lv4 shi4 yang2 chun1"
-
-
 def test_transcripts_in_another_encoding(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path / "thchs30")
     (tmp_path / "thchs30" / "data" / "A11_0.wav.trn").write_bytes("绿\nlv4\n".encode("gbk"))
@@ -175,72 +118,9 @@ def test_a_directory_without_permission(tmp_path, monkeypatch):
         _list("thchs30", tmp_path)
 
 
-def test_aishell1(tmp_path):
-    found = _list("aishell1", small_corpora.make_aishell1_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
-        ("BAC009S0002W0122", "S0002", "train", "而 对 楼市"),
-        ("BAC009S0724W0121", "S0724", "dev", "广州市"),
-        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks, as is the next
-        ("BAC009S9999W0001", "S9999", "test", "没有 录音"),
-    ]
-    assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
-
-
-def test_aishell1_whose_speakers_are_not_all_unpacked(tmp_path):
-    small_corpora.make_aishell1_corpus(tmp_path)
-    for speaker in ("train/S0002", "dev/S0724"):
-        shutil.rmtree(tmp_path / "wav" / speaker)
-    found = _list("aishell1", tmp_path)
-    assert [(u.utterance_id, u.split) for u in found] == [
-        ("BAC009S0764W0121", "test"),
-        ("BAC009S0002W0122", "train"),
-        ("BAC009S0724W0121", "dev"),
-        ("BAC009S9999W0001", "test"),
-    ]
-    assert found[1].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
-    assert not os.path.exists(found[1].audio)
-
-
-def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
-    small_corpora.make_aishell1_corpus(tmp_path)
-    names = {"S0723": "train", "S0724": "dev", "S0763": "dev", "S0764": "test"}
-    transcript = "".join(f"BAC009{speaker}W0999 没有 录音\n" for speaker in names)
-    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", transcript)
-    assert {u.speaker: u.split for u in _list("aishell1", tmp_path) if u.text} == names
-
-
-def test_aishell1_incomplete(tmp_path):
-    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: file does not exist"):
-        _list("aishell1", tmp_path)
-    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", "BAC009S0002W0122 而\n")
-    with pytest.raises(
-        errors.UserError, match="wav/train, wav/dev and wav/test are missing, expected AISHELL-1"
-    ):
-        _list("aishell1", tmp_path)
-
-
 def test_missing_directory(tmp_path):
     with pytest.raises(errors.UserError, match="--corpus_dir: .*/nowhere does not exist"):
         _list("manifest", tmp_path / "nowhere")
-
-
-def test_thchs30_drops_what_nobody_speaks(tmp_path):
-    small_corpora.make_thchs30_corpus(tmp_path)
-    small_corpora.write_text(
-        tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"
-    )
-    assert _list("thchs30", tmp_path)[0].text == "判处 六年"
-
-
-def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
-    small_corpora.make_aishell1_corpus(tmp_path)
-    small_corpora.write_text(tmp_path / "wav" / "S0724.tar.gz", "")
-    assert len(_list("aishell1", tmp_path)) == 4
-    small_corpora.write_text(tmp_path / "wav" / "S0003.tar.gz", "")
-    with pytest.raises(
-        errors.UserError, match=r"wav: 1 of 2 archives are not unpacked \(S0003.tar.gz is one\)"
-    ):
-        _list("aishell1", tmp_path)
 
 
 @pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
