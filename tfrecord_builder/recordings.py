@@ -8,10 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
-from typing import Optional
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Optional, TypeVar
 
 from tfrecord_builder import errors, files
+
+Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,9 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
     """
     found, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:
-        for utterance_id, recording in _read(path_of(shard_path)) if missing else ():
+        if not missing or not files.exists(path_of(shard_path)):
+            continue
+        for utterance_id, recording in read_items(shard_path, _parse):
             if utterance_id in missing:
                 missing.discard(utterance_id)
                 found.update({utterance_id: recording} if recording else {})
@@ -59,13 +63,13 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
     return found
 
 
-def _read(path: str) -> Iterator[tuple[str, Optional[Recording]]]:
-    if not files.exists(path):
-        return
+def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
+    """Yields parse(item) for each line of the .jsonl of a shard; raises as find_all."""
+    path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):
             try:
-                yield _parse(line)
+                yield parse(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise errors.UserError(
                     f"{path}: line {number} is not an item ({type(error).__name__}: {error}), expected the "
@@ -73,8 +77,7 @@ def _read(path: str) -> Iterator[tuple[str, Optional[Recording]]]:
                 ) from None
 
 
-def _parse(line: bytes) -> tuple[str, Optional[Recording]]:
-    parts = json.loads(line)
+def _parse(parts: dict) -> tuple[str, Optional[Recording]]:
     utterance, (num_bytes, *_) = parts["utterance"], parts["stamp"] or [None]
     if not utterance["audio"]:
         return utterance["utterance_id"], None

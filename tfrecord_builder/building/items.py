@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import errors, files, manifest, recordings
+from tfrecord_builder import files, manifest, recordings
 from tfrecord_builder.augmentation import copies
 from tfrecord_builder.labels import labelling
 
@@ -59,22 +59,13 @@ def from_json(parts: dict[str, Any]) -> Item:
 
 
 def read(shard_path: str) -> Iterator[Item]:
-    """Yields the items of a shard in their order.
+    """Reads the items of a shard in their order.
 
     Raises:
         UserError: a line is not as described above.
         OSError: the file cannot be read.
     """
-    path = recordings.path_of(shard_path)
-    with files.open_binary(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield from_json(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                raise errors.UserError(
-                    f"{path}: line {number} is not an item ({type(error).__name__}: {error}), expected the "
-                    "JSON that the build wrote; copy or build the data again."
-                ) from None
+    return recordings.read_items(shard_path, from_json)
 
 
 def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
