@@ -1,4 +1,4 @@
-"""The directory that a training writes: whether it may be used, and who holds it."""
+"""Model directory of a training: checks that it may be used, and locks it against other trainings."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from tfrecord_builder import dataset_info, errors, files
 LOCK_FILE = "training.lock"
 # An NFS 4 server keeps the lock of a machine that died for 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
-# What tells that a directory was made for something else.
+# Files of directories that are not model directories.
 _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9]/saved_model.pb": "exports"}
 
 
 def check_usable(model_dir: str) -> None:
-    """Checks that a directory to train in was not made for something else.
+    """Checks that a directory may be trained in.
 
     Raises:
-        errors.UserError: it is a file, or holds data, an export, or the best checkpoints of another one.
+        errors.UserError: it is a file, or holds data, an export, or the best checkpoints of another model
+            directory.
     """
     if os.path.exists(model_dir) and not os.path.isdir(model_dir):
         raise errors.UserError(f"--model_dir: {model_dir} is a file, expected a directory; choose another")
@@ -39,14 +40,11 @@ def check_usable(model_dir: str) -> None:
 
 @contextlib.contextmanager
 def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Makes the directory if need be and holds it against other trainings.
-
-    The lock holds as files.take_lock says: between machines on NFS 4; where the file system has no locks, two
-    trainings in one directory are the user's to avoid.
+    """Creates the directory if it is missing and locks it against other trainings, see files.take_lock.
 
     Args:
-        model_dir: to train in.
-        wait_seconds: for another training to end.
+        model_dir: the model directory.
+        wait_seconds: time to wait for another training to end.
 
     Raises:
         errors.UserError: another training is running in it; nothing was changed.
@@ -54,7 +52,7 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     is_new = not os.path.isdir(model_dir)
     os.makedirs(model_dir, exist_ok=True)
     path = os.path.join(model_dir, LOCK_FILE)
-    # Open for writing, which NFS wants for a lock.
+    # Open for writing, as NFS requires for a lock.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not _take_lock(descriptor, path, wait_seconds):

@@ -13,8 +13,7 @@ from absl import logging
 
 from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
-from estimator_asr.inputs import input_fn, input_progress
-from estimator_asr.inputs import splits as splits_lib
+from estimator_asr.inputs import input_fn, input_progress, splits
 from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
@@ -57,8 +56,8 @@ def train(
         observe: returns the observers of a training that is about to start.
 
     Raises:
-        errors.UserError: a split or shard is missing, the checkpoint does not fit, an observer refuses the
-            data, or the loss is NaN.
+        errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses the
+            data or a step.
         stopping.Terminated: SIGTERM came; a checkpoint is saved.
     """
     is_writer = cluster is None or cluster.is_chief
@@ -76,16 +75,12 @@ def train(
         return
     devices.log_devices(model.config.train.num_cpu_replicas, cluster)
     clock = step_time.Clock()
-    splits = f"{plan_lib.TRAIN_SPLIT} or {evaluation.DEV_SPLIT}"
-    with splits_lib.explain_damage(data_dirs, splits), stopping.Termination() as termination:
+    with splits.explain_damage(data_dirs, "train or dev"), stopping.Termination() as termination:
         observers = observe(plan, clock)
         train_input_fn = _build_input_fn(
             model, infos, data_dirs, training=True, start=plan.start, num_replicas=num_replicas
         )
-        settings = model.config.train
-        if (settings.warm_start_from or settings.warm_start_tokens) and not (
-            cluster and cluster.is_evaluator
-        ):
+        if not (cluster and cluster.is_evaluator):
             _warm_start(model, plan, train_input_fn, is_writer, data_dirs[0])
         if is_writer:  # nothing refuses the run from here on
             model_directory.write(model, data_dirs[0])
@@ -122,7 +117,9 @@ def _build_evaluation(model, infos, data_dirs, observers, termination):
 
 
 def _warm_start(model, plan, train_input_fn, is_writer, data_dir):
-    from estimator_asr.checkpointing.pretrained import warm_start  # only where its flag asks for it
+    if not model.config.train.warm_start_from and not model.config.train.warm_start_tokens:
+        return
+    from estimator_asr.checkpointing.pretrained import warm_start
 
     def build_graph():
         features, labels = tf.compat.v1.data.make_initializable_iterator(train_input_fn()).get_next()
@@ -133,10 +130,11 @@ def _warm_start(model, plan, train_input_fn, is_writer, data_dir):
 
 
 class Loop(NamedTuple):
-    """A training that is about to start.
+    """A training that is ready to run.
 
     Attributes:
-        model, plan: as they are trained.
+        model: the model to train.
+        plan: of the training.
         rule: when the training ends.
         train_input_fn: of the train split.
         dev: evaluation on dev; None: the data has no dev split.

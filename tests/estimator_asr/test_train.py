@@ -212,12 +212,13 @@ def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
 def test_data_of_two_frontends_or_of_speech_and_text_is_refused(directory, tmp_path):
     wide = frontend.FrontendConfig(num_mel_bins=20)
     small_records.make_data(str(tmp_path / "wide"), frontend_config=wide)
-    for other, found in ((tmp_path / "wide", "num_mel_bins=20"), (directory / "text", "frontend is None")):
+    differences = (
+        (tmp_path / "wide", "num_mel_bins=20, expected num_mel_bins=12"),
+        (directory / "text", "none, expected frontend=log_mel"),
+    )
+    for other, difference in differences:
         reason = refuse([directory / "data", other], tmp_path / "new")
-        assert (
-            f"{other}: frontend is " in reason and found in reason and "expected frontend=log_mel" in reason
-        )
-        assert f"as in {directory / 'data'}" in reason
+        assert f"{other}: frontend is {difference}" in reason and f"as in {directory / 'data'}" in reason
         assert not (tmp_path / "new").exists()
 
 
@@ -271,7 +272,7 @@ def test_the_chief_of_a_cluster_waits_for_the_one_before_it(directory, tmp_path,
 def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
     nowhere = training_config.TrainConfig(warm_start_from=str(tmp_path / "nowhere"))
     reason = refuse([directory / "data"], tmp_path / "new", train=nowhere)
-    assert f"{tmp_path / 'nowhere'}: there is no such" in reason and not (tmp_path / "new").exists()
+    assert f"{tmp_path / 'nowhere'}: does not exist" in reason and not (tmp_path / "new").exists()
     config = (directory / "am" / "config.json").read_bytes()
     momentum = config_lib.OptimizerConfig(optimizer="momentum")
     without_decoder = dataclasses.replace(SMALL["acoustic"], decoder_layers=0)
