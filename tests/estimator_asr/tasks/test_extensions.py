@@ -18,7 +18,12 @@ from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
 
-SMALL = {"encoder_units": 16, "attention_heads": 2, "encoder_layers": 1, "subsampling_channels": 4}
+SMALL = {"encoder": "toy", "encoder_units": 16, "attention_heads": 2, "decoder_layers": 0}
+
+
+@pytest.fixture(autouse=True)
+def encoder(monkeypatch):
+    monkeypatch.setitem(encoders.ENCODERS, "toy", toy_encoder.ENCODER)
 
 
 def make_model(path, **acoustic):
@@ -31,7 +36,7 @@ def make_model(path, **acoustic):
 
 
 def run(path, model, info):
-    """Trains two steps and evaluates on dev; returns the metrics of the last step."""
+    """Trains two steps; returns the metrics on dev."""
     build = model_fn.build_model_fn(model, new_models.plan())
 
     def read(split, training):
@@ -45,9 +50,8 @@ def run(path, model, info):
     return estimator.evaluate(read("dev", False))
 
 
-def test_a_toy_encoder_that_subsamples_by_8_trains_on_the_data_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setitem(encoders.ENCODERS, "toy", toy_encoder.ENCODER)
-    model, info = make_model(tmp_path, encoder="toy")
+def test_a_toy_encoder_that_subsamples_by_8_trains_on_the_data_as_it_is(tmp_path):
+    model, info = make_model(tmp_path)
     assert run(tmp_path, model, info)["avg-loss"] > 0
     saved = experiment.ExperimentConfig.load(model.path)
     assert (saved.acoustic.encoder, saved.subsampling) == ("toy", 8)
@@ -67,16 +71,16 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "flag, choices", [("encoder", "conformer, transformer, cnn"), ("decoding", "greedy")]
+    "flag, choices", [("encoder", "conformer, transformer, cnn, toy"), ("decoding", "greedy")]
 )
 def test_an_unknown_name_lists_the_choices(tmp_path, flag, choices):
-    with pytest.raises(errors.UserError, match=f"train: --{flag} is toy, expected one of {choices}"):
-        make_model(tmp_path, **{flag: "toy"})
+    with pytest.raises(errors.UserError, match=f"train: --{flag} is lstm, expected one of {choices}"):
+        make_model(tmp_path, **{flag: "lstm"})
     assert not (tmp_path / "model").exists()
 
 
 def test_a_model_of_before_subsampling_was_saved_opens_with_4(tmp_path):
-    model, _ = make_model(tmp_path)
+    model, _ = make_model(tmp_path, encoder="cnn")
     path = tmp_path / "model" / "config.json"
     values = json.loads(path.read_text("utf-8"))
     del values["subsampling"], values["acoustic"]["decoding"]
