@@ -46,8 +46,8 @@ def open_source(model: model_directory.ModelDirectory) -> WeightSource:
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
     if bad:
         raise errors.UserError(
-            f"{source.path}: {bad[0]} and {len(bad) - 1} more of {len(source.values)} variables contain NaN "
-            "or Inf; choose an earlier checkpoint"
+            f"{source.path}: {len(bad)} of {len(source.values)} variables contain NaN or Inf, the first is "
+            f"{bad[0]}; choose an earlier checkpoint"
         )
     return source
 

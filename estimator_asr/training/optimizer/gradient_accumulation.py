@@ -44,22 +44,23 @@ def minimize(
     """
     gradients, variables = optimization.compute_gradients(losses.to_minimise(), optimizer, scale)
     batch = _Batch(gradients, losses, scale)
-    averages, changes = zip(*normalisation.pending_updates()) if normalisation.pending_updates() else ((), ())
+    pending = normalisation.pending_updates()
     sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
-    average_sums = [_DenseSum(_name(average), average.shape) for average in averages]
+    average_sums = [_build_sum(average, change) for average, change in pending]
     totals = _DenseSum("loss_and_labels", [2])
     norm = _get_variable("gradient_norm", [])
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    addends = zip([*sums, *average_sums, totals], [*batch.weighted(), *changes, batch.totals])
+    addends = zip(
+        [*sums, *average_sums, totals], [*batch.weighted(), *(change for _, change in pending), batch.totals]
+    )
     train_op = tf.group(*update_ops, *(one.add(value) for one, value in addends))
 
     *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
     factor = 1.0 if scale is None else scale.value
-    changes = [one.read() / num_batches for one in average_sums]
+    means = [(average, one.read() / num_batches) for (average, _), one in zip(pending, average_sums)]
     pairs, divisor = list(zip(summed, variables)), all_totals[1] * factor
-    pending = list(zip(averages, changes))
     applied = optimization.apply(
-        pairs, divisor, all_totals[0], pending, optimizer, clip_norm, global_step, scale
+        pairs, divisor, all_totals[0], means, optimizer, clip_norm, global_step, scale
     )
     with tf.control_dependencies([applied.op, norm.assign(applied.norm)]):
         reset = tf.group(*(one.reset() for one in [*sums, *average_sums, totals]))

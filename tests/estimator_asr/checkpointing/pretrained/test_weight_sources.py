@@ -93,7 +93,7 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
     values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
     source = weight_sources.WeightSource("AM/model.ckpt-5", values, {}, ())
     monkeypatch.setattr(weight_sources, "_open_checkpoint", lambda model, path: source)
-    said = "ckpt-5: acoustic/b and 1 more of 3 variables contain NaN or Inf; choose an earlier checkpoint"
+    said = "ckpt-5: 2 of 3 variables contain NaN or Inf, the first is acoustic/b; choose an earlier"
     with pytest.raises(errors.UserError, match=said):
         open_source(tmp_path, sources / "am")
 
