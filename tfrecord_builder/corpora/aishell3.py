@@ -1,12 +1,12 @@
 """AISHELL-3 as it unpacks: {train,test}/content.txt and {train,test}/wav/SSBxxxx/*.wav.
 
-Layout: openslr.org/93. Two lines of content.txt, in which hanzi and pinyin take turns after a tab:
+Layout: openslr.org/93. Two lines of content.txt, in which hanzi and pinyin alternate after a tab:
 
     SSB00050001.wav	广 guang3 州 zhou1 女 nv3 大 da4 学 xue2 生 sheng1 ...
     SSB06930026.wav	九 jiu3 千 qian1 二 er4 点儿 dianr3 一 yi1 七 qi1
 
-Er-hua is one token beside one syllable, as in the second line, and stays so. Of a line that is not such pairs
-(a Latin letter, a missing token) only the text is taken, without the syllables: the builder makes its pinyin.
+Er-hua is one token and one syllable, as in the second line, and is kept. Of a line that is not such pairs (a
+Latin letter, a missing token) only the text is read, without the syllables: the builder makes its pinyin.
 Tones are as spoken: sandhi is written out (一 yi2).
 
 The corpus has no dev split, and many of its speakers are in both train and test.

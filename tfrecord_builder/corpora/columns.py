@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import segments
 
 # As DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet and Hugging Face's datasets name them, in lower
-# case with underscores. A column of the first name goes before those of the others.
+# case with underscores. A column of the first name takes precedence over the others.
 NAMES = {
     "id": ("id", "utterance_id", "utt_id", "uttid", "utt", "key"),
     "audio": (
@@ -27,7 +27,7 @@ NAMES = {
 RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
-_SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; audio_path and so on are beside
+_SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; some have audio_path too
 
 
 @functools.lru_cache(maxsize=1 << 10)

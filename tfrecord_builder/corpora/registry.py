@@ -1,4 +1,4 @@
-"""The corpora by name. To add one: a file with list_utterances(corpus_dir) beside this, and an entry here."""
+"""The corpora by name. To add one: a file with list_utterances(corpus_dir) here, and an entry in CORPORA."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Reader:
                 words.append(phrase if len(phrase) >= len(word) else word)
                 start += len(words[-1])
                 if len(phrase) > len(word):
-                    break  # pypinyin's next word would begin inside the phrase
+                    break  # pypinyin's next word would start inside the phrase
         return words
 
     def _find_phrase(self, hanzi: str, start: int) -> str:
