@@ -44,9 +44,9 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
     if is_training:
         batch_mean, batch_variance = _batch_moments(inputs, mask, mean)
         count = tf.identity(num_updates)
-        share = 1.0 - _momentum(count)
-        _defer(moving_mean, (batch_mean - mean) * share)
-        _defer(moving_variance, (batch_variance - variance) * share)
+        rate = 1.0 - _momentum(count)
+        _defer(moving_mean, (batch_mean - mean) * rate)
+        _defer(moving_variance, (batch_variance - variance) * rate)
         with tf.control_dependencies([count]):  # reads of the same step see the old count
             _defer(num_updates, tf.ones([]))
         mean, variance = batch_mean, batch_variance

@@ -78,13 +78,6 @@ class Acoustic(task.Task):
         log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
         return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
 
-    def placeholders(self, config, batch_size=None) -> task.Tensors:
-        shape = [batch_size, None, config.frontend.num_bins]
-        return {
-            "fbank": tf.compat.v1.placeholder(tf.float32, shape, "fbank"),
-            "num_frames": tf.compat.v1.placeholder(tf.int32, [batch_size], "num_frames"),
-        }
-
 
 def _search(model, outputs) -> decoding.Hypotheses:
     config = model.config.acoustic

@@ -58,12 +58,6 @@ class Language(task.Task):
             best.characters, features["num_tokens"], tf.reduce_sum(best.log_probs, axis=1)
         )
 
-    def placeholders(self, config, batch_size=None) -> task.Tensors:
-        return {
-            "token_ids": tf.compat.v1.placeholder(tf.int32, [batch_size, None], "token_ids"),
-            "num_tokens": tf.compat.v1.placeholder(tf.int32, [batch_size], "num_tokens"),
-        }
-
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the character of each token.

@@ -111,9 +111,14 @@ class Task(abc.ABC):
     def decode(self, model: model_directory.ModelDirectory, outputs: Any, features: Tensors) -> Recognition:
         """Returns the best hypothesis of each utterance."""
 
-    @abc.abstractmethod
     def placeholders(self, config: experiment.ExperimentConfig, batch_size: Optional[int] = None) -> Tensors:
         """Returns placeholders for `spec.features`, named by their keys."""
+        key, length_key = self.spec.features
+        bins, dtype = ([config.frontend.num_bins], tf.float32) if self.spec.reads_audio else ([], tf.int32)
+        return {
+            key: tf.compat.v1.placeholder(dtype, [batch_size, None, *bins], key),
+            length_key: tf.compat.v1.placeholder(tf.int32, [batch_size], length_key),
+        }
 
     def complete(self, config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
         """Returns the settings of a new run with what follows from them.

@@ -66,6 +66,7 @@ TF_FORBIDDEN_IN_MODELS = (
 # These two run on a SavedModel alone.
 WITHOUT_MODEL_CODE = ("estimator_asr.transcribe", "estimator_asr.serve")
 MODEL_CODE = (
+    "estimator_asr.tasks",
     "estimator_asr.models",
     "estimator_asr.training",
     "estimator_asr.inputs",
