@@ -40,7 +40,7 @@ FOLDERS = {
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
-    "monitoring": _rooms("monitoring training tasks inputs models scoring checkpointing") | GROUND,
+    "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
 }
