@@ -103,7 +103,7 @@ def test_the_training_figures_are_in_the_event_files(directory, first):
 
 @pytest.fixture(scope="module")
 def stopped(directory):
-    """The language model's training, ended by SIGTERM; exit code and what it said after the signal."""
+    """The language model's training, ended by SIGTERM; exit code and its output after the signal."""
     flags = (f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}", "--train_steps=1000000")
     endless = [sys.executable, "-m", "estimator_asr.train", *TINY, "--model=language", *flags]
     process = subprocess.Popen(endless, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True)
@@ -113,8 +113,8 @@ def stopped(directory):
             break
         assert time.monotonic() < deadline
     process.send_signal(signal.SIGTERM)
-    said = process.stderr.read()
-    return process.wait(TIMEOUT_SECONDS), said, last_step(directory / "lm")
+    output = process.stderr.read()
+    return process.wait(TIMEOUT_SECONDS), output, last_step(directory / "lm")
 
 
 def last_step(path):
@@ -122,9 +122,9 @@ def last_step(path):
 
 
 def test_sigterm_saves_a_checkpoint(directory, stopped):
-    exit_code, said, step = stopped
-    assert exit_code == 143, said
-    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in said
+    exit_code, output, step = stopped
+    assert exit_code == 143, output
+    assert f"SIGTERM: a checkpoint is saved in {directory / 'lm'}; the same command continues" in output
     assert step > 0
 
 

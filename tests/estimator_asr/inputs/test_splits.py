@@ -91,7 +91,7 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error, said",
+    "error, sentence",
     [
         (
             tf.errors.DataLossError(None, None, "corrupted record at 12\n\t[[node]]"),
@@ -112,8 +112,8 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
         ),
     ],
 )
-def test_a_damaged_shard_is_one_sentence(error, said):
-    with pytest.raises(errors.UserError, match=said), splits.explain_damage(["a", "b"], "dev"):
+def test_a_damaged_shard_is_one_sentence(error, sentence):
+    with pytest.raises(errors.UserError, match=sentence), splits.explain_damage(["a", "b"], "dev"):
         raise error
 
 

@@ -16,12 +16,12 @@ from tfrecord_builder import errors
 
 @pytest.fixture
 def lines(monkeypatch):
-    said = []
+    logged = []
     for level in ("info", "warning"):
         monkeypatch.setattr(
-            loop.logging, level, lambda text, *values: said.append(text % values if values else text)
+            loop.logging, level, lambda text, *values: logged.append(text % values if values else text)
         )
-    return said
+    return logged
 
 
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lines):
@@ -55,8 +55,8 @@ def test_a_damaged_record_ends_with_one_sentence(tmp_path):
     damaged = bytearray(shard.read_bytes())
     damaged[40] ^= 1
     shard.write_bytes(damaged)
-    said = "data: a shard of split train or dev is damaged .*; copy or build the data again"
-    with pytest.raises(errors.UserError, match=said):
+    sentence = "data: a shard of split train or dev is damaged .*; copy or build the data again"
+    with pytest.raises(errors.UserError, match=sentence):
         loop.train(model, infos, dirs)
 
 

@@ -9,7 +9,7 @@ from estimator_asr.training import plan as plan_lib
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     lines = []
     monkeypatch.setattr(plan_lib.logging, "info", lines.append)
     return lines
@@ -52,29 +52,29 @@ def test_steps_go_before_epochs(plan):
     assert plan(train_steps=7).max_steps == 7
 
 
-def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, said):
+def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, logged):
     plan(train_epochs=3)
     made = plan(12, batch_tokens=3, train_epochs=3)
     # Three tokens per batch: 3 + 8 + 8 batches per epoch. After 12 steps of 9 per epoch it is the second one.
     assert made.steps_per_epoch == 19 and made.start == (1, 0)
     assert made.max_steps == 12 + 2 * 19 and made.step_offset == 19 - 12
-    assert said == [
+    assert logged == [
         "epoch 1 restarts, because the batches, the data or the seed changed after 3 of its batches"
     ]
     again = plan(15, batch_tokens=3, train_epochs=3)
-    assert again.start == (1, 3) and again.max_steps == made.max_steps and len(said) == 1
+    assert again.start == (1, 3) and again.max_steps == made.max_steps and len(logged) == 1
 
 
-def test_a_change_where_an_epoch_ends_goes_without_a_word(plan, said):
+def test_a_change_where_an_epoch_ends_is_not_logged(plan, logged):
     plan(train_steps=20)
-    assert plan(9, train_steps=20, seed=5).start == (1, 0) and said == []
+    assert plan(9, train_steps=20, seed=5).start == (1, 0) and logged == []
 
 
-def test_what_is_said_of_it(plan, said):
+def test_the_plan_is_logged(plan, logged):
     made = plan(train_epochs=3)
     optimizer = config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
     plan_lib.log(made, optimizer, num_replicas=2)
-    assert said == [
+    assert logged == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "
         "2.7 utterances per step, 0.0% padding",
         "batches, utterances x tokens: 6 x 1, 3 x 2, 2 x 3",

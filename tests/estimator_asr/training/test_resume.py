@@ -121,7 +121,7 @@ def test_a_killed_process_continues_from_its_last_checkpoint_to_the_same_weights
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     killed = start(tmp_path, "killed")
-    said = [process.communicate(timeout=240)[1] for process in (killed, straight)]
-    assert killed.returncode == straight.returncode == 0, said
-    assert "continues from step" in said[0]
+    output = [process.communicate(timeout=240)[1] for process in (killed, straight)]
+    assert killed.returncode == straight.returncode == 0, output
+    assert "continues from step" in output[0]
     assert_equal(read_weights(tmp_path / "killed"), read_weights(tmp_path / "straight"))

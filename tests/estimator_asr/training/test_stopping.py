@@ -132,12 +132,12 @@ def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
 
 @pytest.fixture
 def lines(monkeypatch):
-    said = []
+    logged = []
     for module in (loop, stopping):
         monkeypatch.setattr(
-            module.logging, "info", lambda text, *values: said.append(text % values if values else text)
+            module.logging, "info", lambda text, *values: logged.append(text % values if values else text)
         )
-    return said
+    return logged
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     assert [evaluation.step for evaluation in found] == [2, 4, 6] and loop_models.latest_step(model) == 6
     assert stopping_replicas.read_rates(model) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 0.5, 6: 0.5}
     lowest = found[0].metrics["character-error-rate"]
-    said = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
-    assert lines.count(f"training ends at step 6: {said}") == 1
+    reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
+    assert lines.count(f"training ends at step 6: {reason}") == 1
     loop.train(model, infos, dirs)
-    assert lines[-1] == f"{model.path}: stopped early at step 6, {said}, nothing to do"
+    assert lines[-1] == f"{model.path}: stopped early at step 6, {reason}, nothing to do"
