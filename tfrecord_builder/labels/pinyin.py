@@ -18,7 +18,7 @@ from typing import Optional
 import pypinyin
 from pypinyin.seg import mmseg
 
-from tfrecord_builder.labels import normalisation, tone_sandhi, word_segmentation
+from tfrecord_builder.labels import normalisation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
 
@@ -77,7 +77,7 @@ class Reader:
         found: list[str] = []
         for is_user_phrase, group in itertools.groupby(words, self._is_user_phrase):
             phrases = list(group)
-            found += phrases if is_user_phrase else word_segmentation.cut("".join(phrases))
+            found += phrases if is_user_phrase else tone_sandhi.segment("".join(phrases))
         return found
 
     def _is_user_phrase(self, word: str) -> bool:

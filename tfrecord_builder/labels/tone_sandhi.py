@@ -20,15 +20,21 @@ Speakers differ on longer sequences of third tones; this is one of the ways.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
-
-from tfrecord_builder.labels import word_segmentation
 
 _DIGITS = frozenset("〇零一二三四五六七八九")
 _BEFORE_FIRST_TONE = _DIGITS | frozenset("十百千万亿两点第初周期拜之统唯惟单专归逐")
 _AFTER_FIRST_TONE = _DIGITS | frozenset("十月号楼级审")
 _KINSHIP = frozenset("爸妈哥姐弟妹爷奶叔伯舅姑婶嫂姥公婆太宝")
+
+
+def segment(hanzi: str) -> list[str]:
+    """Returns the words of a text without punctuation, segmented by jieba (rjieba: jieba in Rust)."""
+    import rjieba  # slow to import
+
+    return rjieba.cut(hanzi)
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
@@ -119,5 +125,19 @@ def _order(parts: Sequence[str], tones: str) -> list[int]:
 def _order_inside(word: str, tones: str) -> list[int]:
     if len(word) == 1:
         return []
-    parts = word_segmentation.split(word) if "333" in tones else ()  # otherwise the order does not matter
+    parts = _split_word(word) if "333" in tones else ()  # otherwise the order does not matter
     return _order(parts if len(parts) > 1 else word, tones)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _split_word(word: str) -> tuple[str, ...]:
+    """Returns the shorter words that a word consists of, with the hanzi between them; or the word alone."""
+    import rjieba  # slow to import
+
+    spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]
+    chosen: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda span: (span[0] - span[1], -span[0])):  # longest first
+        if all(end <= first or last <= start for first, last in chosen):
+            chosen.append((start, end))
+    ends = sorted({0, len(word)}.union(*chosen))
+    return tuple(word[start:end] for start, end in zip(ends, ends[1:]))
