@@ -32,7 +32,7 @@ class Builds:
         )
 
     def run(self, output_dir: str, kill_after: float | None = None) -> tuple[int, float]:
-        """Gives the exit code (-9 if it was killed) and the seconds that it took."""
+        """Returns the exit code (-9 if it was killed) and the seconds that it took."""
         print(output_dir, file=self._process.stdin, flush=True)
         pid, began = int(self._process.stdout.readline()), time.monotonic()
         if kill_after is not None:

@@ -13,7 +13,7 @@ SAMPLE_RATE = 16000
 
 
 def tone(seconds: float, hz: float = 440.0, level: float = 0.3, sample_rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Gives float32 [num_samples]."""
+    """Returns float32 [num_samples]."""
     return (level * np.sin(2 * np.pi * hz * np.arange(int(seconds * sample_rate)) / sample_rate)).astype(
         np.float32
     )
@@ -33,7 +33,7 @@ def write_text(path, content: str) -> str:
 
 
 def make_vocabularies(*training: labelling.Labels) -> vocabularies.Vocabularies:
-    """Gives the vocabularies of a train split of syllables."""
+    """Returns the vocabularies of a train split of syllables."""
     collector = vocabularies.Collector(labelling.LabelConfig())
     for found in training:
         collector.add(found, "train")

@@ -30,7 +30,7 @@ def make(listed: catalog.Catalog, fraction: float) -> None:
         num_groups = listed.group("train", lambda utterance: utterance.utterance_id)
         note = "; all are of one speaker, who is now in train and in dev"
     if num_groups > 1:
-        listed.move_groups(list(_choose(listed, round(fraction * num_train))), "dev")
+        listed.move_groups(_choose(listed, round(fraction * num_train)), "dev")
         moved = listed.count_utterances("dev")
         message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
         logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)

@@ -5,7 +5,7 @@ from tfrecord_builder import config_flags, errors
 from tfrecord_builder.augmentation import augmentation_config
 
 
-def test_flags_of_the_issue():
+def test_flags():
     values = flags.FlagValues()
     config_flags.define(augmentation_config.AugmentationConfig, values)
     values(

@@ -124,7 +124,7 @@ def test_too_long(tmp_path):
     [
         (3, "a b c", True),
         (2, "a b c", False),
-        (3, "a a b", False),  # the blank between the two needs a fourth
+        (3, "a a b", False),  # the CTC blank after the first needs a fourth
         (4, "a a b", True),
         (3, "a b a", True),
         (0, "a", False),
