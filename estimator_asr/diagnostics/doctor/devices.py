@@ -70,9 +70,15 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
         yield findings.ok(f"TensorFlow is built for {versions}; {found}")
     for kind, name in machine.devices:
         yield findings.ok(f"{kind} {name}")
-    if any(kind == "GPU" for kind, _ in machine.devices):
+    kinds = {kind for kind, _ in machine.devices}
+    if "GPU" in kinds:
         return
-    if machine.gpu:
+    if "XLA_GPU" in kinds:
+        yield findings.problem(
+            "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its "
+            f"own kernels and runs on the CPU; {_fix(machine)}"
+        )
+    elif machine.gpu:
         yield findings.problem(
             f"TensorFlow does not see the {machine.gpu} and runs on the CPU; {_fix(machine)}"
         )

@@ -39,6 +39,16 @@ def test_a_gpu_that_is_seen_is_listed():
     ]
 
 
+def test_a_gpu_that_only_xla_sees_is_a_problem():
+    changes = {"devices": [("CPU", "CPU:0"), ("XLA_GPU", "XLA_GPU:0")], "missing": "libcudnn.so.8"}
+    level, text = judge(**changes)[-1]
+    assert level == "problem" and text == (
+        "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its own "
+        "kernels and runs on the CPU; libcudnn.so.8 cannot be opened: pip install "
+        "'tensorflow[and-cuda]==2.15.1' installs it (in nvidia-cudnn-cu12)"
+    )
+
+
 @pytest.mark.parametrize(
     "changes, fix",
     [
