@@ -32,7 +32,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks import bars, builder_input, builder_loops, builder_ours, builder_programs
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 
 LOOPS = {
     "ours": builder_ours.build_here,
@@ -43,7 +43,7 @@ _MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkConfig:
+class BenchmarkConfig(config_flags.Checked):
     """Amounts to time."""
 
     num_files: int = config_flags.setting(40, "recordings of about 8 s", minimum=2)
@@ -59,10 +59,8 @@ class BenchmarkConfig:
     )
 
 
-def main(argv: list[str]) -> int:
+def main(config: BenchmarkConfig) -> int:
     """Prints the tables and the bars; returns 1 if one is missed."""
-    del argv
-    config = config_flags.from_flags(BenchmarkConfig)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise errors.UserError("benchmarks: this process has 1 core, expected 2; run it where there are two.")
@@ -177,10 +175,5 @@ def _seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def define_flags() -> None:
-    """Defines a flag for every field of the config."""
-    config_flags.define(BenchmarkConfig)
-
-
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, BenchmarkConfig)

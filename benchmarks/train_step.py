@@ -38,7 +38,7 @@ from absl import logging as absl_logging
 
 from benchmarks import bars, train_step_ours, train_step_work
 from estimator_asr import config as config_lib
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 
 _NUM_CORES = 2
 _MATMUL_OPERATIONS = 2 * 2048**3
@@ -46,7 +46,7 @@ _NUM_COMPARED = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkConfig:
+class BenchmarkConfig(config_flags.Checked):
     """The model, the batch, and how often it is timed."""
 
     encoder_layers: int = config_flags.setting(4, "blocks of the conformer", minimum=1)
@@ -68,10 +68,8 @@ class BenchmarkConfig:
         )
 
 
-def main(argv: list[str]) -> int:
+def main(config: BenchmarkConfig) -> int:
     """Prints the table and the bars; returns 1 if one is missed."""
-    del argv
-    config = config_flags.from_flags(BenchmarkConfig)
     _check_machine()
     tf.compat.v1.disable_eager_execution()
     tf.get_logger().setLevel(logging.ERROR)
@@ -178,10 +176,5 @@ def _check_machine():
     os.sched_setaffinity(0, cores[:_NUM_CORES])
 
 
-def define_flags() -> None:
-    """Defines a flag for every field of the config."""
-    config_flags.define(BenchmarkConfig)
-
-
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, BenchmarkConfig)

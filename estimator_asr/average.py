@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import os
 import shutil
-from typing import Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
@@ -20,26 +19,21 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints, locks
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 
 DIRECTORY = "averaged"
 
 
 @dataclasses.dataclass(frozen=True)
-class AverageConfig:
+class AverageConfig(config_flags.Checked):
     """Which checkpoints are averaged."""
 
-    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
+    model_dir: str = config_flags.setting("", "model directory, acoustic or language", required=True)
     num_checkpoints: int = config_flags.setting(
         5,
         "number of checkpoints in best/ to average, those with the lowest error rates on dev",
         positive=True,
     )
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        if self.model_dir is None:
-            raise errors.UserError("average: --model_dir is missing; pass a directory")
 
 
 def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
@@ -79,14 +73,8 @@ def _lock_best(config):
             return entries, [locks.ReadLock(prefix) for prefix in prefixes]
 
 
-def define_flags() -> None:
-    config_flags.define(AverageConfig)
-
-
-def main(argv: list[str]) -> None:
-    del argv  # takes no positional arguments
+def main(config: AverageConfig) -> None:
     tf.get_logger().setLevel("ERROR")
-    config = config_flags.from_flags(AverageConfig)
     path, entries = average(config)
     if len(entries) < config.num_checkpoints:
         print(f"only {len(entries)} of {config.num_checkpoints} checkpoints are available")
@@ -96,4 +84,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, AverageConfig)

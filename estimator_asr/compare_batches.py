@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
@@ -22,29 +22,22 @@ import tensorflow as tf
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump
 from estimator_asr.inputs import batch_source, batches, dataset_elements, splits
-from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, schema
+from estimator_asr.scoring import report
+from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, program, schema
 
 REPORT_FILE = "batches.txt"
 _SPLIT = "train"
 
 
 @dataclasses.dataclass(frozen=True)
-class CompareBatchesConfig:
+class CompareBatchesConfig(config_flags.Checked):
     """Flags of the program."""
 
-    model_dir: Optional[str] = config_flags.setting(None, "model directory, trained with --dump_batches")
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated, as in training")
-    output_dir: Optional[str] = config_flags.setting(None, f"directory of the report {REPORT_FILE}")
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        for name in ("model_dir", "data_dir", "output_dir"):
-            if not getattr(self, name):
-                raise errors.UserError(f"compare_batches: --{name} is missing; give a directory")
-        if os.path.exists(self.output_dir) and not os.path.isdir(self.output_dir):
-            raise errors.UserError(
-                f"compare_batches: --output_dir={self.output_dir} is a file, expected a directory"
-            )
+    model_dir: str = config_flags.setting("", "model directory, trained with --dump_batches", required=True)
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (), "data directories, comma separated, as in training", required=True
+    )
+    output_dir: str = config_flags.setting("", f"directory of the report {REPORT_FILE}", required=True)
 
 
 class Comparison(NamedTuple):
@@ -122,25 +115,18 @@ def _describe(row, tokens) -> str:
     return f"{line}, frames {row.num_frames}, masked {masked}"
 
 
-def define_flags() -> None:
-    """Defines a flag for every field of the config."""
-    config_flags.define(CompareBatchesConfig)
-
-
-def main(argv: list[str]) -> int:
+def main(config: CompareBatchesConfig) -> int:
     """Prints and writes the comparison; returns 1 if there is a mismatch."""
-    del argv  # errors.run_program refuses further words
     tf.get_logger().setLevel("ERROR")
-    config = config_flags.from_flags(CompareBatchesConfig)
+    report.create_output_dir(config.output_dir)
     compared = compare(config)
     mismatches = [mismatch for batch in compared for mismatch in batch.mismatches]
     lines = [line for batch in compared for line in batch.lines]
     text = "\n".join([*lines, *(mismatches or ["all as in the records"])])
-    files.make_directory(config.output_dir)
     files.write_text(os.path.join(config.output_dir, REPORT_FILE), f"{text}\n")
     print(text)
     return int(bool(mismatches))
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, CompareBatchesConfig)

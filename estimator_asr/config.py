@@ -14,7 +14,7 @@ def _fraction(default: float, help: str) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class AcousticConfig:
+class AcousticConfig(config_flags.Checked):
     """Speech to tokens: encoder, CTC head and attention decoder."""
 
     encoder: str = config_flags.setting("conformer", "architecture: conformer, transformer or cnn")
@@ -52,7 +52,7 @@ class AcousticConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.encoder_units % self.attention_heads:
             raise errors.UserError(
                 f"train: --encoder_units is {self.encoder_units}, expected a multiple of "
@@ -65,7 +65,7 @@ class AcousticConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageConfig:
+class LanguageConfig(config_flags.Checked):
     """Tokens to characters, one for each: a Transformer encoder over tokens and hashed n-grams."""
 
     language_layers: int = config_flags.setting(4, "blocks of the language model", minimum=1)
@@ -88,7 +88,7 @@ class LanguageConfig:
     token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.language_units % self.language_heads or self.language_units % 2:
             raise errors.UserError(
                 f"train: --language_units is {self.language_units}, expected an even multiple of "
@@ -97,7 +97,7 @@ class LanguageConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(config_flags.Checked):
     """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
 
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
@@ -162,7 +162,7 @@ class OptimizerConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
             raise errors.UserError(
                 f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
@@ -177,7 +177,7 @@ class OptimizerConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class InputConfig:
+class InputConfig(config_flags.Checked):
     """Batching, shuffling and SpecAugment."""
 
     batch_frames: int = config_flags.setting(
@@ -207,9 +207,6 @@ class InputConfig:
     frequency_mask_bins: int = config_flags.setting(
         15, "spec_augment: maximum bins of a frequency mask", minimum=0
     )
-
-    def __post_init__(self):
-        config_flags.validate(self)
 
 
 SECTIONS = {

@@ -22,18 +22,15 @@ from typing import Optional
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
 from estimator_asr.diagnostics.doctor import findings, versions
-from tfrecord_builder import config_flags, dataset_info, errors
+from tfrecord_builder import config_flags, dataset_info, program
 
 
 @dataclasses.dataclass(frozen=True)
-class DoctorConfig:
+class DoctorConfig(config_flags.Checked):
     """What to check beside the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
-
-    def __post_init__(self):
-        config_flags.validate(self)
 
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
@@ -92,16 +89,11 @@ def summarise(found: Sequence[findings.Finding]) -> str:
     return f"{text}; fix first: {problems[0].splitlines()[0]}" if problems else text
 
 
-def define_flags() -> None:
-    config_flags.define(DoctorConfig)
-
-
-def main(argv: list[str]) -> int:
-    del argv  # no words are accepted
-    found = show(examine(config_flags.from_flags(DoctorConfig)))
+def main(config: DoctorConfig) -> int:
+    found = show(examine(config))
     print(f"\n{summarise(found)}")
     return int(any(finding.level == findings.PROBLEM for finding in found))
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, DoctorConfig)

@@ -27,7 +27,7 @@ from estimator_asr import model_directory, task_spec
 from estimator_asr.inputs import dataset_elements, input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
-from tfrecord_builder import config_flags, config_json, dataset_info, errors
+from tfrecord_builder import config_flags, config_json, dataset_info, errors, program
 
 # Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
@@ -35,32 +35,27 @@ _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluateConfig:
+class EvaluateConfig(config_flags.Checked):
     """Flags of evaluate."""
 
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
     saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
     split: str = config_flags.setting("test", "split to evaluate on")
-    output_dir: Optional[str] = config_flags.setting(
-        None, "directory of the report; an older one is replaced"
+    output_dir: str = config_flags.setting(
+        "", "directory of the report; an older one is replaced", required=True
     )
     group_pattern: Optional[str] = config_flags.setting(
         None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if (self.model_dir is None) == (self.saved_model is None):
             got = "neither is" if self.model_dir is None else "both are"
             raise errors.UserError(
                 f"evaluate: --model_dir and --saved_model: {got} given, expected one of them"
             )
-        if not self.data_dir or not self.output_dir:
-            missing = "output_dir" if self.data_dir else "data_dir"
-            raise errors.UserError(f"evaluate: --{missing} is missing; give a directory")
-        if os.path.exists(self.output_dir) and not os.path.isdir(self.output_dir):
-            raise errors.UserError(f"evaluate: --output_dir={self.output_dir} is a file; give a directory")
         if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
             raise errors.UserError(
                 f"evaluate: --output_dir={self.output_dir} contains data, whose report.html would be "
@@ -197,16 +192,10 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
 
 
-def define_flags() -> None:
-    config_flags.define(EvaluateConfig)
-
-
-def main(argv: list[str]) -> None:
-    del argv  # no words are accepted
+def main(config: EvaluateConfig) -> None:
     tf.get_logger().setLevel("ERROR")
-    config = config_flags.from_flags(EvaluateConfig)
     _print_summary(evaluate(config), config)
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, EvaluateConfig)

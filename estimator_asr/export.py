@@ -20,7 +20,7 @@ from absl import logging
 
 from estimator_asr import model_directory, task_spec
 from estimator_asr.serving import saved_model_writer, trained_model
-from tfrecord_builder import config_flags, errors, vocabulary
+from tfrecord_builder import config_flags, errors, program, vocabulary
 
 # Token type of an acoustic model to that of the language models that read its output; initials and finals are
 # joined to syllables first.
@@ -28,20 +28,17 @@ _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "tonel
 
 
 @dataclasses.dataclass(frozen=True)
-class ExportConfig:
+class ExportConfig(config_flags.Checked):
     """Flags of export."""
 
-    acoustic_model_dir: Optional[str] = config_flags.setting(None, "model directory of the acoustic model")
+    acoustic_model_dir: str = config_flags.setting("", "model directory of the acoustic model", required=True)
     language_model_dir: Optional[str] = config_flags.setting(
         None, "model directory of the language model; without it transcripts are tokens"
     )
-    export_dir: Optional[str] = config_flags.setting(None, "directory in which the version is written")
+    export_dir: str = config_flags.setting("", "directory in which the version is written", required=True)
 
     def __post_init__(self):
-        config_flags.validate(self)
-        for name in ("acoustic_model_dir", "export_dir"):
-            if getattr(self, name) is None:
-                raise errors.UserError(f"export: --{name} is missing; give a directory")
+        super().__post_init__()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
             raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; give a directory")
 
@@ -113,16 +110,11 @@ def _examples(tokens) -> str:
     return ", ".join(sorted(tokens)[:5]) + (", ..." if len(tokens) > 5 else "")
 
 
-def define_flags() -> None:
-    config_flags.define(ExportConfig)
-
-
-def main(argv: list[str]) -> None:
-    del argv  # no words are accepted
+def main(config: ExportConfig) -> None:
     logging.set_verbosity(logging.INFO)
     tf.get_logger().setLevel("ERROR")
-    print(export(config_flags.from_flags(ExportConfig)))
+    print(export(config))
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, ExportConfig)

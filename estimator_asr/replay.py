@@ -24,19 +24,14 @@ from estimator_asr.diagnostics import nan_files, nan_search
 from estimator_asr.inputs import batch_source, splits
 from estimator_asr.tasks import registry
 from estimator_asr.training.optimizer import optimization
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig:
+class ReplayConfig(config_flags.Checked):
     """Flags of the program."""
 
-    nan_dir: Optional[str] = config_flags.setting(None, "a directory step-N of MODEL_DIR/nan")
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        if self.nan_dir is None:
-            raise errors.UserError("replay: --nan_dir is missing; give a directory step-N of MODEL_DIR/nan")
+    nan_dir: str = config_flags.setting("", "a directory step-N of MODEL_DIR/nan", required=True)
 
 
 class Replay(NamedTuple):
@@ -55,11 +50,9 @@ class Replay(NamedTuple):
     utterance_losses: list[float]
 
 
-def main(argv: list[str]) -> None:
+def main(config: ReplayConfig) -> None:
     """Replays the step and prints the finding."""
-    del argv  # errors.run_program refuses further words
     tf.get_logger().setLevel("ERROR")
-    config = config_flags.from_flags(ReplayConfig)
     tf.compat.v1.disable_eager_execution()
     report, records = nan_files.read_report(config.nan_dir), nan_files.read_records(config.nan_dir)
     result = run(config.nan_dir, report, records)
@@ -179,10 +172,5 @@ def _describe_finding(finding, ids):
     return [*lines, f"likely cause: {finding.cause}"]
 
 
-def define_flags() -> None:
-    """Defines --nan_dir."""
-    config_flags.define(ReplayConfig)
-
-
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, ReplayConfig)

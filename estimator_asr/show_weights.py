@@ -16,7 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 import numpy as np
 
 from estimator_asr.checkpointing.pretrained import weight_files
-from tfrecord_builder import errors
+from tfrecord_builder import errors, program
 
 
 def describe(path: str) -> Iterator[str]:
@@ -36,16 +36,12 @@ def describe(path: str) -> Iterator[str]:
     yield f"  {len(weights)} weights, {sum(value.size for value in weights.values()):,} values"
 
 
-def define_flags() -> None:
-    """Defines no flags."""
-
-
-def main(argv: list[str]) -> int:
+def main(paths: list[str]) -> int:
     """Lists the weights of each path; the exit code is 1 if one cannot be read."""
-    if len(argv) < 2:
+    if not paths:
         raise errors.UserError("show_weights: no path is given, expected FILE_OR_DIR...; pass at least one")
     exit_code = 0
-    for path in argv[1:]:
+    for path in paths:
         try:
             print("\n".join(describe(path)))
         except errors.UserError as error:
@@ -55,4 +51,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags, accepts_words=True)
+    program.run(main, takes_words=True)

@@ -10,6 +10,7 @@ checkpoint and ends with exit code 143; the same command continues. Watch with `
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging as standard_logging
 import os
 import shlex
@@ -22,7 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; e
 os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # likewise; lets --xla compile for the CPU
 
 import tensorflow as tf
-from absl import flags, logging
+from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, observers, task_spec
@@ -30,27 +31,28 @@ from estimator_asr.tasks import registry
 from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
-from tfrecord_builder import config_flags, dataset_info, errors
+from tfrecord_builder import config_flags, dataset_info, errors, program
 
 _EXIT_TERMINATED = 128 + 15  # as a shell reports a process that SIGTERM ended
 _EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help
 
 
-def define_flags() -> None:
-    """Defines --data_dir, --model_dir and one flag per config field."""
-    flags.DEFINE_list("data_dir", None, "data directories made by tfrecord_builder.build")
-    flags.DEFINE_string("model_dir", None, "model directory, created or continued")
-    for section in config_lib.SECTIONS.values():
-        config_flags.define(section)
+@dataclasses.dataclass(frozen=True)
+class Directories(config_flags.Checked):
+    """What a training reads and writes."""
+
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (), "data directories made by tfrecord_builder.build, comma separated", required=True
+    )
+    model_dir: str = config_flags.setting("", "model directory, created or continued", required=True)
 
 
-def main(argv: list[str]) -> int:
-    """Trains with the settings of the flags; returns the exit code."""
+def main(directories: Directories, *sections: Any) -> int:
+    """Trains with the settings of config.SECTIONS; returns the exit code."""
     _set_up_logging()
-    sections = {name: config_flags.from_flags(section) for name, section in config_lib.SECTIONS.items()}
     # As it was given, for messages that advise what to run next: the last of two equal flags counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
-    return run(flags.FLAGS.data_dir, flags.FLAGS.model_dir, sections, command)
+    return run(directories.data_dir, directories.model_dir, dict(zip(config_lib.SECTIONS, sections)), command)
 
 
 def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
@@ -64,9 +66,6 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
     Raises:
         errors.UserError: settings, data and model directory do not fit together; nothing was changed.
     """
-    for name, value in (("data_dir", data_dirs), ("model_dir", model_dir)):
-        if not value:
-            raise errors.UserError(f"train: --{name} is missing; give a directory")
     infos = dataset_info.load_all(data_dirs)
     config = build_config(sections, infos, data_dirs)
     cluster = cluster_lib.read()
@@ -144,4 +143,4 @@ def _set_up_logging():
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, Directories, *config_lib.SECTIONS.values())

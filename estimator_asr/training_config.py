@@ -12,7 +12,7 @@ DEFAULT_EPOCHS = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(config_flags.Checked):
     """The loop: length, intervals, warm start, devices."""
 
     removed_settings: ClassVar[tuple[str, ...]] = ("num_local_workers",)  # older config.json files have them
@@ -60,7 +60,7 @@ class TrainConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.train_steps is not None and self.train_epochs is not None:
             raise errors.UserError(
                 f"train: --train_steps={self.train_steps} and --train_epochs={self.train_epochs:g} "
@@ -69,7 +69,7 @@ class TrainConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class StoppingConfig:
+class StoppingConfig(config_flags.Checked):
     """Best checkpoints and early stopping."""
 
     keep_best_checkpoints: int = config_flags.setting(
@@ -79,12 +79,9 @@ class StoppingConfig:
         0, "stop after this many evaluations without a new lowest error rate on dev; 0: never", minimum=0
     )
 
-    def __post_init__(self):
-        config_flags.validate(self)
-
 
 @dataclasses.dataclass(frozen=True)
-class WatchConfig:
+class WatchConfig(config_flags.Checked):
     """Checks of data, model and training."""
 
     watchdog: bool = config_flags.setting(
@@ -106,12 +103,9 @@ class WatchConfig:
         True, "before the first step, try the batch that needs the most memory"
     )
 
-    def __post_init__(self):
-        config_flags.validate(self)
-
 
 @dataclasses.dataclass(frozen=True)
-class DisplayConfig:
+class DisplayConfig(config_flags.Checked):
     """TensorBoard beyond scalars."""
 
     show_utterances: int = config_flags.setting(
@@ -125,7 +119,7 @@ class DisplayConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         steps = self.profile_steps
         if steps and (len(steps) != 2 or steps[0] > steps[1]):
             raise errors.UserError(

@@ -14,7 +14,6 @@ import dataclasses
 import json
 import os
 import sys
-from typing import Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
 
@@ -23,7 +22,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr.serving import export_info, recogniser
-from tfrecord_builder import audio, config_flags, errors
+from tfrecord_builder import audio, config_flags, errors, program
 
 # Attention over n frames takes n x n numbers per head: three minutes need about a gigabyte.
 MAX_SECONDS = 180
@@ -31,16 +30,11 @@ LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not
 
 
 @dataclasses.dataclass(frozen=True)
-class TranscribeConfig:
+class TranscribeConfig(config_flags.Checked):
     """Flags of transcribe."""
 
-    saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
+    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
     format: str = config_flags.setting("tsv", "output for each file", choices=("tsv", "json"))
-
-    def __post_init__(self):
-        config_flags.validate(self)
-        if self.saved_model is None:
-            raise errors.UserError("transcribe: --saved_model is missing; give an export directory")
 
 
 def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
@@ -73,12 +67,7 @@ def format_line(result: dict, format: str) -> str:
     return "\t".join(result[name] for name in ("file", "transcript", "pinyin"))
 
 
-def define_flags() -> None:
-    config_flags.define(TranscribeConfig)
-
-
-def main(argv: list[str]) -> int:
-    config, files = config_flags.from_flags(TranscribeConfig), argv[1:]
+def main(config: TranscribeConfig, files: list[str]) -> int:
     if not files:
         raise errors.UserError("transcribe: no FILE is given; give audio files after the flags")
     tf.get_logger().setLevel("ERROR")
@@ -98,4 +87,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags, accepts_words=True)
+    program.run(main, TranscribeConfig, takes_words=True)

@@ -16,30 +16,14 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
 
-from tfrecord_builder import config_flags, dataset_info, errors, frontend
+from tfrecord_builder import dataset_info, frontend, program
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.labels import labelling, vocabularies
 
-_CONFIGS = (
-    build_config.BuildConfig,
-    frontend.FrontendConfig,
-    augmentation_config.AugmentationConfig,
-    labelling.LabelConfig,
-    vocabularies.VocabularyConfig,
-)
 
-
-def define_flags() -> None:
-    """Defines a flag for every field of the configs."""
-    for config in _CONFIGS:
-        config_flags.define(config)
-
-
-def main(argv: list[str]) -> None:
+def main(config: build_config.BuildConfig, *others: object) -> None:
     """Builds the data directory and prints a summary."""
-    del argv
-    config, *others = map(config_flags.from_flags, _CONFIGS)
     info = builder.build(config, *others)
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
@@ -63,4 +47,11 @@ def _describe(info: dataset_info.DatasetInfo) -> list[str]:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(
+        main,
+        build_config.BuildConfig,
+        frontend.FrontendConfig,
+        augmentation_config.AugmentationConfig,
+        labelling.LabelConfig,
+        vocabularies.VocabularyConfig,
+    )

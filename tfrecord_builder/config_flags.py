@@ -1,11 +1,8 @@
 """Command-line flags from frozen dataclasses: the fields are the one list of settings (JSON: config_json).
 
     @dataclasses.dataclass(frozen=True)
-    class OptimizerConfig:
+    class OptimizerConfig(config_flags.Checked):
         learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
-
-        def __post_init__(self):
-            config_flags.validate(self)
 
 `setting` describes the allowed values once; the same check covers flags, JSON and code. A field without
 `setting` is not a flag, but is a JSON key.
@@ -35,6 +32,7 @@ class _Setting:
     minimum: Optional[float]
     maximum: Optional[float]
     positive: bool
+    required: bool
     training_only: bool
     alternative: str
 
@@ -47,6 +45,7 @@ def setting(
     minimum: Optional[float] = None,
     maximum: Optional[float] = None,
     positive: bool = False,
+    required: bool = False,
     former_name: str = "",
     training_only: bool = False,
     alternative: str = "",
@@ -60,28 +59,33 @@ def setting(
         minimum: lowest allowed value, inclusive. For a tuple field the ranges apply to each element.
         maximum: highest allowed value, inclusive.
         positive: whether zero and below are refused.
+        required: whether None and the empty value are refused.
         former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
         training_only: whether a model that was trained with one value may continue with another one.
         alternative: another field, whose value in a flag file is ignored if this one is on the command line.
     """
     choices = None if choices is None else tuple(choices)
-    described = _Setting(help, choices, minimum, maximum, positive, training_only, alternative)
+    described = _Setting(help, choices, minimum, maximum, positive, required, training_only, alternative)
     return dataclasses.field(
         default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
     )
 
 
-def validate(config: Any) -> None:
-    """Checks every field of a config against its `setting`; call it first in __post_init__.
+class Checked:
+    """Base of a config that refuses values which its settings do not allow.
 
     Raises:
         errors.UserError: names the flag, the value and the expected values.
     """
-    for field, described in _settings(type(config)):
-        value = getattr(config, field.name)
-        problem = _find_problem(value, described)
-        if problem:
-            raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
+
+    def __post_init__(self):
+        for field, described in _settings(type(self)):
+            value = getattr(self, field.name)
+            if described.required and not value:
+                raise errors.UserError(f"--{field.name} is missing; pass it ({_help(described)})")
+            problem = _find_problem(value, described)
+            if problem:
+                raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
 
 
 def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -117,9 +121,7 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
     given = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
     ignored = {described.alternative for field, described in settings if field.name in given} - given
     names = [field.name for field, _ in settings if field.name not in ignored]
-    config = config_class(**{name: flag_values[name].value for name in names})
-    validate(config)
-    return config
+    return config_class(**{name: flag_values[name].value for name in names})
 
 
 def with_training_settings(saved: Config, wanted: Config) -> Config:
@@ -164,11 +166,13 @@ def _format_range(described: _Setting) -> str:
 
 
 def _make_flag(field: dataclasses.Field, described: _Setting, field_type: Any) -> flags.Flag:
-    text = described.help
-    if described.choices is not None:
-        text += f"; one of: {', '.join(map(str, described.choices))}"
-    parser = _Parser(field_type, described)
+    parser, text = _Parser(field_type, described), _help(described)
     return flags.Flag(parser, _Serializer(), field.name, field.default, text, boolean=field_type is bool)
+
+
+def _help(described: _Setting) -> str:
+    choices = described.choices and f"; one of: {', '.join(map(str, described.choices))}"
+    return f"{described.help}{choices or ''}"
 
 
 def _describe(flag: flags.Flag) -> tuple:

@@ -20,16 +20,18 @@ import shlex
 import urllib.parse
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 from tfrecord_builder.downloading import archives, corpus_directory
 
 
 @dataclasses.dataclass(frozen=True)
-class DownloadConfig:
+class DownloadConfig(config_flags.Checked):
     """The corpus to download, and where to."""
 
-    corpus: Optional[str] = config_flags.setting(None, "what to download", choices=sorted(archives.CORPORA))
-    corpus_dir: str = config_flags.setting("", "directory of corpora; created if missing")
+    corpus: Optional[str] = config_flags.setting(
+        None, "what to download", choices=sorted(archives.CORPORA), required=True
+    )
+    corpus_dir: str = config_flags.setting("", "directory of corpora; created if missing", required=True)
     parts: tuple[str, ...] = config_flags.setting(
         (), "archives to download, without .tar.gz, comma separated; default: all"
     )
@@ -40,31 +42,15 @@ class DownloadConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
-        if self.corpus is None:
-            names = ", ".join(sorted(archives.CORPORA))
-            raise errors.UserError(
-                f"--corpus: value is missing, expected one of {names}; pass --corpus=NAME."
-            )
-        if not self.corpus_dir:
-            raise errors.UserError(
-                "--corpus_dir: value is missing, expected a directory; pass --corpus_dir=DIR."
-            )
+        super().__post_init__()
         if not _is_site(self.mirror):
             raise errors.UserError(
                 f"--mirror: address is {self.mirror!r}, expected one such as {archives.SITE}; omit it."
             )
 
 
-def define_flags() -> None:
-    """Defines one flag per field of the config."""
-    config_flags.define(DownloadConfig)
-
-
-def main(argv: list[str]) -> None:
+def main(config: DownloadConfig) -> None:
     """Downloads the corpus and prints the build command."""
-    del argv
-    config = config_flags.from_flags(DownloadConfig)
     corpus = archives.CORPORA[config.corpus]
     print("\n".join(_describe(corpus, config.parts)), flush=True)
     mirror = config.mirror.rstrip("/")
@@ -98,4 +84,4 @@ def _build_command(name: str, corpus_dir: str) -> str:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, DownloadConfig)

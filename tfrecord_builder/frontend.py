@@ -25,7 +25,7 @@ IntOrTensor = Union[int, np.ndarray, "tf.Tensor"]
 
 
 @dataclasses.dataclass(frozen=True)
-class FrontendConfig:
+class FrontendConfig(config_flags.Checked):
     """Settings of the features; those of a model and its data must be equal."""
 
     frontend: str = config_flags.setting(
@@ -39,7 +39,7 @@ class FrontendConfig:
     hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.frontend != "log_mel" and self.num_mel_bins != FrontendConfig.num_mel_bins:
             raise errors.UserError(
                 f"--frontend={self.frontend}, --num_mel_bins={self.num_mel_bins}: a spectrogram has no mel "

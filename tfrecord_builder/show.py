@@ -19,39 +19,24 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
 import numpy as np
 
-from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, vocabulary
+from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, program, vocabulary
 from tfrecord_builder.records import pictures, record_checks, search
 
 
 @dataclasses.dataclass(frozen=True)
-class ShowConfig:
+class ShowConfig(config_flags.Checked):
     """What to show."""
 
-    data_dir: str = config_flags.setting("", "data directory")
+    data_dir: str = config_flags.setting("", "data directory", required=True)
     utterance_id: Optional[str] = config_flags.setting(None, "id of the record; default: the first of train")
     output: str = config_flags.setting("", "PNG to write; default: <utterance_id>.png")
 
     def __post_init__(self):
-        config_flags.validate(self)
-        if not self.data_dir:
-            raise errors.UserError(
-                "--data_dir: value is missing, expected a directory; pass --data_dir=DATA."
-            )
+        super().__post_init__()
         if self.output and not self.output.lower().endswith(".png"):
             raise errors.UserError(
                 f"--output: file is {self.output}, expected a name that ends in .png; rename it."
             )
-
-
-def define_flags() -> None:
-    """Defines one flag per field of the config."""
-    config_flags.define(ShowConfig)
-
-
-def main(argv: list[str]) -> None:
-    """Prints a record and draws it."""
-    del argv
-    show(config_flags.from_flags(ShowConfig))
 
 
 def show(config: ShowConfig) -> None:
@@ -119,4 +104,4 @@ def _file_name(utterance_id: str) -> str:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(show, ShowConfig)

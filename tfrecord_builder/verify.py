@@ -18,39 +18,25 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
 import tqdm
 
-from tfrecord_builder import config_flags, dataset_info, errors
+from tfrecord_builder import config_flags, dataset_info, errors, program
 from tfrecord_builder.verification import data_directory, reextraction, sidecar_files
 
 _MAX_LINES = 20  # per kind of problem and directory
 
 
 @dataclasses.dataclass(frozen=True)
-class VerifyConfig:
+class VerifyConfig(config_flags.Checked):
     """What to check."""
 
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
     sample: int = config_flags.setting(
         0, "records per directory to extract again from their audio", minimum=0
     )
     seed: int = config_flags.setting(1, "random seed of --sample", minimum=0)
 
-    def __post_init__(self):
-        config_flags.validate(self)
-        if not self.data_dir:
-            raise errors.UserError(
-                "--data_dir: value is missing, expected a directory; pass --data_dir=DATA."
-            )
 
-
-def define_flags() -> None:
-    """Defines one flag per field of the config."""
-    config_flags.define(VerifyConfig)
-
-
-def main(argv: list[str]) -> int:
+def main(config: VerifyConfig) -> int:
     """Checks every directory; returns the exit code."""
-    del argv
-    config = config_flags.from_flags(VerifyConfig)
     results = [verify(data_dir, config.sample, config.seed) for data_dir in config.data_dir]
     return 0 if all(results) else 1
 
@@ -89,4 +75,4 @@ def _print(found, printed: collections.Counter) -> None:
 
 
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, VerifyConfig)

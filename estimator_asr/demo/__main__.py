@@ -19,7 +19,7 @@ import sys
 
 from estimator_asr.demo import directory as demo_directory
 from estimator_asr.demo import stages, tables
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, program
 
 _FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
 _NUM_TRANSCRIBED = 10
@@ -37,7 +37,7 @@ SIZES: dict[str, dict[str, str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class DemoConfig:
+class DemoConfig(config_flags.Checked):
     """Settings of the demo."""
 
     output_dir: str = config_flags.setting("demo", "directory of everything that the demo makes")
@@ -46,9 +46,6 @@ class DemoConfig:
         "full: at most 8 minutes on two cores; small: two minutes, only shows that everything works",
         choices=sorted(SIZES),
     )
-
-    def __post_init__(self):
-        config_flags.validate(self)
 
 
 # Name of the stamp, title, command. Builds may overwrite, so that one that was complete before its stamp was
@@ -135,12 +132,10 @@ def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[tabl
     return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
 
 
-def main(argv: list[str]) -> None:
+def main(config: DemoConfig) -> None:
     """Runs the stages that are not finished, then shows their results."""
-    del argv
     _exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
-    config = config_flags.from_flags(DemoConfig)
     _check_flag_files()
     directory = pathlib.Path(config.output_dir)
     with demo_directory.claim(directory, config.size) as lock:
@@ -186,10 +181,5 @@ def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Pat
     return stages.run(stage, stamps, keep_open=(lock,))
 
 
-def define_flags() -> None:
-    """Defines the flags of this program."""
-    config_flags.define(DemoConfig)
-
-
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, DemoConfig)

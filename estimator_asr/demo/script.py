@@ -22,7 +22,7 @@ _MAX_SAMPLES = 500_000
 
 
 @dataclasses.dataclass(frozen=True)
-class SynthesisConfig:
+class SynthesisConfig(config_flags.Checked):
     """Size of the corpus. The defaults give about 2.7 hours of speech by 48 voices."""
 
     num_train: int = config_flags.setting(3600, "training recordings", minimum=1)
@@ -38,9 +38,6 @@ class SynthesisConfig:
         6000, "distinct training sentences of the text corpus", minimum=1
     )
     synthesis_seed: int = config_flags.setting(1, "random seed of sentences, voices and noise", minimum=0)
-
-    def __post_init__(self):
-        config_flags.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,30 +21,22 @@ import sys
 from typing import Optional
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputConfig:
+class OutputConfig(config_flags.Checked):
     """Where to write the corpus, and how many voices speak at the same time: neither changes a byte."""
 
-    output_dir: str = config_flags.setting("", "directory to write the corpus to")
+    output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True)
     num_workers: Optional[int] = config_flags.setting(
         None, "number of voices that speak at the same time; one per core if empty", minimum=1
     )
 
-    def __post_init__(self):
-        config_flags.validate(self)
-        if not self.output_dir:
-            raise errors.UserError("--output_dir is missing; pass --output_dir=DIR.")
 
-
-def main(argv: list[str]) -> None:
+def main(config: script.SynthesisConfig, output: OutputConfig) -> None:
     """Writes the corpus."""
-    del argv
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the voices as Ctrl-C does
-    config = config_flags.from_flags(script.SynthesisConfig)
-    output = config_flags.from_flags(OutputConfig)
     espeak.check_installed()
     plan = script.make_plan(config)
     corpus_writer.claim(output.output_dir, config, plan)
@@ -54,11 +46,5 @@ def main(argv: list[str]) -> None:
     print(f"{output.output_dir}: {len(plan.prompts)} recordings, {seconds / 60:.1f} minutes")
 
 
-def define_flags() -> None:
-    """Defines the flags of this program."""
-    config_flags.define(script.SynthesisConfig)
-    config_flags.define(OutputConfig)
-
-
 if __name__ == "__main__":
-    errors.run_program(main, define_flags)
+    program.run(main, script.SynthesisConfig, OutputConfig)

@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_older_average_kept(model):
 
 
 def test_settings():
-    with pytest.raises(errors.UserError, match="average: --model_dir is missing; pass a directory"):
+    with pytest.raises(errors.UserError, match="--model_dir is missing; pass it"):
         average.AverageConfig()
     with pytest.raises(errors.UserError, match="--num_checkpoints=0: expected more than 0"):
         average.AverageConfig("am", 0)

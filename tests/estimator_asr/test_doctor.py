@@ -72,8 +72,7 @@ def test_all_checks_of_data_and_model(tiny_export, tmp_path, given, capsys, monk
 
 
 def test_the_exit_code_says_whether_there_is_a_problem(monkeypatch, capsys):
-    monkeypatch.setattr(doctor.config_flags, "from_flags", lambda config: config())
     for finding, code in ((findings.warning("slow"), 0), (findings.problem("broken"), 1)):
         monkeypatch.setattr(doctor, "examine", lambda config, finding=finding: [("data", [finding])])
-        assert doctor.main([]) == code
+        assert doctor.main(doctor.DoctorConfig()) == code
     assert capsys.readouterr().out.endswith("\n0 warnings, 1 problem; fix first: broken\n")

@@ -233,10 +233,6 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
-        (
-            {"model_dir": "AM", "output_dir": __file__},
-            "--output_dir=.*test_evaluate.py is a file; give a directory",
-        ),
         ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],
 )

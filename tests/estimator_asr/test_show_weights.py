@@ -40,4 +40,4 @@ def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
 
 def test_no_path_is_refused():
     with pytest.raises(errors.UserError, match="show_weights: no path is given, expected FILE_OR_DIR"):
-        show_weights.main(["show_weights"])
+        show_weights.main([])

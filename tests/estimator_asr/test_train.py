@@ -184,11 +184,6 @@ def refuse(data_dirs, model_dir, **sections):
     return str(caught.value)
 
 
-def test_a_directory_that_is_not_given_is_one_sentence():
-    assert refuse([], "y") == "train: --data_dir is missing; give a directory"
-    assert refuse(["x"], "") == "train: --model_dir is missing; give a directory"
-
-
 def test_a_missing_data_directory_is_named(tmp_path):
     reason = refuse([tmp_path / "nowhere"], tmp_path / "new")
     assert reason.startswith(f"{tmp_path / 'nowhere'}: data directory does not exist")

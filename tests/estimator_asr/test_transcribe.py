@@ -100,13 +100,11 @@ def test_missing_flag_is_named():
         transcribe.TranscribeConfig()
 
 
-def test_no_file_is_named(monkeypatch):
-    config = transcribe.TranscribeConfig(saved_model="EXPORT")
-    monkeypatch.setattr(transcribe.config_flags, "from_flags", lambda _: config)
+def test_no_file_is_named():
     with pytest.raises(
         errors.UserError, match="transcribe: no FILE is given; give audio files after the flags"
     ):
-        transcribe.main(["transcribe"])
+        transcribe.main(transcribe.TranscribeConfig(saved_model="EXPORT"), [])
 
 
 @pytest.mark.parametrize("level", [0.0, 0.0004])

@@ -22,20 +22,22 @@ OF_FLAG_FILES = {
 }
 
 _ASK = """
-import importlib.util, json, sys
+import json, runpy, sys
 from absl import flags
-from tfrecord_builder import config_flags
+from tfrecord_builder import config_flags, program
 
-define = config_flags.define
 configs = []
-config_flags.define = lambda config, *rest: (configs.append(config), define(config, *rest))
+
+def define(main, *classes, takes_words=False):
+    configs[:] = classes
+    for config in classes:
+        config_flags.define(config)
+
+program.run = define
 
 def ask(module, commands):
     before = set(flags.FLAGS)
-    configs.clear()
-    is_package = importlib.util.find_spec(module).submodule_search_locations is not None
-    name = f"{module}.__main__" if is_package else module
-    importlib.import_module(name).define_flags()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
     own = sorted(set(flags.FLAGS) - before)
     switches = {name: flags.FLAGS[name].boolean for name in flags.FLAGS}
     answer = {"flags": {**switches, "flagfile": False}, "parsed": {}}  # absl lists --flagfile nowhere
@@ -87,7 +89,7 @@ def programs() -> tuple[str, ...]:
     found = []
     for package in ("tfrecord_builder", "estimator_asr"):
         for path in (ROOT / package).rglob("*.py"):
-            if "errors.run_program(main" in path.read_text(encoding="utf-8"):
+            if "    program.run(" in path.read_text(encoding="utf-8"):
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
                 found.append(module.removesuffix(".__main__"))
     return tuple(sorted(found))

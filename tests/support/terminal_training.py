@@ -12,7 +12,7 @@ from absl import logging
 
 from estimator_asr.monitoring import progress
 from estimator_asr.training import step_time
-from tfrecord_builder import errors
+from tfrecord_builder import errors, program
 
 NUM_STEPS = 40
 
@@ -64,7 +64,7 @@ def train():
             raise errors.UserError("data: a shard is damaged, expected a complete one; copy it again.")
 
 
-def main(argv):
+def main():
     logging.set_verbosity(logging.INFO)
     tf.get_logger().setLevel("ERROR")
     with progress.beside_log_lines():
@@ -72,4 +72,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    errors.run_program(main, lambda: None)
+    program.run(main)

@@ -11,7 +11,7 @@ from tfrecord_builder import config_flags, config_json, errors
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(config_flags.Checked):
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
     dropout: float = config_flags.setting(0.1, "fraction of units that is dropped", minimum=0, maximum=0.9)
     train_steps: Optional[int] = config_flags.setting(None, "steps; none for no limit", positive=True)
@@ -20,7 +20,7 @@ class TrainConfig:
     corpus_dir: tuple[str, ...] = config_flags.setting((), "directories")
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.xla and self.optimizer == "momentum":
             raise errors.UserError("--xla with --optimizer=momentum: cannot be compiled; pass --noxla")
 
@@ -83,11 +83,11 @@ def test_code_meets_the_same_check_and_the_same_words_as_the_flag():
 
 def test_a_number_without_limits_must_be_finite():
     @dataclasses.dataclass(frozen=True)
-    class Config:
+    class Config(config_flags.Checked):
         snr_db: float = config_flags.setting(0.0, "noise level in dB")
 
     with pytest.raises(errors.UserError, match="flag --snr_db=nan: expected a finite number"):
-        config_flags.validate(Config(float("nan")))
+        Config(float("nan"))
 
 
 def test_a_contradiction_names_both_flags():
@@ -95,17 +95,24 @@ def test_a_contradiction_names_both_flags():
         parse("--optimizer=momentum")
 
 
-def test_from_flags_checks_a_config_that_does_not_check_itself():
-    @dataclasses.dataclass(frozen=True)
-    class Config:
-        depth: int = config_flags.setting(3, "layers", minimum=1)
+@dataclasses.dataclass(frozen=True)
+class ShowConfig(config_flags.Checked):
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories", required=True)
+    format: Optional[str] = config_flags.setting(None, "output", choices=("tsv", "json"), required=True)
 
-    flag_values = flags.FlagValues()
-    config_flags.define(Config, flag_values)
-    flag_values(["program"])
-    flag_values["depth"].value = 0
-    with pytest.raises(errors.UserError, match="flag --depth=0: expected at least 1"):
-        config_flags.from_flags(Config, flag_values)
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--format=tsv"], "--data_dir is missing; pass it (data directories)"),
+        (["--data_dir=", "--format=tsv"], "--data_dir is missing; pass it (data directories)"),
+        (["--data_dir=a"], "--format is missing; pass it (output; one of: tsv, json)"),
+    ],
+)
+def test_a_required_flag_is_named_with_its_help(arguments, message):
+    with pytest.raises(errors.UserError) as caught:
+        parse(*arguments, config_class=ShowConfig)
+    assert str(caught.value) == message
 
 
 def test_two_configs_share_a_flag_in_the_same_words_only():
@@ -145,7 +152,7 @@ def test_help_of_the_program_lists_the_flags_with_choices_and_defaults():
 
 
 @dataclasses.dataclass(frozen=True)
-class Renamed:
+class Renamed(config_flags.Checked):
     learning_rate: float = config_flags.setting(0.1, "the initial rate", former_name="base_rate")
 
 
@@ -164,7 +171,7 @@ def test_a_key_of_an_earlier_version_is_read_as_the_field_that_replaces_it():
 
 
 @dataclasses.dataclass(frozen=True)
-class Length:
+class Length(config_flags.Checked):
     steps: Optional[int] = config_flags.setting(None, "steps", alternative="epochs")
     epochs: Optional[int] = config_flags.setting(None, "epochs", alternative="steps")
 

@@ -9,14 +9,11 @@ from tfrecord_builder import config_flags, config_json, errors
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(config_flags.Checked):
     optimizer: str = config_flags.setting("adam", "update rule")
     dropout: float = config_flags.setting(0.1, "fraction of units that is dropped", minimum=0, maximum=0.9)
     train_steps: Optional[int] = config_flags.setting(None, "steps; none for no limit")
     boundary_epochs: tuple[int, ...] = config_flags.setting((5, 10), "where the rate drops")
-
-    def __post_init__(self):
-        config_flags.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,9 +42,7 @@ def run(monkeypatch, capsys):
         monkeypatch.setitem(archives.CORPORA, name, corpus)
 
     def run_main(**settings):
-        config = download.DownloadConfig(**settings)
-        monkeypatch.setattr(config_flags, "from_flags", lambda config_class: config)
-        download.main(["download"])
+        download.main(download.DownloadConfig(**settings))
         return capsys.readouterr().out.splitlines()
 
     return run_main
@@ -91,10 +89,10 @@ def test_prints_the_build_command(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"corpus_dir": "d"}, "--corpus: value is missing, expected one of aidatatang_200zh, aishell1, "),
+        ({"corpus_dir": "d"}, "--corpus is missing; pass it (what to download; one of: aidatatang_200zh, "),
         (
             {"corpus": "thchs30"},
-            "--corpus_dir: value is missing, expected a directory; pass --corpus_dir=DIR.",
+            "--corpus_dir is missing; pass it (directory of corpora; created",
         ),
         ({"corpus": "thchs31", "corpus_dir": "d"}, "flag --corpus=thchs31: expected one of aidatatang_200zh"),
         (

@@ -92,7 +92,7 @@ def test_the_name_of_the_picture_is_safe():
 
 
 def test_wrong_settings():
-    with pytest.raises(errors.UserError, match="--data_dir: value is missing"):
+    with pytest.raises(errors.UserError, match="--data_dir is missing"):
         show.ShowConfig()
     with pytest.raises(errors.UserError, match="--output: file is a.jpg, expected a name that ends in .png"):
         show.ShowConfig(data_dir="x", output="a.jpg")

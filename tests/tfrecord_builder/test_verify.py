@@ -44,7 +44,7 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
 def test_wrong_settings_are_refused():
     with pytest.raises(errors.UserError) as caught:
         verify.VerifyConfig()
-    assert str(caught.value) == "--data_dir: value is missing, expected a directory; pass --data_dir=DATA."
+    assert str(caught.value) == "--data_dir is missing; pass it (data directories, comma separated)"
     with pytest.raises(errors.UserError, match="--sample=-1: expected at least 0"):
         verify.VerifyConfig(data_dir=("x",), sample=-1)
 

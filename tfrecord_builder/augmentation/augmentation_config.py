@@ -10,7 +10,7 @@ _SNR_DB = (0.0, 20.0)  # range of the list 20:10:15:5:0 that Kaldi's recipes giv
 
 
 @dataclasses.dataclass(frozen=True)
-class AugmentationConfig:
+class AugmentationConfig(config_flags.Checked):
     """Augmented copies of the utterances of the train split; the defaults make none."""
 
     speed_perturb_factors: tuple[float, ...] = config_flags.setting(
@@ -38,7 +38,7 @@ class AugmentationConfig:
     augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         _check_speed_factors(self.speed_perturb_factors)
         _check_snr(self.noise_snr_db, self.noise_dir)
         changes = [f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db") if getattr(self, name)]

@@ -12,14 +12,18 @@ from tfrecord_builder.labels import labelling
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildConfig:
+class BuildConfig(config_flags.Checked):
     """Settings of a build. Features, labels and vocabularies have configs of their own."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
-        (), "directory of the corpus, or for table and wenet a list file; several separated by commas"
+        (),
+        "directory of the corpus, or for table and wenet a list file; several separated by commas",
+        required=True,
     )
-    output_dir: str = config_flags.setting("", "directory to write to; new or empty, unless --overwrite")
+    output_dir: str = config_flags.setting(
+        "", "directory to write to; new or empty, unless --overwrite", required=True
+    )
     dev_fraction: float = config_flags.setting(
         0.0,
         "fraction of train to move to dev, by whole speakers, if the corpus has no dev split; 0: none",
@@ -50,10 +54,7 @@ class BuildConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
-        for name in ("corpus_dir", "output_dir"):
-            if not getattr(self, name):
-                raise errors.UserError(f"--{name} is missing; pass --{name}=DIR.")
+        super().__post_init__()
         if self.beam_flags and not self.runner:
             raise errors.UserError("--beam_flags: --runner is missing; pass --runner=NAME.")
         if self.num_workers and self.runner:

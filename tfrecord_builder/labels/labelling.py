@@ -25,7 +25,7 @@ _TOKEN_TYPES_OF = {
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelConfig:
+class LabelConfig(config_flags.Checked):
     """How transcripts and pinyin become tokens."""
 
     token_type: str = config_flags.setting(
@@ -57,7 +57,7 @@ class LabelConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         for name, token_types in _TOKEN_TYPES_OF.items():
             value = getattr(self, name)
             if self.token_type not in token_types and value != getattr(LabelConfig, name):

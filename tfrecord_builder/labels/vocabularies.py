@@ -21,7 +21,7 @@ _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directo
 
 
 @dataclasses.dataclass(frozen=True)
-class VocabularyConfig:
+class VocabularyConfig(config_flags.Checked):
     """Where the vocabularies come from; by default from the train split."""
 
     vocabulary: str = config_flags.setting("", "tokens.txt to reuse, instead of the train split's tokens")
@@ -34,7 +34,7 @@ class VocabularyConfig:
     )
 
     def __post_init__(self):
-        config_flags.validate(self)
+        super().__post_init__()
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
                 "--vocabulary, --vocabulary_dir: expected only one of them; the directory has tokens too."

@@ -135,7 +135,7 @@ def test_refuses_a_directory_of_something_else(tmp_path):
 
 
 def test_asks_for_the_directory():
-    with pytest.raises(errors.UserError, match="--output_dir is missing; pass --output_dir=DIR."):
+    with pytest.raises(errors.UserError, match="--output_dir is missing; pass it"):
         synthesise.OutputConfig()
 
 
