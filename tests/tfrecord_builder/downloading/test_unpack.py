@@ -79,7 +79,9 @@ def test_an_archive_inside_may_not_lead_outside_either(run):
 WHOLE = pack(("c/a.wav", bytes(range(256)) * 200), ("c/b.wav", os.urandom(20_000)))
 
 
-@pytest.mark.parametrize("packed", [WHOLE[:10_000], b"", b"<html>sign in</html>"])
+@pytest.mark.parametrize(
+    "packed", [WHOLE[:10_000], b"", b"<html>sign in</html>"], ids=["cut", "empty", "page"]
+)
 def test_a_damaged_archive(run, tmp_path, packed):
     with pytest.raises(errors.UserError) as caught:
         run(packed)
