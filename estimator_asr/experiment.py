@@ -82,8 +82,7 @@ class ExperimentConfig:
         """
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
-            with open(path, encoding="utf-8") as file:
-                values = json.load(file)
+            values = json.loads(files.read_text(path))
         except FileNotFoundError:
             raise errors.UserError(
                 f"{model_dir}: {CONFIG_FILE} is missing, expected a model directory; make one with python -m "

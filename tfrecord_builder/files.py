@@ -177,6 +177,12 @@ def writing(path: str) -> Iterator[str]:
         raise
 
 
+def read_text(path: str) -> str:
+    """Reads a UTF-8 file."""
+    with open_binary(path) as file:
+        return file.read().decode("utf-8")
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 file, complete or not at all."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ class Readings:
 
     def __init__(self, pairs: Mapping[str, str]):
         self.pairs = {syllable: "".join(sorted(set(pairs[syllable]))) for syllable in sorted(pairs)}
-        self.sha256 = hashlib.sha256(self._to_bytes()).hexdigest()
+        self.sha256 = hashlib.sha256(self._to_text().encode()).hexdigest()
 
     @classmethod
     def load(cls, path: str) -> Readings:
@@ -29,15 +29,8 @@ class Readings:
         Raises:
             errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
         """
-        try:
-            with files.open_binary(path) as file:
-                lines = file.read().decode().split("\n")
-        except OSError as error:
-            raise errors.UserError(f"{path}: readings cannot be read ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            raise errors.UserError(f"{path}: byte {error.start} is not UTF-8") from error
         pairs = {}
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(vocabulary.read_text(path, "readings").split("\n"), start=1):
             syllable, tab, characters = line.partition("\t")
             if line and not (syllable and tab and characters):
                 raise errors.UserError(f"{path}: line {number} is {line!r}, expected syllable<TAB>characters")
@@ -47,8 +40,7 @@ class Readings:
 
     def save(self, path: str) -> None:
         """Writes the file atomically."""
-        with files.writing(path) as temporary, open(temporary, "wb") as file:
-            file.write(self._to_bytes())
+        files.write_text(path, self._to_text())
 
     def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
         """Returns which characters each token may be written as, bool [tokens.size, characters.size].
@@ -64,6 +56,5 @@ class Readings:
         allowed[tokens.unknown_id] = True
         return allowed
 
-    def _to_bytes(self) -> bytes:
-        lines = [f"{syllable}\t{characters}\n" for syllable, characters in self.pairs.items()]
-        return "".join(lines).encode("utf-8")
+    def _to_text(self) -> str:
+        return "".join(f"{syllable}\t{characters}\n" for syllable, characters in self.pairs.items())

@@ -53,7 +53,7 @@ class Vocabulary:
         self.size = len(self.tokens)
         self.blank_id = self.size
         self.num_classes = self.size + 1
-        self.sha256 = hashlib.sha256(self._to_bytes()).hexdigest()
+        self.sha256 = hashlib.sha256(self._to_text().encode()).hexdigest()
         self._ids = {token: index for index, token in enumerate(self.tokens)}
 
     @classmethod
@@ -69,22 +69,15 @@ class Vocabulary:
         Raises:
             errors.UserError: the file is missing, is not UTF-8, or is not a vocabulary.
         """
+        text = read_text(path, "vocabulary")
         try:
-            with files.open_binary(path) as file:
-                lines = file.read().decode().removesuffix("\n").split("\n")
-        except OSError as error:
-            raise errors.UserError(f"{path}: vocabulary cannot be read ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            raise errors.UserError(f"{path}: byte {error.start} is not UTF-8, expected tokens") from error
-        try:
-            return cls(lines)
+            return cls(text.removesuffix("\n").split("\n"))
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
 
     def save(self, path: str) -> None:
         """Writes one token per line, atomically."""
-        with files.writing(path) as temporary, open(temporary, "wb") as file:
-            file.write(self._to_bytes())
+        files.write_text(path, self._to_text())
 
     def extended(self, tokens: Iterable[str]) -> Vocabulary:
         """Returns a vocabulary with further tokens appended, sorted; the ids of these stay."""
@@ -107,8 +100,22 @@ class Vocabulary:
             raise IndexError(f"id is {index}, expected 0 to {self.size - 1}")
         return self.tokens[index]
 
-    def _to_bytes(self) -> bytes:
-        return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
+    def _to_text(self) -> str:
+        return "".join(f"{token}\n" for token in self.tokens)
+
+
+def read_text(path: str, content: str) -> str:
+    """Reads a text file of a data or model directory.
+
+    Raises:
+        errors.UserError: the file is missing or is not UTF-8; names its content.
+    """
+    try:
+        return files.read_text(path)
+    except OSError as error:
+        raise errors.UserError(f"{path}: {content} cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise errors.UserError(f"{path}: byte {error.start} is not UTF-8, expected {content}") from error
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:

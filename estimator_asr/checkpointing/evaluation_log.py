@@ -65,8 +65,7 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
         errors.UserError: the file is damaged.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            return [_parse(row, row_type) for row in json.load(file)]
+        return [_parse(row, row_type) for row in json.loads(files.read_text(path))]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -7,6 +7,7 @@ text) and data (digest of the split). features/seed is the position: (seed + epo
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import zipfile
@@ -41,38 +42,25 @@ class Dump(NamedTuple):
         return tuple(int(number) for number in self.features["seed"])
 
 
+@dataclasses.dataclass(eq=False)
 class BatchDumpHook(estimator_api.SessionRunHook):
     """Writes the batches of the first steps of a run; numbers continue after existing files."""
 
-    def __init__(
-        self,
-        features: Mapping[str, tf.Tensor],
-        labels: Mapping[str, tf.Tensor],
-        number: tf.Tensor,
-        *,
-        model_dir: str,
-        num_batches: int,
-        num_replicas: int,
-        config: str,
-        data: str,
-    ):
-        """Initialises the hook.
+    features: Mapping[str, tf.Tensor]  # of the model_fn
+    labels: Mapping[str, tf.Tensor]
+    number: tf.Tensor  # int64 [], updates before this step
+    model_dir: str  # parent of the directory of the files
+    num_batches: int  # how many to write
+    num_replicas: int  # that share a step
+    config: str  # config.json of the run as text
+    data: str  # digest of the split (splits.Split.sha256)
 
-        Args:
-            features, labels: tensors of the model_fn.
-            number: int64 [], updates before this step.
-            model_dir: parent of the directory of the dumps.
-            num_batches: how many to write.
-            num_replicas: replicas that share a step.
-            config: config.json of the run as text.
-            data: digest of the split (splits.Split.sha256).
-        """
-        self._tensors = {f"features/{name}": tensor for name, tensor in features.items()}
-        self._tensors.update({f"labels/{name}": tensor for name, tensor in labels.items()})
-        self._tensors["step"] = number
-        self._facts = {"num_replicas": num_replicas, "config": config, "data": data}
-        self._directory = os.path.join(model_dir, DIRECTORY)
-        self._left = num_batches
+    def begin(self):
+        self._left = self.num_batches
+        self._tensors = {f"features/{name}": tensor for name, tensor in self.features.items()}
+        self._tensors.update(
+            {f"labels/{name}": tensor for name, tensor in self.labels.items()}, step=self.number
+        )
 
     def before_run(self, run_context):
         return estimator_api.SessionRunArgs(self._tensors if self._left else {})
@@ -80,7 +68,8 @@ class BatchDumpHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         if self._left:
             self._left -= 1
-            path = write(self._directory, {**run_values.results, **self._facts})
+            facts = {"num_replicas": self.num_replicas, "config": self.config, "data": self.data}
+            path = write(os.path.join(self.model_dir, DIRECTORY), {**run_values.results, **facts})
             logging.info("%s: batch of step %d", path, run_values.results["step"])
 
 

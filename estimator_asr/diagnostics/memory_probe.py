@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import time
 from typing import Optional
@@ -17,59 +18,42 @@ from tfrecord_builder import errors, vocabulary
 _COLLECTION = "memory_probe/"
 
 
+@dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
     """Computes the gradients of the largest batches; weights and position in the data stay as they are."""
 
-    def __init__(
-        self,
-        features: dict[str, tf.Tensor],
-        labels: dict[str, tf.Tensor],
-        fetch: tf.Tensor,
-        *,
-        model: model_directory.ModelDirectory,
-        source: splits.Split,
-        bucketing: buckets.Bucketing,
-        num_replicas: int,
-        first_step: int,
-    ):
-        """Initialises the hook; each replica's model_fn does it for its inputs.
+    features: dict[str, tf.Tensor]  # of this replica
+    labels: dict[str, tf.Tensor]
+    fetch: tf.Tensor  # depends on all gradients
+    model: model_directory.ModelDirectory
+    source: splits.Split  # the training data
+    bucketing: buckets.Bucketing  # of the training data
+    num_replicas: int  # on all machines; each replica of this one is fed its share of the rows
+    first_step: int  # of this run; a session that starts later, after an evaluation, tries nothing
 
-        Args:
-            features, labels: of this replica.
-            fetch: depends on all gradients.
-            model: with the vocabularies.
-            source: the training data.
-            bucketing: of the training data.
-            num_replicas: on all machines; each replica of this one is fed its share of the rows.
-            first_step: of this run; a session that starts later, after an evaluation, tries nothing.
-        """
-        for name, tensor in (*features.items(), *labels.items()):
+    def __post_init__(self):  # each replica's model_fn does it for its inputs
+        for name, tensor in (*self.features.items(), *self.labels.items()):
             tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
-        self._fetch = fetch
-        self._source = source
-        self._shapes = choose_shapes(bucketing)
-        self._probabilities = token_probabilities(model, source.unknown_fraction)
-        self._num_replicas = num_replicas
-        self._first_step = first_step
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_or_create_global_step()
 
     def after_create_session(self, session, coord):
-        if session.run(self._global_step) == self._first_step:
-            for shape in self._shapes:
-                self._try(session, *shape)
+        if session.run(self._global_step) == self.first_step:
+            probabilities = token_probabilities(self.model, self.source.unknown_fraction)
+            for rows, length in choose_shapes(self.bucketing):
+                self._try(session, rows, length, probabilities)
 
-    def _try(self, session, rows, length):
-        values = make_batch(-(-rows // self._num_replicas), length, self._source, self._probabilities)
+    def _try(self, session, rows, length, probabilities):
+        values = make_batch(-(-rows // self.num_replicas), length, self.source, probabilities)
         keys = session.graph.get_all_collection_keys()
         inputs = {key: session.graph.get_collection(key) for key in keys if str(key).startswith(_COLLECTION)}
         # All inputs of all replicas: one that is not fed would take a batch from the data.
         feed = {each: values[key[len(_COLLECTION) :]] for key in inputs for each in inputs[key]}
-        spec, start = self._source.spec, time.monotonic()
+        spec, start = self.source.spec, time.monotonic()
         batch = f"{rows} utterances of {length:,} {spec.unit}"
         try:
-            session.run(self._fetch, feed)
+            session.run(self.fetch, feed)
         except tf.errors.ResourceExhaustedError:
             raise errors.UserError(
                 f"train: a batch of {batch} does not fit in memory; give a --{spec.batch_budget} below "

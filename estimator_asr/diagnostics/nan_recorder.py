@@ -5,6 +5,7 @@ The step itself changes nothing (see optimization), so the weights are those tha
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,50 +20,33 @@ from tfrecord_builder import errors
 _SHOWN_UTTERANCES = 3
 
 
+@dataclasses.dataclass(eq=False)
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training when there are too many."""
+    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training when there are too many.
 
-    def __init__(
-        self,
-        tensors: Mapping[str, tf.Tensor],
-        *,
-        model_dir: str,
-        config_json: str,
-        read_records: Callable[[Sequence[int]], list[bytes]],
-        fbank_dtype: str,
-        max_skipped: int,
-        is_chief: bool = True,
-    ):
-        """Initialises the hook.
+    The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
+    "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 []. read_records
+    takes the position (seed + epoch, batch of the epoch) and returns the serialised records of the batch over
+    all replicas, in the order of its rows.
+    """
 
-        Args:
-            tensors: "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
-                "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 [].
-            model_dir: where files are written.
-            config_json: text of the config.
-            read_records: takes the position (seed + epoch, batch of the epoch) and returns the serialised
-                records of the batch over all replicas, in the order of its rows.
-            fbank_dtype: type in which records store features.
-            max_skipped: steps to skip at most, those of earlier runs included.
-            is_chief: writes the files; the other workers come to the same decisions.
-        """
-        self._tensors = dict(tensors)
-        self._model_dir = model_dir
-        self._config_json = config_json
-        self._read_records = read_records
-        self._fbank_dtype = fbank_dtype
-        self._max_skipped = max_skipped
-        self._is_chief = is_chief
+    tensors: Mapping[str, tf.Tensor]
+    model_dir: str  # where files are written
+    config_json: str  # text of the config
+    read_records: Callable[[Sequence[int]], list[bytes]]
+    fbank_dtype: str  # of the features in the records
+    max_skipped: int  # steps to skip at most, those of earlier runs included
+    is_chief: bool = True  # writes the files; the other workers come to the same decisions
 
     def begin(self):
-        self._steps = set(nan_files.read_quarantine(self._model_dir))
+        self._steps = set(nan_files.read_quarantine(self.model_dir))
         self._last = None
 
     def after_create_session(self, session, coord):
         (self._saver,) = session.graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)[:1]
 
     def before_run(self, run_context):
-        return estimator_api.SessionRunArgs(self._tensors)
+        return estimator_api.SessionRunArgs(self.tensors)
 
     def after_run(self, run_context, run_values):
         values = run_values.results
@@ -71,32 +55,32 @@ class NanRecorderHook(estimator_api.SessionRunHook):
             return
         self._last = step
         self._steps.add(step)
-        path = nan_files.step_directory(self._model_dir, step)
-        utterances = self._write(path, step, values, run_context.session) if self._is_chief else []
+        path = nan_files.step_directory(self.model_dir, step)
+        utterances = self._write(path, step, values, run_context.session) if self.is_chief else []
         problem = _describe(values, utterances)
-        if len(self._steps) > self._max_skipped:
+        if len(self._steps) > self.max_skipped:
             raise errors.UserError(self._refusal(path, step, problem))
-        skipped = f"{len(self._steps)} of at most {self._max_skipped} skipped steps"
+        skipped = f"{len(self._steps)} of at most {self.max_skipped} skipped steps"
         logging.warning("step %d skipped: %s; %s, see %s", step, problem, skipped, path)
 
     def _write(self, path, step, values, session):
         def save(prefix):
             self._saver.save(session, prefix, write_meta_graph=False, write_state=False)
 
-        records = self._read_records(values["position"])
+        records = self.read_records(values["position"])
         report = {
             "step": step,
             "position": [int(number) for number in values["position"]],
             **{name: nan_files.to_json(values[name]) for name in ("loss", "gradient_norm", "learning_rate")},
-            "fbank_dtype": self._fbank_dtype,
+            "fbank_dtype": self.fbank_dtype,
             "tensorflow": tf.__version__,
         }
-        utterances = nan_files.write(path, report, self._config_json, records, save)
-        nan_files.add_to_quarantine(self._model_dir, step, values["position"], utterances)
+        utterances = nan_files.write(path, report, self.config_json, records, save)
+        nan_files.add_to_quarantine(self.model_dir, step, values["position"], utterances)
         return utterances
 
     def _refusal(self, path, step, problem):
-        allowed = f" after --skip_bad_batches={self._max_skipped}" if self._max_skipped else ""
+        allowed = f" after --skip_bad_batches={self.max_skipped}" if self.max_skipped else ""
         replay = advice.command("estimator_asr.replay", f"--nan_dir={path}")
         return (
             f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}{replay} finds "
@@ -105,7 +89,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
 
     def _common_utterances(self):
         """Names utterances that are in every one of several bad batches, which is hardly by chance."""
-        steps = nan_files.read_quarantine(self._model_dir).values()
+        steps = nan_files.read_quarantine(self.model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:
             return ""

@@ -92,8 +92,7 @@ def load(model_dir: str) -> Optional[InputProgress]:
     """
     path = os.path.join(model_dir, FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+        values = json.loads(files.read_text(path))
         values = _read_former(values[-1]) if isinstance(values, list) else values
         return config_json.from_json_dict(InputProgress, values)
     except FileNotFoundError:

@@ -88,8 +88,7 @@ def load(version_dir: str) -> ExportInfo:
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+        values = json.loads(files.read_text(path))
     except (OSError, ValueError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
     try:

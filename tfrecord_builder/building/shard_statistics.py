@@ -137,8 +137,7 @@ class ShardStatistics:
     @classmethod
     def load(cls, path: str) -> ShardStatistics:
         """Reads what save wrote."""
-        with files.open_binary(path) as file:
-            fields = json.load(file)
+        fields = json.loads(files.read_text(path))
         return cls(**{k: collections.Counter(v) if isinstance(v, dict) else v for k, v in fields.items()})
 
     def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:

@@ -111,4 +111,5 @@ def test_the_hook_asks_for_nothing_once_it_is_done():
     hook = batch_dump.BatchDumpHook(
         {}, {}, None, model_dir="", num_batches=0, num_replicas=1, config="", data=""
     )
+    hook.begin()
     assert hook.before_run(None) == estimator_api.SessionRunArgs({})
