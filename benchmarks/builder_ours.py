@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
 from tfrecord_builder import frontend, manifest, schema
-from tfrecord_builder.building import catalog, items, shard_statistics, shard_writer, sharding, worker_pool
+from tfrecord_builder.building import catalog, shard_writer, sharding, worker_pool
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.records import items, shard_statistics
 
 _NUM_SHARDS = 16
 _POLL_SECONDS = 0.05

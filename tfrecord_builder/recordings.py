@@ -1,4 +1,4 @@
-"""The recording of each record, from the .jsonl beside its shard (written by building/items.py).
+"""The recording of each record, from the .jsonl beside its shard (written by records/items.py).
 
 {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
 """

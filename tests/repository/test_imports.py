@@ -44,12 +44,18 @@ FOLDERS = {
     "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
 }
-# What a room of tfrecord_builder may import of its rooms; those that build and check import these.
+# What a room of tfrecord_builder may import of its rooms.
 BUILDER_ROOMS = {
     "corpora": ["tfrecord_builder.corpora"],
     "labels": ["tfrecord_builder.labels", "tfrecord_builder.corpora.text_files"],
     "augmentation": ["tfrecord_builder.augmentation"],
     "downloading": ["tfrecord_builder.downloading"],
+    "records": [f"tfrecord_builder.{room}" for room in ("records", "labels", "augmentation")],
+    "report": [f"tfrecord_builder.{room}" for room in ("report", "records", "labels")],
+    "building": [
+        f"tfrecord_builder.{room}"
+        for room in ("building", "report", "records", "labels", "augmentation", "corpora")
+    ],
 }
 # The tensor functions of the contract: models/ knows no files and no flags.
 CONTRACT_OF_MODELS = {f"tfrecord_builder.{name}" for name in ("frontend", "syllables", "lazy_tensorflow")}

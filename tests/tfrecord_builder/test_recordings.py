@@ -6,8 +6,8 @@ import pytest
 
 from tfrecord_builder import errors, manifest, recordings
 from tfrecord_builder.augmentation import copies
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 
 def write(path, *made):

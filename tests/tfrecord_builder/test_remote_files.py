@@ -20,14 +20,8 @@ from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import input_fn
 from tfrecord_builder import audio, dataset_info, errors, files, frontend, remote_files
-from tfrecord_builder.building import (
-    build_config,
-    builder,
-    items,
-    output_directory,
-    shard_writer,
-    worker_pool,
-)
+from tfrecord_builder.building import build_config, builder, output_directory, shard_writer, worker_pool
+from tfrecord_builder.records import items
 
 boto3 = pytest.importorskip("boto3")  # CPython 3.9 has neither, see requirements-dev.txt
 moto_server = pytest.importorskip("moto.server")

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Sequence
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import shard_statistics, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.records import shard_statistics
 
 # Beam's loggers that tell where a job runs and how it proceeds.
 _JOB_LOGGERS = ("runners.dataflow", "runners.portability.portable_runner")

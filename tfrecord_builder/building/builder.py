@@ -20,13 +20,13 @@ from tfrecord_builder.building import (
     catalog,
     listing,
     output_directory,
-    shard_statistics,
     sharding,
     staging,
     summary,
     worker_pool,
 )
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.records import shard_statistics
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()

@@ -7,7 +7,6 @@ utterance is written once; augmented copies refer to it.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import json
@@ -17,8 +16,8 @@ from typing import Optional
 
 from tfrecord_builder import errors, manifest
 from tfrecord_builder.augmentation import copies
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 # items.utterance refers to a row of utterances and one of labels.
 _SCHEMA = """
@@ -189,26 +188,22 @@ class Catalog:
         rejected = "SELECT count(*) FROM rejected WHERE id NOT IN (SELECT id FROM items)"
         return self._count("SELECT count(*) FROM items") + self._count(rejected)
 
-    def sentences(self) -> Sentences:
-        """Counts the different sentences of the items that were not rejected; call it once, at the end."""
+    def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
+        """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
+
+        Returns:
+            The number of each split, and how many also occur in another split: {dev: (893, {train: 12})}.
+        """
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
         counts = dict(self._database.execute("SELECT split, count(*) FROM sentences GROUP BY split"))
         shared: dict[str, dict[str, int]] = {split: {} for split in counts}
         for ours, theirs, count in self._database.execute(_SHARED):
             shared[ours][theirs] = count
-        return Sentences(counts, shared)
+        return {split: (count, shared[split]) for split, count in counts.items()}
 
     def _count(self, query: str, *values) -> int:
         return self._database.execute(query, values).fetchone()[0]
-
-
-@dataclasses.dataclass(frozen=True)
-class Sentences:
-    """Different sentences per split, and how many also occur in another split: {dev: {train: 893}}."""
-
-    counts: dict[str, int]
-    shared: dict[str, dict[str, int]]
 
 
 @contextlib.contextmanager

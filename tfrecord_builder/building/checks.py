@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,17 +26,7 @@ class Rejected(Exception):
 def check_labels(
     utterance: manifest.Utterance, labels: labelling.Labels, unknown_syllables: Sequence[str]
 ) -> None:
-    """Checks what can be checked without the recording.
-
-    Args:
-        utterance: as the corpus lists it, perhaps with a problem.
-        labels: its labels.
-        unknown_syllables: see labelling.Labeller.unknown_syllables.
-
-    Raises:
-        Rejected: the utterance has a problem, an unknown syllable or no transcript, or it is text whose hanzi
-            and pinyin do not pair one to one.
-    """
+    """Raises Rejected for a problem of the corpus's listing, unusable labels, or text without pairs."""
     if utterance.problem:
         raise Rejected(utterance.problem)
     if unknown_syllables:
@@ -49,15 +38,7 @@ def check_labels(
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
-    """Reads the recording of an utterance and checks its samples.
-
-    Args:
-        utterance: names the recording, and the segment and channel of it.
-        sample_rate: in Hz, of the result.
-        max_seconds: duration of the longest recording that is accepted.
-
-    Returns:
-        float32 [num_samples].
+    """Reads the recording of an utterance, float32 [num_samples] at a sample rate in Hz, and checks it.
 
     Raises:
         Rejected: the recording is unusable.
@@ -76,13 +57,3 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
     if peak < audio.SILENT_PEAK:
         raise Rejected(SILENT)
     return waveform
-
-
-def check_length(num_frames: int, tokens: Sequence[str]) -> None:
-    """Raises Rejected if CTC cannot align the tokens even with an encoder that does not subsample.
-
-    Every token takes a frame, and so does the CTC blank that keeps two equal tokens apart.
-    """
-    repeats = sum(first == second for first, second in zip(tokens, itertools.islice(tokens, 1, None)))
-    if num_frames < len(tokens) + repeats:
-        raise Rejected(TOO_SHORT)

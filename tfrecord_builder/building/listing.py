@@ -15,9 +15,10 @@ from absl import logging
 from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.augmentation import sources as augmentation_sources
-from tfrecord_builder.building import catalog, checks, dev_split, items
+from tfrecord_builder.building import catalog, checks, dev_split
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.records import items
 
 _CONCURRENT_REQUESTS = 32
 

@@ -15,7 +15,9 @@ import numpy as np
 from tfrecord_builder import errors, files, frontend, recordings, schema
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.augmentation import effects
-from tfrecord_builder.building import checks, items, loudness, shard_statistics, sharding
+from tfrecord_builder.building import checks, sharding
+from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items, loudness, shard_statistics
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
@@ -112,7 +114,7 @@ def _write_records(
                 statistics.rejected.append([name, shard.split, str(reason), audio])
             else:
                 writer.write(schema.make_example(record))
-                statistics.count(record, item, settings, level)
+                statistics.count(record, item, settings.vocabularies, level)
                 speakers.add(record.speaker)
             report(done, len(statistics.rejected))
     statistics.speakers = sorted(speakers)
@@ -142,7 +144,8 @@ def _extract(
     waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
-    checks.check_length(frontend.num_frames(len(waveform), settings.frontend), item.labels.tokens)
+    if frontend.num_frames(len(waveform), settings.frontend) < labelling.min_frames(item.labels.tokens):
+        raise checks.Rejected(checks.TOO_SHORT)  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all
         raise checks.Rejected(checks.OVERFLOW)

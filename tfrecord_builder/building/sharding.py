@@ -12,8 +12,9 @@ from typing import Optional
 
 from tfrecord_builder import frontend, recordings, schema
 from tfrecord_builder import lazy_tensorflow as tf
-from tfrecord_builder.building import catalog, items
+from tfrecord_builder.building import catalog
 from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.records import items
 
 _OPEN_FILES = 200  # an operating system allows a few hundred
 

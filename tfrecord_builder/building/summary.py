@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import dataset_info, errors, files
-from tfrecord_builder.building import build_config, catalog, shard_statistics, sharding, staging
+from tfrecord_builder.building import build_config, catalog, sharding, staging
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import page
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
@@ -68,12 +69,14 @@ def write(
     Returns:
         What goes into dataset_info.json.
     """
-    saved, info = settings.vocabularies, _make_info(settings, label_config, found, listed)
+    saved, totals = settings.vocabularies, shard_statistics.add_up(found)
+    splits = _make_split_infos(totals, found, listed.sentences())
+    info = _make_info(settings, label_config, totals, splits, listed)
     rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
     report = os.path.join(directory, dataset_info.REPORT_FILE)
     saved.save(directory)
     write_rejected(rejected, listed)
-    page.write(report, info, found, listed.rejected(), saved)
+    page.write(report, info, totals, listed.rejected(), saved)
     hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
     return dataclasses.replace(info, **hashes)
 
@@ -81,11 +84,12 @@ def write(
 def _make_info(
     settings: sharding.Settings,
     label_config: labelling.LabelConfig,
-    found: Sequence[shard_statistics.ShardStatistics],
+    totals: dict[str, shard_statistics.ShardStatistics],
+    splits: dict[str, dataset_info.SplitInfo],
     listed: catalog.Catalog,
 ) -> dataset_info.DatasetInfo:
     saved = settings.vocabularies
-    mean, stddev = shard_statistics.feature_moments([shard for shard in found if shard.split == "train"])
+    mean, stddev = totals.get("train", shard_statistics.ShardStatistics()).feature_moments()
     described = [sharding.config_sha256(settings), dataclasses.asdict(label_config)]
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
@@ -96,21 +100,21 @@ def _make_info(
         readings_sha256=saved.readings.sha256,
         feature_mean=mean,
         feature_stddev=stddev,
-        splits=_split_infos(found, listed.sentences()),
+        splits=splits,
         num_rejected=sum(count for _, count in listed.reasons()),
         config_sha256=sharding.hash_json(described),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
     )
 
 
-def _split_infos(
-    found: Sequence[shard_statistics.ShardStatistics], sentences: catalog.Sentences
+def _make_split_infos(
+    totals: dict[str, shard_statistics.ShardStatistics],
+    found: Sequence[shard_statistics.ShardStatistics],
+    sentences: dict[str, tuple[int, dict[str, int]]],
 ) -> dict[str, dataset_info.SplitInfo]:
     return {
-        name: dataclasses.replace(
-            split,
-            num_sentences=sentences.counts.get(name, 0),
-            shared_sentences=sentences.shared.get(name, {}),
+        split: shard_statistics.make_split_info(
+            total, [each for each in found if each.split == split], *sentences.get(split, (0, {}))
         )
-        for name, split in shard_statistics.split_infos(found).items()
+        for split, total in totals.items()
     }

@@ -17,7 +17,8 @@ import tqdm
 
 from tfrecord_builder import errors
 from tfrecord_builder import lazy_tensorflow as tf
-from tfrecord_builder.building import shard_statistics, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.records import shard_statistics
 
 REPORT_EVERY = 16  # utterances
 

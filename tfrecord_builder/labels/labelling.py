@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Optional
 
 from tfrecord_builder import config_flags, errors, initials_finals, manifest, syllables, vocabulary
@@ -133,6 +134,11 @@ class Labeller:
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
     """Returns the transcript of the labels alone, from which subwords are learned."""
     return normalisation.normalise(_read_numbers(utterance, config))
+
+
+def min_frames(tokens: Sequence[str]) -> int:
+    """Returns the frames that CTC needs for tokens: one per token, and a blank between equal neighbours."""
+    return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:

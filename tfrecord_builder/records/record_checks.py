@@ -12,8 +12,7 @@ from google.protobuf import message
 
 from tfrecord_builder import dataset_info, frontend, schema, vocabulary
 from tfrecord_builder import lazy_tensorflow as tf
-from tfrecord_builder.building import checks
-from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.labels import labelling, vocabularies
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
@@ -114,10 +113,8 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
     if not least <= num_frames <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
         yield f"num_frames is {num_frames}, expected {expected} for {record.duration_ms} ms"
-    try:
-        checks.check_length(num_frames, record.pronunciation.split(" "))
-    except checks.Rejected as reason:
-        yield f"record is {reason}: {len(record.token_ids)} tokens, {num_frames} frames"
+    if num_frames < labelling.min_frames(record.pronunciation.split(" ")):
+        yield f"record is too short for its labels: {len(record.token_ids)} tokens, {num_frames} frames"
 
 
 def _value(name: str, feature: tf.train.Feature, kind: str):

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from tfrecord_builder import dataset_info, errors, files, manifest, recordings, schema
-from tfrecord_builder.building import items
-from tfrecord_builder.records import record_checks, record_file
+from tfrecord_builder.records import items, record_checks, record_file
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tfrecord_builder import dataset_info
-from tfrecord_builder.building import shard_statistics
+from tfrecord_builder.records import shard_statistics
 
 _MANY_REJECTED = 0.01
 _MANY_UNKNOWN = 0.01

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import jinja2
 
 from tfrecord_builder import dataset_info, files, syllables
-from tfrecord_builder.building import shard_statistics
 from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import charts, findings, listings, sounds
 
 _SPLITS = ("train", "dev", "test")
@@ -24,35 +24,16 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
 def write(
     path: str,
     info: dataset_info.DatasetInfo,
-    shards: Iterable[shard_statistics.ShardStatistics],
+    totals: Mapping[str, shard_statistics.ShardStatistics],
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> None:
-    """Writes the page.
-
-    Args:
-      path: file to write.
-      info: of the build.
-      shards: its statistics, read once.
-      rejected: (utterance_id, split, reason, audio or None), read once.
-      saved: its vocabularies.
-    """
-    html = _render(info, _add_up(shards), rejected, saved)
+    """Writes the page of a build from its statistics by split and its rejected utterances."""
+    order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
+    html = _render(info, {name: totals[name] for name in order}, rejected, saved)
     with files.writing(path) as temporary:
         # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
         pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
-
-
-def _add_up(
-    shards: Iterable[shard_statistics.ShardStatistics],
-) -> dict[str, shard_statistics.ShardStatistics]:
-    """Returns the totals of train, dev, test, and of other splits by name."""
-    totals: dict[str, shard_statistics.ShardStatistics] = {}
-    for shard in shards:
-        empty = shard_statistics.ShardStatistics(file="", split=shard.split)
-        totals.setdefault(shard.split, empty).add(shard)
-    order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
-    return {name: totals[name] for name in order}
 
 
 def _render(
@@ -61,7 +42,7 @@ def _render(
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> str:
-    all_splits = shard_statistics.ShardStatistics(file="", split="")
+    all_splits = shard_statistics.ShardStatistics()
     for total in totals.values():
         all_splits.add(total)
     return _template().render(

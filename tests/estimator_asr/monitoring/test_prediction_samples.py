@@ -15,8 +15,8 @@ import tiny_models
 from estimator_asr.monitoring import alignment, prediction_samples, sample_recogniser, sample_utterances
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, manifest
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 
 class Estimator:

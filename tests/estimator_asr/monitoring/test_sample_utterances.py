@@ -12,8 +12,8 @@ import soundfile
 from estimator_asr import task_spec
 from estimator_asr.monitoring import sample_utterances
 from tfrecord_builder import manifest
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 
 @pytest.fixture

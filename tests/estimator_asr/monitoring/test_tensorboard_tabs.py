@@ -18,8 +18,8 @@ import small_records
 import soundfile
 
 from tfrecord_builder import dataset_info, manifest, recordings
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),

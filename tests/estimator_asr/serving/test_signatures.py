@@ -13,8 +13,9 @@ import tiny_models
 
 from estimator_asr.serving import recogniser, signatures
 from tfrecord_builder import manifest
-from tfrecord_builder.building import items, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 RATE = tiny_models.FRONTEND.sample_rate
 

@@ -9,8 +9,9 @@ import small_corpora
 import small_shards
 
 from tfrecord_builder import errors, frontend, manifest
-from tfrecord_builder.building import beam_pipeline, build_config, builder, items, shard_writer, sharding
+from tfrecord_builder.building import beam_pipeline, build_config, builder, shard_writer, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 ROOT = paths.ROOT
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from tfrecord_builder import dataset_info, errors, files, frontend, readings, recordings, schema, vocabulary
 from tfrecord_builder.augmentation import augmentation_config
-from tfrecord_builder.building import build_config, builder, shard_statistics, worker_pool
+from tfrecord_builder.building import build_config, builder, worker_pool
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.records import shard_statistics
 
 FRONTEND = frontend.FrontendConfig()
 

@@ -4,8 +4,9 @@ import pytest
 
 from tfrecord_builder import errors, manifest
 from tfrecord_builder.augmentation import copies
-from tfrecord_builder.building import catalog, items
+from tfrecord_builder.building import catalog
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 SLOW = copies.Variant(speed=0.9)
 
@@ -91,12 +92,10 @@ def test_sentences_that_splits_share(listed):
         _add(listed, f"u{i}", split, transcript)
     _add(listed, "gone", "test", "你")
     listed.reject("gone", "test", "silent audio", None)
-    assert listed.sentences() == catalog.Sentences(
-        {"train": 2, "dev": 2, "test": 1}, {"train": {"dev": 1}, "dev": {"train": 1}, "test": {}}
-    )
+    assert listed.sentences() == {"train": (2, {"dev": 1}), "dev": (2, {"train": 1}), "test": (1, {})}
 
 
 def test_a_pronunciation_is_a_sentence_where_there_is_no_transcript(listed):
     _add(listed, "a", "train", "", ("ni3", "hao3"))
     _add(listed, "b", "dev", "", ("ni3", "hao3"))
-    assert listed.sentences().shared["dev"] == {"train": 1}
+    assert listed.sentences()["dev"] == (1, {"train": 1})

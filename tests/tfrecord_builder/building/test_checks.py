@@ -120,25 +120,6 @@ def test_too_long(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("num_frames", "tokens", "fits"),
-    [
-        (3, "a b c", True),
-        (2, "a b c", False),
-        (3, "a a b", False),  # the CTC blank after the first needs a fourth
-        (4, "a a b", True),
-        (3, "a b a", True),
-        (0, "a", False),
-    ],
-)
-def test_length(num_frames, tokens, fits):
-    if fits:
-        checks.check_length(num_frames, tokens.split())
-    else:
-        with pytest.raises(checks.Rejected, match="too short for its labels"):
-            checks.check_length(num_frames, tokens.split())
-
-
-@pytest.mark.parametrize(
     ("audio", "labels", "unknown", "problem", "reason"),
     [
         ("a.wav", ("花儿", ("huar1",), ()), [], "", None),

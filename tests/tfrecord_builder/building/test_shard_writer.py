@@ -8,8 +8,9 @@ import small_shards
 import tensorflow as tf
 
 from tfrecord_builder import audio, errors, frontend, manifest, schema
-from tfrecord_builder.building import items, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 

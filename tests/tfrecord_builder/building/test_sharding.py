@@ -5,8 +5,9 @@ import small_corpora
 import small_shards
 
 from tfrecord_builder import frontend, manifest, readings, recordings
-from tfrecord_builder.building import items, sharding
+from tfrecord_builder.building import sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 
 def _items(*names, split="train", signature=(1, 2), text="你"):

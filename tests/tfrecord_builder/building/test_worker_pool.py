@@ -9,8 +9,9 @@ import small_corpora
 import small_shards
 
 from tfrecord_builder import errors, files, frontend, lazy_tensorflow, manifest, recordings
-from tfrecord_builder.building import items, shard_statistics, shard_writer, sharding, worker_pool
+from tfrecord_builder.building import shard_writer, sharding, worker_pool
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items, shard_statistics
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 

@@ -8,8 +8,8 @@ import pytest
 import small_corpora
 
 from tfrecord_builder import audio, errors
-from tfrecord_builder.building import items
 from tfrecord_builder.corpora import kaldi, segments
+from tfrecord_builder.records import items
 
 
 def _list(corpus_dir):

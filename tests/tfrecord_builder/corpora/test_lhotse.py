@@ -4,8 +4,9 @@ import small_corpora
 import tensorflow as tf
 
 from tfrecord_builder import errors, frontend, schema
-from tfrecord_builder.building import build_config, builder, items
+from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.corpora import lhotse
+from tfrecord_builder.records import items
 
 NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
 SOME_CHANNELS = "Lhotse channels that are some of a file's, expected one or all"

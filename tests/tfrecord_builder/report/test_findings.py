@@ -1,7 +1,7 @@
 import dataclasses
 
 from tfrecord_builder import dataset_info, frontend
-from tfrecord_builder.building import shard_statistics
+from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import findings
 
 SPLIT = dataset_info.SplitInfo(

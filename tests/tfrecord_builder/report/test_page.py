@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tfrecord_builder import dataset_info, frontend, manifest, readings, schema, vocabulary
-from tfrecord_builder.building import items, loudness, shard_statistics, sharding
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.records import items, loudness, shard_statistics
 from tfrecord_builder.report import page
 
 SAVED = vocabularies.Vocabularies(
@@ -17,7 +17,6 @@ SAVED = vocabularies.Vocabularies(
     vocabulary.Vocabulary(["<unk>", "你", "好"]),
     readings.Readings({}),
 )
-SETTINGS = sharding.Settings(SAVED, frontend.FrontendConfig(), "float16", 30.0)
 
 
 def _shard(file, split, names, has_audio=True):
@@ -32,7 +31,7 @@ def _shard(file, split, names, has_audio=True):
         ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
         record = schema.Record(name, "", found.transcript, "", *ids, fbank, 1000 * (i + 1))
         level = loudness.Loudness(-1.0, -20.0 - i, 5 * (i == 0)) if has_audio else None
-        statistics.count(record, item, SETTINGS, level)
+        statistics.count(record, item, SAVED, level)
     return statistics
 
 
@@ -45,8 +44,11 @@ def _shards(has_audio=True):
 
 
 def _info(shards, **changes):
-    splits = shard_statistics.split_infos(shards)
-    splits["dev"] = dataclasses.replace(splits["dev"], num_sentences=2, shared_sentences={"train": 2})
+    shared = {"train": (0, {}), "dev": (2, {"train": 2})}
+    splits = {
+        split: shard_statistics.make_split_info(total, [], *shared[split])
+        for split, total in shard_statistics.add_up(shards).items()
+    }
     info = dataset_info.DatasetInfo(
         frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), splits, 0
     )
@@ -77,7 +79,7 @@ class _Checker(html.parser.HTMLParser):
 
 def _write(tmp_path, shards, rejected=(), **changes):
     path = tmp_path / "report.html"
-    page.write(str(path), _info(shards, **changes), iter(shards), iter(rejected), SAVED)
+    page.write(str(path), _info(shards, **changes), shard_statistics.add_up(shards), iter(rejected), SAVED)
     content = path.read_text("utf-8")
     checker = _Checker()
     checker.feed(content)
@@ -149,7 +151,7 @@ def test_an_empty_build_has_a_page(tmp_path):
     info = dataset_info.DatasetInfo(
         frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), {}, 0
     )
-    page.write(str(path), info, [], [], SAVED)
+    page.write(str(path), info, {}, [], SAVED)
     assert "There is no train split." in path.read_text("utf-8")
 
 
@@ -161,7 +163,7 @@ def test_the_same_build_gives_the_same_bytes_however_it_is_divided(tmp_path):
     for cut in (1, 3, 5):
         shards = [_shard("b", "train", names[cut:]), dev, _shard("a", "train", names[:cut])]
         for order in (shards, shards[::-1]):
-            page.write(str(tmp_path / "report.html"), info, order, REJECTED, SAVED)
+            page.write(str(tmp_path / "report.html"), info, shard_statistics.add_up(order), REJECTED, SAVED)
             contents.add((tmp_path / "report.html").read_bytes())
     assert len(contents) == 1
 

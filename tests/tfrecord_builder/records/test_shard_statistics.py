@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import dataset_info, frontend, manifest, schema
-from tfrecord_builder.building import items, loudness, shard_statistics, sharding
+from tfrecord_builder import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items, loudness, shard_statistics
 
 KNOWN = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
-SETTINGS = sharding.Settings(
-    small_corpora.make_vocabularies(KNOWN), frontend.FrontendConfig(), "float16", 30.0
-)
+SAVED = small_corpora.make_vocabularies(KNOWN)
 
 
 def _shard(frames, **fields):
@@ -29,7 +27,7 @@ def _shard(frames, **fields):
 
 def test_feature_moments_are_those_of_all_frames():
     shards = [_shard([[1.0, 10.0], [3.0, 10.0]]), _shard([]), _shard([[5.0, 10.0], [7.0, 10.0]])]
-    mean, stddev = shard_statistics.feature_moments(shards)
+    mean, stddev = shard_statistics.add_up(shards)["train"].feature_moments()
     assert mean == (4.0, 10.0)
     np.testing.assert_allclose(stddev, [np.sqrt(5.0), 0.0])
 
@@ -51,8 +49,7 @@ def test_sums_are_the_same_to_the_last_bit_in_any_order_and_division():
 
 
 def test_no_frames_no_moments():
-    assert shard_statistics.feature_moments([_shard([])]) == ((), ())
-    assert shard_statistics.feature_moments([]) == ((), ())
+    assert _shard([]).feature_moments() == ((), ())
 
 
 def test_splits_add_up_and_speakers_count_once():
@@ -68,13 +65,15 @@ def test_splits_add_up_and_speakers_count_once():
         _shard([], file="b", num_records=1, speakers=["y"], duration_ms=250, frame_lengths={"10": 1}),
         _shard([], file="c", split="dev", num_records=4, num_bytes=7, sha256="d1", unknown_tokens=3),
     ]
-    found = shard_statistics.split_infos(shards)
+    found = shard_statistics.add_up(shards)
     assert set(found) == {"train", "dev"}
-    train = found["train"]
+    train = shard_statistics.make_split_info(found["train"], shards[:2], 5, {"dev": 1})
     assert (train.num_utterances, train.num_speakers, train.seconds) == (3, 2, 1.75)
     assert list(train.frame_lengths.items()) == [(9, 1), (10, 2)]
-    assert found["dev"].unknown_tokens == 3
-    assert found["dev"].shards == (dataset_info.ShardInfo("c", 4, 7, "d1"),)
+    assert (train.num_sentences, train.shared_sentences) == (5, {"dev": 1})
+    dev = shard_statistics.make_split_info(found["dev"], shards[2:], 4, {})
+    assert dev.unknown_tokens == 3
+    assert dev.shards == (dataset_info.ShardInfo("c", 4, 7, "d1"),)
 
 
 def test_an_unknown_speaker_is_none():
@@ -82,8 +81,8 @@ def test_an_unknown_speaker_is_none():
         _shard([], file="a", speakers=["", "one/", "two/s1"]),
         _shard([], file="b", split="dev", speakers=[""]),
     ]
-    found = shard_statistics.split_infos(shards)
-    assert (found["train"].num_speakers, found["dev"].num_speakers) == (1, 0)
+    found = shard_statistics.add_up(shards)
+    assert (found["train"].speakers, found["dev"].speakers) == (["two/s1"], [])
 
 
 def test_save_then_load_is_identity(tmp_path):
@@ -95,10 +94,9 @@ def test_save_then_load_is_identity(tmp_path):
 def _count(statistics, name, num_frames=8, level=None, found=KNOWN, duration_ms=1234, dtype=np.float16):
     item = items.Item(manifest.Utterance(name, f"/c/{name}.wav", "s", "", "", "train", 1.5, 2.0), found)
     fbank = np.random.default_rng(num_frames).normal(10, 4, [num_frames, 3]).astype(dtype)
-    saved = SETTINGS.vocabularies
-    ids = saved.tokens.encode(found.tokens), saved.characters.encode(found.characters)
+    ids = SAVED.tokens.encode(found.tokens), SAVED.characters.encode(found.characters)
     record = schema.Record(name, "s", found.transcript, "", *ids, fbank, duration_ms)
-    statistics.count(record, item, SETTINGS, level or loudness.Loudness(-3.5, -20.25, 0))
+    statistics.count(record, item, SAVED, level or loudness.Loudness(-3.5, -20.25, 0))
     return fbank
 
 
@@ -125,7 +123,7 @@ def test_what_the_report_tells_is_counted():
 def test_text_has_no_sound_to_count():
     statistics = _empty()
     item = items.Item(manifest.Utterance("t", None, "", "你好", "", "train"), KNOWN)
-    statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SETTINGS)
+    statistics.count(schema.Record("t", "", "你好", "ni3 hao3", [2, 1], [1, 2]), item, SAVED)
     assert statistics.token_counts == {"ni3": 1, "hao3": 1}
     assert (statistics.durations, statistics.rms_levels, statistics.longest) == ({}, {}, [])
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 import numpy as np
 
 from tfrecord_builder import dataset_info, files, schema
-from tfrecord_builder.building import items, loudness, sharding
+from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.records import items, loudness
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10
@@ -35,13 +37,12 @@ def _list() -> list:
 class ShardStatistics:
     """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
 
-    Their size does not grow with the number of utterances. Statistics of shards add up to those of a split,
-    whatever the order.
+    Their size does not grow with the number of utterances, and they add up in any order.
 
     Attributes:
         file, split, num_bytes, sha256: of the shard file.
         items_sha256: hash of the shard's .jsonl file.
-        fingerprint: hash of everything that the shard depends on, see sharding.shard_fingerprint.
+        fingerprint: hash of everything that the shard depends on.
         speakers: sorted ids.
         frame_lengths, token_lengths: number of utterances per length (a string: JSON has no other keys).
         rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
@@ -56,8 +57,8 @@ class ShardStatistics:
             left out.
     """
 
-    file: str
-    split: str
+    file: str = ""
+    split: str = ""
     num_bytes: int = 0
     sha256: str = ""
     items_sha256: str = ""
@@ -90,11 +91,10 @@ class ShardStatistics:
         self,
         record: schema.Record,
         item: items.Item,
-        settings: sharding.Settings,
+        saved: vocabularies.Vocabularies,
         level: Optional[loudness.Loudness] = None,
     ) -> None:
         """Adds one record, except for its speaker; `level` is None for text."""
-        saved = settings.vocabularies
         self.num_records += 1
         self.duration_ms += record.duration_ms
         self.num_tokens += len(record.token_ids)
@@ -105,13 +105,13 @@ class ShardStatistics:
         self.token_counts.update(item.labels.tokens)
         self.character_counts.update(item.labels.characters)
         if level:
-            self.frame_lengths[str(len(record.fbank))] += 1
             self.count_features(record.fbank)
             self.durations[str(record.duration_ms // DURATION_BIN_MS)] += 1
             self._count_level(record, item, level)
 
     def count_features(self, fbank: np.ndarray) -> None:
-        """Adds the frames of an utterance, float16 or float32 [num_frames, num_bins]."""
+        """Adds the features of an utterance, float16 or float32 [num_frames, num_bins]."""
+        self.frame_lengths[str(len(fbank))] += 1
         total, square_total = _sum_features(fbank)
         self.num_frames += len(fbank)
         self.feature_sum = _add(self.feature_sum, total)
@@ -131,7 +131,7 @@ class ShardStatistics:
             setattr(self, name, _largest([*getattr(self, name), *getattr(other, name)]))
 
     def save(self, path: str) -> None:
-        """Writes path whole or not at all."""
+        """Writes the JSON file, whole or not at all."""
         files.write_text(path, json.dumps(vars(self)))
 
     @classmethod
@@ -139,6 +139,14 @@ class ShardStatistics:
         """Reads what save wrote."""
         fields = json.loads(files.read_text(path))
         return cls(**{k: collections.Counter(v) if isinstance(v, dict) else v for k, v in fields.items()})
+
+    def feature_moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Returns mean and standard deviation per bin over all frames; two empty tuples without frames."""
+        if not self.num_frames:
+            return (), ()
+        mean = np.array(self.feature_sum) / self.num_frames
+        variance = np.array(self.feature_square_sum) / self.num_frames - np.square(mean)
+        return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
 
     def _count_level(self, record: schema.Record, item: items.Item, level: loudness.Loudness) -> None:
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
@@ -153,34 +161,21 @@ class ShardStatistics:
             setattr(self, name, _largest([*getattr(self, name), [value, *where]]))
 
 
-def feature_moments(shards: Iterable[ShardStatistics]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns mean and standard deviation per bin over all frames; two empty tuples without frames."""
-    total = add_up(shards)
-    if not total.num_frames:
-        return (), ()
-    mean = np.array(total.feature_sum) / total.num_frames
-    variance = np.array(total.feature_square_sum) / total.num_frames - np.square(mean)
-    return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(variance, 0.0)).tolist())
-
-
-def split_infos(shards: Iterable[ShardStatistics]) -> dict[str, dataset_info.SplitInfo]:
-    """Returns what dataset_info.json says about each split, except for its sentences."""
-    by_split: dict[str, list[ShardStatistics]] = {}
+def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
+    """Returns the sum of the statistics of the shards of each split."""
+    totals: dict[str, ShardStatistics] = {}
     for shard in shards:
-        by_split.setdefault(shard.split, []).append(shard)
-    return {split: _split_info(found) for split, found in by_split.items()}
+        totals.setdefault(shard.split, ShardStatistics(split=shard.split)).add(shard)
+    return totals
 
 
-def add_up(shards: Iterable[ShardStatistics], split: str = "") -> ShardStatistics:
-    """Returns the sum of the statistics of shards."""
-    total = ShardStatistics(file="", split=split)
-    for shard in shards:
-        total.add(shard)
-    return total
-
-
-def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
-    total = add_up(shards)
+def make_split_info(
+    total: ShardStatistics,
+    shards: Iterable[ShardStatistics],
+    num_sentences: int,
+    shared_sentences: dict[str, int],
+) -> dataset_info.SplitInfo:
+    """Returns what dataset_info.json says about a split: the sum of its shards, and the shards."""
     same = ("num_tokens", "num_characters", "unknown_tokens", "unknown_characters")
     return dataset_info.SplitInfo(
         **{name: getattr(total, name) for name in same},
@@ -195,14 +190,17 @@ def _split_info(shards: Sequence[ShardStatistics]) -> dataset_info.SplitInfo:
             )
             for shard in shards
         ),
+        num_sentences=num_sentences,
+        shared_sentences=shared_sentences,
     )
 
 
-def _sum_features(fbank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
+    """Yields the sums of values and of their squares per bin."""
     widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
     values = widened.astype(np.float64)
-    sums = np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)
-    return tuple(np.rint(each * _SUM_STEPS) / _SUM_STEPS for each in sums)
+    for total in (np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)):
+        yield (np.rint(total * _SUM_STEPS) / _SUM_STEPS).tolist()
 
 
 def _largest(entries: list[list]) -> list[list]:
@@ -214,7 +212,6 @@ def _by_length(histogram: dict[str, int]) -> dict[int, int]:
     return {int(length): histogram[length] for length in sorted(histogram, key=int)}
 
 
-def _add(previous: list[float], added: Sequence[float]) -> list[float]:
-    if len(previous) and len(added):
-        return np.add(previous, added).tolist()
-    return list(previous) or np.asarray(added, np.float64).tolist()
+def _add(some: list[float], others: list[float]) -> list[float]:
+    """Returns the sums per bin; one of the lists may be empty."""
+    return [a + b for a, b in itertools.zip_longest(some, others, fillvalue=0.0)]

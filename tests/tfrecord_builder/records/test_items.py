@@ -4,8 +4,8 @@ import os
 import pytest
 
 from tfrecord_builder import files, manifest
-from tfrecord_builder.building import items
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.records import items
 
 LABELS = labelling.Labels("你", ("ni3",), ("你",))
 
