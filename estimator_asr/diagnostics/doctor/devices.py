@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import glob
 import os
-import pathlib
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +14,8 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.training.distributed import devices as training_devices
 
-_NVIDIA = "0x10de"  # PCI vendor
-_DISPLAY = "0x03"  # PCI class of display controllers
 # CUDA 12.x runs on this driver by minor-version compatibility (NVIDIA, CUDA Compatibility).
 _OLDEST_DRIVER = 525
 _DRIVER = "libcuda.so.1"
@@ -92,7 +90,7 @@ def find_gpu(root: str = "/") -> tuple[str, str]:
         listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True)
         name, driver = listed.stdout.splitlines()[0].rsplit(", ", 1)
         return name, driver
-    return _find_on_pci_bus(root), ""
+    return training_devices.find_on_pci_bus(root), ""
 
 
 def open_library(file: str) -> Optional[ctypes.CDLL]:
@@ -138,12 +136,3 @@ def _name(device):
     details = tf.config.experimental.get_device_details(device) if device.device_type == "GPU" else {}
     name = device.name.replace("/physical_device:", "")
     return f"{name} {details['device_name']}" if "device_name" in details else name
-
-
-def _find_on_pci_bus(root):
-    for path in sorted(pathlib.Path(root, "sys/bus/pci/devices").glob("*")):
-        with contextlib.suppress(OSError):
-            vendor, kind = ((path / file).read_text() for file in ("vendor", "class"))
-            if vendor.strip() == _NVIDIA and kind.startswith(_DISPLAY):
-                return f"NVIDIA GPU at {path.name}"
-    return ""

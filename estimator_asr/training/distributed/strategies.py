@@ -1,25 +1,46 @@
-"""Distribution strategies and session settings: on which devices a training step runs."""
+"""Distribution strategy, precision and session settings of a training, and the hardware that they need.
+
+Under --precision=float16 or bfloat16 variables and checkpoints stay float32; TensorFlow rewrites the graph so
+that matrix products and convolutions use 16 bits.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Optional
 
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 from estimator_asr import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
-from estimator_asr.training.distributed import precision
 from tfrecord_builder import errors
+
+# CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
+_CPU_FLAGS = ("avx512_bf16", "amx_bf16")
+_CPU_INFO = "/proc/cpuinfo"
+_TENSOR_CORES = (7, 0)  # compute capability of NVIDIA Volta
+_OFF = "use --precision=float32"
+_REWRITES = {
+    "float16": "auto_mixed_precision",
+    # Not auto_mixed_precision_cpu, which crashes TensorFlow 2.15 with a segmentation fault.
+    "bfloat16": "auto_mixed_precision_onednn_bfloat16",
+}
 
 
 def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
     """Checks that the settings agree and that this machine supports them; warns about XLA on a CPU.
 
     Raises:
-        errors.UserError: two settings contradict each other, or the hardware lacks the precision.
+        errors.UserError: two settings contradict each other, or the precision needs other hardware or another
+            setting of TensorFlow.
     """
-    precision.check(config.precision)
+    if config.precision == "float16":
+        _check_gpus()
+    if config.precision == "bfloat16":
+        _check_cpu()
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
@@ -32,13 +53,54 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
         )
 
 
+def _check_gpus():
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        raise errors.UserError(
+            "train: --precision=float16 without a GPU that TensorFlow can use, expected one with compute "
+            f"capability 7.0 or higher; {_OFF}, or bfloat16 if the CPU supports it"
+        )
+    for gpu in gpus:
+        capability = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
+        if tuple(capability) < _TENSOR_CORES:
+            raise errors.UserError(
+                f"train: --precision=float16 with {gpu.name} of compute capability "
+                f"{'.'.join(map(str, capability))}, expected 7.0 or higher; {_OFF}, which is as fast there"
+            )
+
+
+def _check_cpu():
+    if tf.config.list_physical_devices("GPU"):
+        raise errors.UserError(
+            "train: --precision=bfloat16 on a machine that trains on its GPU, expected a CPU; "
+            "use --precision=float16"
+        )
+    if not _read_cpu_flags() & set(_CPU_FLAGS):
+        raise errors.UserError(
+            f"train: --precision=bfloat16 on a CPU without {' and '.join(_CPU_FLAGS)}, expected one of them; "
+            f"{_OFF}, which is faster there"
+        )
+    if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() in ("0", "false"):
+        raise errors.UserError(
+            "train: --precision=bfloat16 with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN, which implements it; "
+            f"unset the variable, or {_OFF}"
+        )
+
+
+def _read_cpu_flags():
+    """Returns the names of the instruction sets; none where the system does not list them."""
+    with contextlib.suppress(OSError), open(_CPU_INFO, encoding="utf-8") as file:
+        return set(next((line for line in file if line.startswith("flags")), "").split())
+    return set()
+
+
 def build_strategy(
     config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster] = None
 ) -> Optional[tf.distribute.Strategy]:
     """Returns the distribution strategy; None for one device, or for the evaluator of a cluster.
 
-    MultiWorkerMirroredStrategy for a cluster, which reads it from TF_CONFIG; otherwise MirroredStrategy over
-    several GPUs or the requested CPU replicas. Call it before anything else of TensorFlow runs.
+    For a cluster it is MultiWorkerMirroredStrategy, which reads TF_CONFIG; for several GPUs or CPU replicas
+    MirroredStrategy. Call it before anything else of TensorFlow runs.
 
     Raises:
         errors.UserError: the port of this worker is in use.
@@ -61,5 +123,6 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     session.device_count["CPU"] = config.num_cpu_replicas
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
-    precision.rewrite(session, config.precision)
+    if rewrite := _REWRITES.get(config.precision):
+        setattr(session.graph_options.rewrite_options, rewrite, rewriter_config_pb2.RewriterConfig.ON)
     return session
