@@ -1,8 +1,8 @@
 """Best checkpoints: the lowest error rates on dev, kept in MODEL_DIR/best when the Saver deletes them.
 
 best/ is a model directory itself (config.json, vocabularies, a state that names the best one), so evaluate
-and export open it. best_checkpoints.json lists its checkpoints, best first. The files are hard links, or
-copies if the file system has no links; one that is locked for reading (locks.py) is deleted later.
+and export open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that is locked for
+reading (locks.py) is deleted later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.checkpointing import checkpoints, evaluation_log, links, locks
+from estimator_asr.checkpointing import checkpoints, evaluation_log, locks
 from tfrecord_builder import errors
 
 DIRECTORY = "best"
@@ -31,11 +31,7 @@ class Entry(NamedTuple):
 
 
 def read(model_dir: str) -> list[Entry]:
-    """Returns the kept checkpoints of a model directory, best first; those without files are left out.
-
-    Raises:
-        errors.UserError: the registry is damaged.
-    """
+    """Returns the kept checkpoints, best first. Raises errors.UserError if the registry is damaged."""
     directory = os.path.join(model_dir, DIRECTORY)
     advice = f"move {directory} away to start with none"
     entries = evaluation_log.read_rows(os.path.join(directory, REGISTRY_FILE), Entry, advice)
@@ -43,11 +39,7 @@ def read(model_dir: str) -> list[Entry]:
 
 
 def refuse_training(model_dir: str) -> None:
-    """Checks that a directory to train in is not the best/ of another.
-
-    Raises:
-        errors.UserError: it is.
-    """
+    """Raises errors.UserError if a directory to train in is the best/ of another."""
     if os.path.exists(os.path.join(model_dir, REGISTRY_FILE)):
         raise errors.UserError(
             f"--model_dir: {model_dir} holds the best checkpoints of another model directory; pass that "
@@ -89,7 +81,7 @@ def _keep(model, checkpoint, entry):
     directory = os.path.join(model.path, DIRECTORY)
     model_directory.copy_description(model, directory)
     if entry in kept:
-        links.link(checkpoint, directory)
+        checkpoints.link(checkpoint, directory)
     evaluation_log.write_rows(os.path.join(directory, REGISTRY_FILE), kept)
     prefixes = [prefix(model.path, kept_entry.step) for kept_entry in kept]
     checkpoints.write_state(directory, prefixes[0], prefixes)

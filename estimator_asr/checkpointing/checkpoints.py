@@ -1,4 +1,4 @@
-"""Checkpoints of a model directory: listing, reading, and checks that they fit the model.
+"""Checkpoints of a model directory: listing, linking, reading, and checks that they fit the model.
 
 A checkpoint is named by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without the suffix.
 The text file `checkpoint` beside them (the state) names the one that TensorFlow continues from.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
@@ -16,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import model_directory
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import dataset_info, errors, files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
@@ -53,11 +54,7 @@ def find_latest(path: str) -> Optional[str]:
 
 
 def latest(path: str) -> str:
-    """Returns the prefix that the state names.
-
-    Raises:
-        errors.UserError: there is no state.
-    """
+    """Returns the prefix that the state names. Raises errors.UserError if there is no state."""
     checkpoint = stated(path)
     if checkpoint is None:
         raise errors.UserError(
@@ -108,6 +105,34 @@ def list_files(checkpoint: str) -> list[str]:
     return sorted(path for path in paths if _NAME.fullmatch(os.path.basename(path)))
 
 
+def link(checkpoint: str, directory: str) -> str:
+    """Links a checkpoint into a directory, where it remains when the Saver deletes the original files.
+
+    The .index comes last, so that a checkpoint that has one is complete. On a file system without hard links
+    the files are copied; files of the same names are replaced.
+
+    Returns:
+        The prefix in the directory.
+
+    Raises:
+        FileNotFoundError: the checkpoint is missing, or was deleted meanwhile.
+    """
+    index = f"{checkpoint}.index"
+    for path in [*(path for path in list_files(checkpoint) if path != index), index]:
+        _link_file(path, os.path.join(directory, os.path.basename(path)))
+    return os.path.join(directory, os.path.basename(checkpoint))
+
+
+def _link_file(source, target):
+    if os.path.exists(target) and os.path.samefile(source, target):
+        return  # rename does nothing if both names are links to one file, and the temporary name would stay
+    with files.writing(target) as path:
+        try:
+            os.link(source, path)
+        except OSError:
+            shutil.copyfile(source, path)
+
+
 def global_step(checkpoint: str) -> int:
     """Returns the number of training steps before the checkpoint was saved."""
     return int(tf.train.load_variable(checkpoint, "global_step"))
@@ -130,7 +155,7 @@ def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def read_shapes(checkpoint: str) -> dict[str, list[int]]:
-    """Reads all values and returns their shapes by name. Raises DamagedError as iterate does."""
+    """Reads all values and returns their shapes by name. Raises DamagedError as `iterate` does."""
     return {name: list(value.shape) for name, value in iterate(checkpoint)}
 
 

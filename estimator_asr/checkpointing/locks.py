@@ -11,27 +11,23 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable
+from typing import Optional
+
+from tfrecord_builder import files
 
 
 class ReadLock:
     """Keeps a checkpoint from being deleted as long as the object lives, or until release()."""
 
-    def __init__(self, checkpoint: str):
-        """Takes the lock.
+    _file: Optional[int] = None
 
-        Raises:
-            FileNotFoundError: the checkpoint was deleted.
-        """
+    def __init__(self, checkpoint: str):
+        """Takes the lock. Raises FileNotFoundError if the checkpoint was deleted."""
         path = f"{checkpoint}.index"
         self._file = os.open(path, os.O_RDONLY)
         with contextlib.suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_SH)
-        try:
-            is_same = os.path.samestat(os.fstat(self._file), os.stat(path))
-        except FileNotFoundError:
-            is_same = False
-        if not is_same:  # deleted between opening and locking
-            self.release()
+        if not os.path.samestat(os.fstat(self._file), os.stat(path)):  # replaced between opening and locking
             raise FileNotFoundError(path)
 
     def release(self) -> None:
@@ -40,15 +36,13 @@ class ReadLock:
         self._file = None
 
     def __del__(self):
-        if getattr(self, "_file", None) is not None:
-            self.release()
+        self.release()
 
 
 def lock(find: Callable[[], str]) -> tuple[str, ReadLock]:
     """Locks the checkpoint that `find` returns; calls it again if that was deleted meanwhile.
 
-    Raises:
-        FileNotFoundError: `find` names a checkpoint that does not exist.
+    Raises FileNotFoundError if `find` returns a checkpoint that does not exist.
     """
     while True:
         checkpoint = find()
@@ -61,18 +55,11 @@ def lock(find: Callable[[], str]) -> tuple[str, ReadLock]:
 
 def remove_unless_read(checkpoint: str, remove: Callable[[], object]) -> bool:
     """Calls `remove` unless a process reads the checkpoint; returns whether it did."""
-    try:
-        file = os.open(f"{checkpoint}.index", os.O_RDONLY)
-    except FileNotFoundError:  # it was never complete
-        remove()
-        return True
-    try:
-        with contextlib.suppress(OSError):  # no locks on this file system
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+    index = f"{checkpoint}.index"
+    with contextlib.ExitStack() as stack:
+        if os.path.exists(index):  # otherwise the checkpoint was never complete
+            file = stack.enter_context(open(index, "rb"))
+            if not files.take_lock(file.fileno(), index):
                 return False
         remove()
-        return True
-    finally:
-        os.close(file)
+    return True

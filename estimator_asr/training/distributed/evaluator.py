@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
 
 from absl import logging
 
-from estimator_asr.checkpointing import checkpoints, links
+from estimator_asr.checkpointing import checkpoints
 from estimator_asr.training import stopping
 
+_LINKS_DIRECTORY = "evaluating"
 _POLL_SECONDS = 1.0
 
 
@@ -49,11 +52,16 @@ def evaluate_checkpoints(
 
 
 def _evaluate(evaluate, checkpoint):
-    """Returns False if the chief deleted the checkpoint first."""
+    """Evaluates links to a checkpoint, which the chief may delete; returns False if it did before."""
+    directory = os.path.join(os.path.dirname(checkpoint), _LINKS_DIRECTORY)
+    os.makedirs(directory, exist_ok=True)  # left by a killed evaluator, or by NFS, which keeps open files
     try:
-        with links.hold(checkpoint) as held:
-            evaluate(held)
-    except links.DeletedError:
-        logging.warning("%s: was deleted before it could be evaluated", checkpoint)
-        return False
-    return True
+        try:
+            linked = checkpoints.link(checkpoint, directory)
+        except FileNotFoundError:
+            logging.warning("%s: was deleted before it could be evaluated", checkpoint)
+            return False
+        evaluate(linked)
+        return True
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

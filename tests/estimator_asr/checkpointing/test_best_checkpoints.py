@@ -13,7 +13,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import model_directory, training_config
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, links, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
 from estimator_asr.serving import trained_model
 from tfrecord_builder import errors
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
     def refuse(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(links, "link", refuse)
+    monkeypatch.setattr(checkpoints, "link", refuse)
     keep(model, 1, 0.5)
     said = "model.ckpt-1: cannot be kept among the best (No space left on device); training continues"
     assert len(lines) == 1 and lines[0].endswith(said)

@@ -100,16 +100,16 @@ def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(t
 def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_warning(
     tmp_path, world, monkeypatch
 ):
-    lines, hold = [], evaluator.links.hold
+    lines, link = [], evaluator.checkpoints.link
     monkeypatch.setattr(evaluator.logging, "warning", lambda text, *rest: lines.append(text % rest))
 
-    def delete_and_hold(checkpoint):
+    def delete_and_link(checkpoint, directory):
         if checkpoint.endswith("-10"):
             delete(tmp_path, 10)
             save(tmp_path, 30)
-        return hold(checkpoint)
+        return link(checkpoint, directory)
 
-    monkeypatch.setattr(evaluator.links, "hold", delete_and_hold)
+    monkeypatch.setattr(evaluator.checkpoints, "link", delete_and_link)
     evaluation = Evaluation()
     deleted = save(tmp_path, 10)
     run(tmp_path, evaluation)
@@ -117,7 +117,7 @@ def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_wa
     assert lines == [f"{deleted}: was deleted before it could be evaluated"]
 
 
-def test_files_held_by_a_killed_evaluator_are_removed(tmp_path, world):
+def test_links_left_by_a_killed_evaluator_are_removed(tmp_path, world):
     (tmp_path / "evaluating").mkdir()
     (tmp_path / "evaluating" / "model.ckpt-5.index").write_text("")
     save(tmp_path, 30)
