@@ -45,20 +45,20 @@ def read_audio(
     """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels, or a segment of it.
 
     Args:
-      path: the file; its format does not depend on its name.
-      sample_rate: of the result in Hz; audio of another rate is resampled.
-      max_seconds: longest audio to accept; not much more than that is read.
-      start_seconds: where to begin.
-      seconds: how much to read; None for all that remains.
-      channel: which one, from 0; None for the mean of all.
+        path: the file; its format does not depend on its name.
+        sample_rate: of the result in Hz; audio of another rate is resampled.
+        max_seconds: longest audio to accept; not much more than that is read.
+        start_seconds: where to begin.
+        seconds: how much to read; None for all that remains.
+        channel: which one, from 0; None for the mean of all.
 
     Returns:
-      float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
+        float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
 
     Raises:
-      AudioError: the file is missing, empty, truncated, too long or not audio, or lacks the segment or the
-        channel.
-      OSError: the object store failed.
+        AudioError: the file is missing, empty, truncated, too long or not audio, or lacks the segment or the
+          channel.
+        OSError: the object store failed.
     """
     samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
     waveform = _select_channel(path, samples, channel)

@@ -34,12 +34,12 @@ def read(
     """Reads an open file.
 
     Args:
-      file: with a descriptor.
-      max_seconds: where to stop.
-      segment: (start_seconds, seconds); None for the whole file.
+        file: with a descriptor.
+        max_seconds: where to stop.
+        segment: (start_seconds, seconds); None for the whole file.
 
     Returns:
-      float32 [num_samples, num_channels], what is missing (empty if nothing is), and the sample rate in Hz.
+        float32 [num_samples, num_channels], what is missing (empty if nothing is), and the sample rate in Hz.
     """
     with _quiet_mp3(file), _Stream(file.fileno(), closefd=False) as stream:
         rate, limit = stream.samplerate, max_seconds * stream.samplerate

@@ -196,7 +196,7 @@ def take_lock(descriptor: int, path: str) -> bool:
     that is open for writing. On a file system without locks every call succeeds.
 
     Returns:
-      False if another process has the lock, or removed the file when it ended.
+        False if another process has the lock, or removed the file when it ended.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

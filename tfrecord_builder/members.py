@@ -38,7 +38,7 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
     """Copies a member of an open file to a temporary file.
 
     Raises:
-      OSError: the length is unknown: it is neither in the name nor in the header of a WAV or of kaldiio.
+        OSError: the length is unknown: it is neither in the name nor in the header of a WAV or of kaldiio.
     """
     file.seek(member.offset)
     left = _seek_content(file, member) if member.num_bytes is None else member.num_bytes

@@ -30,7 +30,7 @@ class Readings:
             errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
         """
         pairs = {}
-        for number, line in enumerate(vocabulary.read_text(path, "readings").split("\n"), start=1):
+        for number, line in enumerate(vocabulary.read_lines(path, "readings"), start=1):
             syllable, tab, characters = line.partition("\t")
             if line and not (syllable and tab and characters):
                 raise errors.UserError(f"{path}: line {number} is {line!r}, expected syllable<TAB>characters")

@@ -18,16 +18,15 @@ Item = TypeVar("Item")
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """An audio file, or the segment of it that is an utterance; the fields are arguments of audio.read_audio.
+    """An audio file, or the segment of it that is an utterance.
 
     Attributes:
-      path: where it was when the data were built.
-      start_seconds: start of the segment.
-      seconds: duration of the segment; None for all after start_seconds.
-      channel: from 0; None for the mean of all.
-      num_bytes: size of the file when the data were built; None if unknown.
-      is_augmented: whether the record was made of a copy with another speed, reverberation, noise or volume,
-        so that its features differ from those of the recording.
+        path: as of the build.
+        start_seconds: start of the segment.
+        seconds: duration of the segment; None for all after start_seconds.
+        channel: from 0; None for the mean of all.
+        num_bytes: size of the file when the data were built; None if unknown.
+        is_augmented: whether the record is of a copy with another speed, reverberation, noise or volume.
     """
 
     path: str
@@ -47,8 +46,8 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
     """Returns utterance id -> recording; text has none, nor have shards without a .jsonl.
 
     Raises:
-      UserError: a line of a .jsonl is not what the build wrote.
-      OSError: a .jsonl cannot be read.
+        UserError: a line of a .jsonl is not what the build wrote.
+        OSError: a .jsonl cannot be read.
     """
     found, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:

@@ -69,9 +69,9 @@ class Vocabulary:
         Raises:
             errors.UserError: the file is missing, is not UTF-8, or is not a vocabulary.
         """
-        text = read_text(path, "vocabulary")
+        lines = read_lines(path, "vocabulary")
         try:
-            return cls(text.removesuffix("\n").split("\n"))
+            return cls(lines)
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
 
@@ -104,18 +104,19 @@ class Vocabulary:
         return "".join(f"{token}\n" for token in self.tokens)
 
 
-def read_text(path: str, content: str) -> str:
-    """Reads a text file of a data or model directory.
+def read_lines(path: str, content: str) -> list[str]:
+    """Returns the lines of a vocabulary or readings file.
 
     Raises:
-        errors.UserError: the file is missing or is not UTF-8; names its content.
+        errors.UserError: the file, named with its content, cannot be read or is not UTF-8.
     """
     try:
-        return files.read_text(path)
+        return files.read_text(path).removesuffix("\n").split("\n")
     except OSError as error:
-        raise errors.UserError(f"{path}: {content} cannot be read ({error.strerror})") from error
+        reason = f"{content} cannot be read ({error.strerror})"
     except UnicodeDecodeError as error:
-        raise errors.UserError(f"{path}: byte {error.start} is not UTF-8, expected {content}") from error
+        reason = f"byte {error.start} is not UTF-8, expected {content}"
+    raise errors.UserError(f"{path}: {reason}; restore the file")
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
@@ -123,12 +124,8 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
 
     Initials and finals become syllables again.
 
-    Args:
-        tokens: of one utterance.
-        token_type: one of TOKEN_TYPES.
-
     Raises:
-        ValueError: the token type is unknown.
+        ValueError: the token type is not one of TOKEN_TYPES.
     """
     if token_type not in JOININGS:
         raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")

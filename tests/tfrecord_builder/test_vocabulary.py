@@ -5,7 +5,7 @@ import pytest
 from tfrecord_builder import errors, vocabulary
 
 
-def test_build_sorts_the_tokens_behind_unknown():
+def test_build_sorts_the_tokens_after_unknown():
     vocab = vocabulary.Vocabulary.build([["ma3", "ba1"], ["ba1", "<unk>"]])
     assert vocab.tokens == ("<unk>", "ba1", "ma3")
     assert vocab.size == 3
@@ -24,12 +24,12 @@ def test_encode_and_decode():
 
 
 @pytest.mark.parametrize("index", [3, -1])
-def test_decode_refuses_what_is_no_token(index):
+def test_decode_refuses_the_blank_and_negative_ids(index):
     with pytest.raises(IndexError, match="id .*expected 0 to 2"):
         vocabulary.Vocabulary(["<unk>", "a", "b"]).decode([index])
 
 
-def test_file_has_a_token_a_line_and_its_hash(tmp_path):
+def test_file_has_one_token_per_line_and_its_hash(tmp_path):
     vocab = vocabulary.Vocabulary(["<unk>", "你", "<space>"])
     path = tmp_path / "tokens.txt"
     vocab.save(str(path))
@@ -51,7 +51,7 @@ def test_file_has_a_token_a_line_and_its_hash(tmp_path):
         (["<unk>", "a\u3000b"], "is empty or has white space; remove it"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused(tokens, message):
+def test_invalid_tokens_are_refused(tokens, message):
     with pytest.raises(errors.UserError) as caught:
         vocabulary.Vocabulary(tokens)
     assert message in str(caught.value)
@@ -62,7 +62,7 @@ def test_what_is_no_vocabulary_is_refused(tokens, message):
     [
         (b"<unk>\na\na\n", "tokens.txt: line 3: 'a' is a duplicate"),
         (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
-        (b"<unk>\n\xff\n", "tokens.txt: byte 6 is not UTF-8"),
+        (b"<unk>\n\xff\n", "tokens.txt: byte 6 is not UTF-8, expected vocabulary; restore the file"),
     ],
 )
 def test_load_names_the_file(tmp_path, content, message):
@@ -94,7 +94,7 @@ def test_join_tokens(token_type, tokens, expected):
     assert vocabulary.join_tokens([], token_type) == ""
 
 
-def test_join_tokens_refuses_another_unit():
+def test_join_tokens_refuses_an_unknown_token_type():
     with pytest.raises(
         ValueError, match="token_type is 'word', expected one of syllable, toneless, initial_final, c"
     ):

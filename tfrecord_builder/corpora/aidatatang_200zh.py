@@ -38,4 +38,4 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
         return os.path.join(folders[split], speaker, f"{utterance_id}.wav"), split
 
     transcripts = layout.read_transcripts(os.path.join(corpus_dir, _TRANSCRIPT), _REMEDY)
-    yield from layout.pair(layout.find_splits(folders, ".wav"), transcripts, find_place)
+    yield from layout.pair(folders, transcripts, find_place)

@@ -42,7 +42,7 @@ def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
         return os.path.join(wav_dir, utterance_id[_SPEAKER], f"{utterance_id}.wav"), split
 
     transcripts = _read_transcripts(os.path.join(directory, "content.txt"))
-    yield from layout.pair(layout.find_splits({split: wav_dir}, ".wav"), transcripts, find_place)
+    yield from layout.pair({split: wav_dir}, transcripts, find_place)
 
 
 def _read_transcripts(path: str) -> dict[str, layout.Transcript]:

@@ -26,30 +26,21 @@ from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_files
 
 # The command itself is in rejected.tsv.
-NOT_READ = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+NOT_READ = "wav.scp entry is not a file, file:offset or plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of each data directory, then its transcripts without a recording."""
-    if _is_data_directory(corpus_dir):
-        yield from _list_split(corpus_dir, "train")
-        return
-    named = layout.named_splits(files.list_names(corpus_dir))
-    paths = [(split, os.path.join(corpus_dir, name)) for split, name in named]
-    found = [(split, path) for split, path in paths if _is_data_directory(path)]
+    found = layout.find_lists(corpus_dir, ("wav.scp",))
     if not found:
         raise errors.UserError(
             f"{corpus_dir}: wav.scp is missing, also in train, dev and test (or valid, eval, ...), expected "
             "a Kaldi data directory; pass one that has wav.scp and text."
         )
     for split, path in found:
-        yield from _list_split(path, split)
-
-
-def _is_data_directory(path: str) -> bool:
-    return files.exists(os.path.join(path, "wav.scp"))
+        yield from _list_split(os.path.dirname(path), split)
 
 
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from absl import logging
@@ -31,20 +31,21 @@ class Transcript(NamedTuple):
 
 
 def pair(
-    recordings: Iterable[tuple[str, str]],
+    folders: Mapping[str, str],
     transcripts: Mapping[str, Transcript],
     find_place: Callable[[str], tuple[str, str]],
 ) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every recording, then for every transcript without one, rejected later.
 
     Args:
-        recordings: (path, split) of each; its id is its file name.
+        folders: split to the folder that has its .wav files, at any depth; a file name is an id.
         transcripts: by id. The speaker is the recording's folder where the transcript names none.
         find_place: returns (path, split) of the recording that an id should have.
     """
     missing = dict(transcripts)
-    for path, split in recordings:
-        yield _make_utterance(path, split, missing.pop(recording_id(path), Transcript()))
+    for split, folder in folders.items():
+        for path in find_recordings(folder, ".wav"):
+            yield _make_utterance(path, split, missing.pop(recording_id(path), Transcript()))
     for utterance_id, transcript in missing.items():
         yield _make_utterance(*find_place(utterance_id), transcript)
 
@@ -58,13 +59,6 @@ def read_transcripts(path: str, remedy: str) -> dict[str, Transcript]:
     """Reads lines `<id> <transcript>`, as text_files.read_lines; a line without a transcript is ignored."""
     parts = (line.split(maxsplit=1) for line in text_files.read_lines(path, remedy))
     return {part[0]: Transcript(part[1].strip()) for part in parts if len(part) == 2}
-
-
-def find_splits(folders: Mapping[str, str], suffix: str) -> Iterator[tuple[str, str]]:
-    """Yields (path, split) of the recordings below the folder of each split."""
-    for split, folder in folders.items():
-        for path in find_recordings(folder, suffix):
-            yield path, split
 
 
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
@@ -83,8 +77,9 @@ def check_unpacked(directory: str, folders: Iterable[str]) -> None:
     if not files.is_directory(directory):
         return
     unpacked = {name for folder in folders if files.is_directory(folder) for name in files.list_names(folder)}
-    archives = [name for name in files.list_names(directory) if _is_visible(name) and name.endswith(_ARCHIVE)]
-    packed = [name for name in archives if name[: -len(_ARCHIVE)] not in unpacked]
+    names = files.list_names(directory)
+    archives = [name for name in names if name.endswith(_ARCHIVE) and not name.startswith(".")]
+    packed = [name for name in archives if name.removesuffix(_ARCHIVE) not in unpacked]
     if packed:
         raise errors.UserError(
             f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked ({packed[0]} is one), "
@@ -95,7 +90,7 @@ def check_unpacked(directory: str, folders: Iterable[str]) -> None:
 def find_recordings(directory: str, suffix: str) -> Iterator[str]:
     """Yields the files below a directory with this suffix, without hidden ones (macOS adds ._*.wav)."""
     for path in files.find_files(directory, (suffix,)):
-        if _is_visible(os.path.basename(path)):
+        if not os.path.basename(path).startswith("."):
             yield path
 
 
@@ -109,8 +104,7 @@ def resolve(directory: str, path: str) -> str:
     """Returns a path that a file in `directory` names: relative to it, unless it is absolute or a URL.
 
     Paths of many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
-    the file does not exist, the nearest parent directory that has it is used. A name without a folder is
-    looked for in `directory` alone.
+    the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
     """
     found = os.path.join(directory, path)
     is_remote = files.is_remote(path) or files.is_remote(directory)
@@ -138,6 +132,23 @@ def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]
     return [(split, name) for split in SPLIT_NAMES for each, name in found if each == split]
 
 
+def find_lists(
+    directory: str, names: Sequence[str], split: Optional[str] = "train"
+) -> list[tuple[Optional[str], str]]:
+    """Returns (split, path) of the files of these names in a directory, or else in train/, dev/, test/.
+
+    Args:
+        directory: the folders in it may also be valid/, eval/ and the like.
+        names: of files.
+        split: that of a file in the directory itself.
+    """
+    present = files.list_names(directory)
+    here = [(split, os.path.join(directory, name)) for name in present if name in names]
+    folders = [(each, os.path.join(directory, folder)) for each, folder in named_splits(present)]
+    below = [(each, os.path.join(folder, name)) for each, folder in folders for name in names]
+    return here or [(each, path) for each, path in below if files.exists(path)]
+
+
 def split_in(name: str) -> Optional[str]:
     """Returns the split that a word in the name of a file stands for ("dev-clean.csv" is dev), if any."""
     splits = {split_of(word) for word in re.split(r"[^A-Za-z]+", name)} - {None}
@@ -151,7 +162,3 @@ def require_split(where: str, name: str) -> str:
         names = "; ".join(", ".join(names) for names in SPLIT_NAMES.values())
         raise errors.UserError(f"{where}: split is {name!a}, expected one of {names}; fix the line.")
     return split
-
-
-def _is_visible(name: str) -> bool:
-    return not name.startswith(".")

@@ -42,7 +42,7 @@ def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     def find_place(name: str) -> tuple[str, str]:
         return os.path.join(directory, transcripts[name].speaker, f"{name}.wav"), split
 
-    yield from layout.pair(layout.find_splits({split: directory}, ".wav"), transcripts, find_place)
+    yield from layout.pair({split: directory}, transcripts, find_place)
 
 
 def _read_transcripts(path: str) -> Iterator[tuple[str, layout.Transcript]]:

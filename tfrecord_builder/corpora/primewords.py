@@ -30,7 +30,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
         return os.path.join(audio_dir, name[:1], name[:2], f"{name}.wav"), "train"
 
     transcripts = _read_transcripts(os.path.join(corpus_dir, _TRANSCRIPT))
-    yield from layout.pair(layout.find_splits({"train": audio_dir}, ".wav"), transcripts, find_place)
+    yield from layout.pair({"train": audio_dir}, transcripts, find_place)
 
 
 def _read_transcripts(path: str) -> dict[str, layout.Transcript]:

@@ -56,7 +56,7 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
         return [(layout.split_in(os.path.basename(path)), path)]
     names = files.list_names(path)
     tables = [name for name in names if name.lower().endswith((".csv", ".tsv")) and not name.startswith(".")]
-    found = _find_splits(path, tables) or _find_metadata(path, names)
+    found = _find_splits(path, tables) or layout.find_lists(path, _METADATA, None)
     if not found and len(tables) == 1:
         found = [(None, os.path.join(path, tables[0]))]
     if not found:
@@ -76,11 +76,3 @@ def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str],
         others = [name for name in tables if layout.split_in(name) == split]
         found += [(split, os.path.join(directory, name)) for name in exact or others]
     return found
-
-
-def _find_metadata(directory: str, names: list[str]) -> list[tuple[Optional[str], str]]:
-    """Finds metadata.csv here, or in directories named after splits."""
-    here = [(None, os.path.join(directory, name)) for name in names if name in _METADATA]
-    folders = [(split, os.path.join(directory, name)) for split, name in layout.named_splits(names)]
-    below = [(split, os.path.join(path, name)) for split, path in folders for name in _METADATA]
-    return here or [(split, path) for split, path in below if files.exists(path)]

@@ -29,7 +29,7 @@ _FREQUENT = frozenset(
 )
 
 
-def read_lines(path: str, remedy: str = "see BUILD.md for the layout") -> Iterator[str]:
+def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") -> Iterator[str]:
     """Reads a text file line by line.
 
     Args:

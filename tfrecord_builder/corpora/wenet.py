@@ -32,19 +32,15 @@ _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of the lists of a directory, or of a single list."""
-    for path, split in _find_lists(corpus_dir):
+    for split, path in _find_lists(corpus_dir):
         first = next(filter(str.strip, text_files.read_lines(path)), "")
         yield from (_read_raw if first.lstrip().startswith("{") else _read_shards)(path, split)
 
 
 def _find_lists(path: str) -> list[tuple[str, str]]:
     if not files.is_directory(path):
-        return [(path, layout.split_in(os.path.basename(path)) or "train")]
-    if files.exists(os.path.join(path, _LIST)):
-        return [(os.path.join(path, _LIST), "train")]
-    named = layout.named_splits(files.list_names(path))
-    paths = [(os.path.join(path, name, _LIST), split) for split, name in named]
-    found = [(each, split) for each, split in paths if files.exists(each)]
+        return [(layout.split_in(os.path.basename(path)) or "train", path)]
+    found = layout.find_lists(path, (_LIST,))
     if not found:
         raise errors.UserError(
             f"{path}: {_LIST} and train/{_LIST} (or dev, valid, test, ...) are missing, expected WeNet's "

@@ -88,11 +88,7 @@ class Labeller:
     """Labels utterances: labeller(utterance) returns Labels, which depend on it and the config alone."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
-        """Loads the user's dictionary.
-
-        Args:
-            config: how to label.
-            bpe_model: the SentencePiece model, for the token type bpe.
+        """Loads the user's dictionary and the SentencePiece model, which only the token type bpe needs.
 
         Raises:
             errors.UserError: the dictionary or the model cannot be read or is not valid.
@@ -146,16 +142,14 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
 
     The user's dictionary adds none: its pinyin is in the labels.
     """
-    found = _dictionary_readings(character) if normalisation.is_hanzi(character) else set()
+    if not normalisation.is_hanzi(character):
+        return set()
+    from tfrecord_builder.labels import pinyin
+
+    found = set(pinyin.dictionary_readings(character))
     if config.tone_sandhi:
         found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
     return {token for syllable in found for token in _OF_SYLLABLE[config.token_type](syllable)}
-
-
-def _dictionary_readings(hanzi: str) -> set[str]:
-    from tfrecord_builder.labels import pinyin
-
-    return set(pinyin.dictionary_readings(hanzi))
 
 
 def _read_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:

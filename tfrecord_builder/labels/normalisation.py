@@ -2,8 +2,8 @@
 
     normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
 
-To add a rule, write a function from text to text and enter it in STEPS. Numbers are written as words before
-that, where --numbers=read asks for it (numerals.py).
+To add a rule, write a function from text to text and enter it in STEPS. With --numbers=read, numbers have
+become hanzi before (numerals.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _APOSTROPHES = re.compile("['\u2019\u02bc]")
 
 
 def normalise(transcript: str) -> str:
-    """Returns the canonical form of a transcript; that of a canonical transcript is the same."""
+    """Returns the normalised transcript; a second normalisation changes nothing."""
     return functools.reduce(lambda text, step: step(text), STEPS, transcript)
 
 

@@ -27,12 +27,7 @@ class Reader:
     """Reads transcripts."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Configures what differs from pypinyin.
-
-        Args:
-            user_phrases: phrase or single hanzi to its syllables, to which no tone sandhi applies.
-            has_sandhi: whether to apply tone sandhi (tone_sandhi.py).
-        """
+        """Takes syllables of phrases or single hanzi, exempt from tone sandhi, and whether to apply it."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi

@@ -16,13 +16,7 @@ _FORM = "phrase<TAB>pin1 yin1"
 
 
 def load(path: str) -> dict[str, tuple[str, ...]]:
-    """Reads a dictionary.
-
-    Args:
-        path: UTF-8; phrase, tab, a toned syllable per hanzi, separated by spaces. Empty lines are ignored.
-
-    Returns:
-        Phrase to syllables.
+    """Returns the syllables of each phrase in a dictionary file; empty lines are ignored.
 
     Raises:
         errors.UserError: the file cannot be read, or a line has another form or a duplicate phrase.

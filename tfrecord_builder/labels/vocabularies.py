@@ -114,11 +114,6 @@ def make_subwords(
 ) -> Optional[bytes]:
     """Returns the SentencePiece model of a frozen vocabulary, or learns one; None for other token types.
 
-    Args:
-        label_config: how to label.
-        config: what is frozen.
-        training: the utterances of the train split.
-
     Raises:
         errors.UserError: the frozen vocabulary has no such model, or none can be learned.
     """
@@ -173,13 +168,7 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 def most_frequent_unknown(
     counts: Mapping[str, int], known: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
-    """Returns what a vocabulary lacks, with the number of occurrences, most frequent first.
-
-    Args:
-        counts: Collector.tokens or Collector.characters.
-        known: the vocabulary of the same.
-        limit: maximum number of results.
-    """
+    """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
     unknown = [(token, count) for token, count in counts.items() if known.count_unknown([token])]
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
 

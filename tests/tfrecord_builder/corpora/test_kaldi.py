@@ -63,7 +63,7 @@ def test_what_is_not_read_rejects_its_utterances_and_runs_nothing(tmp_path, valu
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
     small_corpora.write_text(tmp_path / "train" / "wav.scp", f"sw1 {value}\n")
     problems = {u.utterance_id: u.problem for u in _list(tmp_path)}
-    reason = "wav.scp names neither file, file:offset, nor plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
+    reason = "wav.scp entry is not a file, file:offset or plain cat, flac -c -d, sph2pipe, sox or ffmpeg"
     assert problems.pop("d1") == problems.pop("d3") == ""
     assert problems == dict.fromkeys(("d2", "s1-1", "s1-2", "s2-1"), reason)
     assert not (tmp_path / "was_run").exists()

@@ -71,7 +71,7 @@ def _read(path):
 
 
 def test_files_that_cannot_be_read(tmp_path, monkeypatch):
-    with pytest.raises(errors.UserError, match="none.tsv: file does not exist; see BUILD.md"):
+    with pytest.raises(errors.UserError, match="none.tsv: file does not exist; see docs/corpora.md"):
         _read(tmp_path / "none.tsv")
     with pytest.raises(
         errors.UserError, match=r"cannot be read \(Is a directory\), expected a text file; see"
