@@ -57,7 +57,7 @@ def read_audio(
 
     Raises:
         AudioError: the file is missing, empty, truncated, too long or not audio, or lacks the segment or the
-          channel.
+            channel.
         OSError: the object store failed.
     """
     samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)

@@ -31,12 +31,7 @@ _STDERR_LOCK = threading.Lock()
 def read(
     file: BinaryIO, max_seconds: float, segment: Optional[tuple[float, Optional[float]]]
 ) -> tuple[np.ndarray, str, int]:
-    """Reads an open file.
-
-    Args:
-        file: with a descriptor.
-        max_seconds: where to stop.
-        segment: (start_seconds, seconds); None for the whole file.
+    """Reads an open file, or a segment (start_seconds, seconds) of it, and stops after max_seconds.
 
     Returns:
         float32 [num_samples, num_channels], what is missing (empty if nothing is), and the sample rate in Hz.

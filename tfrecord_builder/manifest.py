@@ -1,4 +1,4 @@
-"""Utterances of a corpus, as every reader in corpora/ yields them, and writing them as manifest.tsv."""
+"""The utterance, which every reader in corpora/ yields, and the writer of manifest.tsv."""
 
 from __future__ import annotations
 

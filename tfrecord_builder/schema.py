@@ -69,15 +69,7 @@ def make_example(record: Record) -> bytes:
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
-    """Parses serialised records in order.
-
-    Args:
-        dataset: of string [], each a serialised record.
-        num_bins, fbank_dtype: as for parse_batch.
-
-    Returns:
-        Dataset of dicts as parse_batch returns them, without the batch axis; errors as parse_batch.
-    """
+    """Parses a dataset of serialised records, string [], in order, as parse_batch without the batch axis."""
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(serialized[None], num_bins, fbank_dtype)

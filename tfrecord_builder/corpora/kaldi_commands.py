@@ -18,15 +18,7 @@ _FILE = r"\n(?P<file>[^-\n][^\n]*)"
 
 
 def _command(name: str, options: str, leading: str = "", file: str = _FILE, output: str = "") -> re.Pattern:
-    """Returns the pattern of a command whose words are separated by line feeds.
-
-    Args:
-        name: the program.
-        options: those that do not change the sound, before and after the file.
-        leading: further options before the file.
-        file: the file that is decoded.
-        output: the last word.
-    """
+    """Returns the pattern of a command line, one word per line, whose options do not change the sound."""
     before = "|".join(filter(None, (options, leading)))
     return re.compile(rf"{name}(?:\n(?:{before}))*{file}(?:\n(?:{options}))*{output}")
 

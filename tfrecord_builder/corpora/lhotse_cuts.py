@@ -32,13 +32,7 @@ class _Unsupported(Exception):
 
 
 def list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Utterance]:
-    """Returns the utterances of a cut; several are named <cut>-<supervision>.
-
-    Args:
-        where: the start of every message.
-        path: the file of cuts.
-        cut: the JSON object.
-        split: "train", "dev" or "test".
+    """Returns the utterances of a cut in the file `path`; several are named <cut>-<supervision>.
 
     Raises:
         errors.UserError: a text field has another type.

@@ -41,11 +41,7 @@ class Segment(NamedTuple):
 
 
 def read(where: str, row: Mapping[str, str]) -> Segment:
-    """Reads the segment that a row describes.
-
-    Args:
-        where: "<file>: line <number>", the start of every message.
-        row: value by NAMES; other columns are ignored, missing ones count as empty.
+    """Reads the segment that a row describes, by the columns of NAMES; missing ones count as empty.
 
     Raises:
         errors.UserError: a value is not a number of 0 or more, or end and duration contradict each other.

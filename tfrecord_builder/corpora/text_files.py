@@ -30,14 +30,7 @@ _FREQUENT = frozenset(
 
 
 def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") -> Iterator[str]:
-    """Reads a text file line by line.
-
-    Args:
-        path: the file, in one of the accepted encodings.
-        remedy: the end of the message if the file cannot be read: what to do.
-
-    Yields:
-        The lines without their line ends, of any system.
+    """Yields the lines of a text file, without line ends; `remedy` ends the message if it cannot be read.
 
     Raises:
         errors.UserError: the file does not exist, cannot be read, or has another encoding.

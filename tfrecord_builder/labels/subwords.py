@@ -20,11 +20,7 @@ class SubwordModel:
     """Splits transcripts into subwords."""
 
     def __init__(self, model: bytes):
-        """Loads what `train` returned.
-
-        Raises:
-            errors.UserError: it is something else, or sentencepiece is not installed.
-        """
+        """Loads what `train` returned; raises errors.UserError if it is something else."""
         try:
             self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
             self._processor.encode("")
@@ -50,18 +46,15 @@ class SubwordModel:
 
 
 def train(transcripts: Iterable[str], size: int) -> bytes:
-    """Learns subwords; the same transcripts in the same order give the same bytes.
+    """Returns a SentencePiece model; the same transcripts in the same order give the same bytes.
 
     Args:
         transcripts: normalised; empty ones are ignored.
-        size: maximum vocabulary size, including 3 of sentencepiece's own; few transcripts give fewer.
-
-    Returns:
-        A SentencePiece model.
+        size: maximum vocabulary size, including <unk>, <s> and </s>; few transcripts give fewer.
 
     Raises:
-        errors.UserError: there is no transcript, size is less than the number of characters, each of which is
-            a subword, or sentencepiece is not installed.
+        errors.UserError: there is no transcript, size is less than the number of characters, or sentencepiece
+            is not installed.
     """
     characters: set[str] = set()
     model = io.BytesIO()

@@ -16,6 +16,7 @@ from tfrecord_builder import syllables, vocabulary
 from tfrecord_builder.labels import normalisation
 
 _TONED_FORM = re.compile("[a-zü:]+[0-9]")
+_is_syllable = functools.cache(syllables.exists)
 
 
 def to_characters(transcript: str) -> list[str]:
@@ -53,9 +54,6 @@ def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
 
     If the transcript has hanzi, these are all that it does not contain (A楼 has A). Otherwise tokens of
     lower-case letters and a digit, which the transcript repeats; phones of another language are not.
-
-    Args:
-        pinyin, transcript: as for normalise_pinyin.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):
@@ -76,11 +74,6 @@ def align(transcript: str, tokens: list[str]) -> list[str]:
     pairs = zip(characters, tokens)
     is_aligned = all(normalisation.is_hanzi(character) or character == token for character, token in pairs)
     return characters if is_aligned else []
-
-
-@functools.cache
-def _is_syllable(token: str) -> bool:
-    return syllables.exists(token)
 
 
 @functools.cache

@@ -109,12 +109,7 @@ def _group_feet(words: Sequence[str]) -> list[str]:
 
 
 def _order(parts: Sequence[str], tones: str) -> list[int]:
-    """Returns the positions whose third tone may change, in the order in which they do.
-
-    Args:
-        parts: words, or the parts of a word.
-        tones: of all their hanzi.
-    """
+    """Returns the positions in words, or in parts of a word, whose third tone may change, in that order."""
     starts = [0, *itertools.accumulate(map(len, parts))]
     spans = [(start, start + len(part), part) for start, part in zip(starts, parts)]
     inside = [start + place for start, end, part in spans for place in _order_inside(part, tones[start:end])]

@@ -141,11 +141,8 @@ def make_subwords(
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
     """Returns the vocabularies of a build.
 
-    Args:
-        collector: the labels of all splits; those of the train split give whatever is not frozen.
-        config: what is frozen. Characters and readings may be missing in a directory (a model that writes
-            tokens has none).
-        bpe_model: the SentencePiece model, for the token type bpe.
+    Labels of the train split give whatever is not frozen. Characters and readings may be missing in a frozen
+    directory: a model that writes tokens has none. Only the token type bpe has a SentencePiece model.
 
     Raises:
         errors.UserError: there is no train split and no frozen vocabulary, or the frozen one is missing.
