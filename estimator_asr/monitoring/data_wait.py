@@ -9,8 +9,8 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api
+from estimator_asr.monitoring import summaries
 
-TAG = "data_wait_fraction"
 _MUCH = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
 
 
@@ -27,7 +27,6 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
     def begin(self):
         self._has_warned = False
-        self._writer = tf.compat.v1.summary.FileWriterCache.get(self.model_dir)
 
     def after_create_session(self, session, coord):
         self._waited, self._steps, self._began = 0.0, 0, None
@@ -46,8 +45,8 @@ class DataWaitHook(estimator_api.SessionRunHook):
             self._waited, self._steps, self._began = 0.0, 0, self.seconds()
 
     def _write(self, fraction, step):
-        value = tf.compat.v1.Summary.Value(tag=TAG, simple_value=fraction)
-        self._writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
+        value = summaries.Value(tag="data_wait_fraction", simple_value=fraction)
+        summaries.write_values(self.model_dir, [value], step)
         if fraction > _MUCH and not self._has_warned:
             self._has_warned = True
             logging.warning(

@@ -91,15 +91,15 @@ class ProgressHook(estimator_api.SessionRunHook):
         logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
 
 
+@dataclasses.dataclass(eq=False)
 class EvaluationHook(estimator_api.SessionRunHook):
     """Shows the progress of an evaluation in a terminal; the bar disappears at its end."""
 
-    def __init__(self, split: str, num_batches: int):
-        self._split = split
-        self._num_batches = num_batches
+    split: str
+    num_batches: int
 
     def after_create_session(self, session, coord):
-        self._bar = _open_bar(self._split, self._num_batches, keep=False)
+        self._bar = _open_bar(self.split, self.num_batches, keep=False)
 
     def after_run(self, run_context, run_values):
         self._bar.update()
@@ -109,14 +109,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar with the remaining time; without a terminal it is disabled.
-
-    Args:
-        name: shown before the numbers.
-        total: number of steps.
-        done: steps of an earlier run.
-        keep: whether the closed bar stays in the terminal.
-    """
+    """Returns a bar with the remaining time, which stays when closed (`keep`) or not; needs a terminal."""
     return tqdm.tqdm(
         total=total,
         initial=done,

@@ -8,6 +8,7 @@ writes those of training, and TensorBoard stops reading one event file when it f
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 import os
 import time
@@ -66,29 +67,24 @@ class Watchdog:
         summaries.write_values(event_dir, [summaries.text_value(f"alarms/{kind}", sentence)], step)
 
 
+@dataclasses.dataclass(eq=False)
 class WatchdogHook(estimator_api.SessionRunHook):
-    """Fetches the loss of every step, and all metrics of every so many steps."""
+    """Fetches the loss of every step, and all metrics of every so many steps, of the first replica."""
 
-    def __init__(self, watchdog: Watchdog, number: tf.Tensor, scalars: Mapping[str, tf.Tensor]):
-        """Takes tensors of the first replica.
+    watchdog: Watchdog
+    number: tf.Tensor  # int64 [], steps made before this one
+    scalars: Mapping[str, tf.Tensor]  # float32 [] by tag; avg-loss is the loss per label
 
-        Args:
-            watchdog: observes the steps.
-            number: int64 [], steps made before this one.
-            scalars: float32 [] by tag; avg-loss is the loss per label.
-        """
-        self._watchdog = watchdog
-        self._number = number
-        self._scalars = dict(scalars)
+    def __post_init__(self):
         self._num_runs = 0
         self._losses = []
 
     def before_run(self, run_context):
         # Counted as the summary hook does, so that both decode the same steps.
-        self._is_due = self._num_runs % self._watchdog.steps_between == 0
-        fetches = {"loss": self._scalars["avg-loss"]}
+        self._is_due = self._num_runs % self.watchdog.steps_between == 0
+        fetches = {"loss": self.scalars["avg-loss"]}
         if self._is_due:
-            fetches.update(number=self._number, scalars=self._scalars)
+            fetches.update(number=self.number, scalars=self.scalars)
         return estimator_api.SessionRunArgs(fetches)
 
     def after_run(self, run_context, run_values):
@@ -100,19 +96,18 @@ class WatchdogHook(estimator_api.SessionRunHook):
             metrics = {tag: float(value) for tag, value in values["scalars"].items()}
             step = observations.Step(int(values["number"]) + 1, metrics, tuple(self._losses))
             self._losses = []
-            self._watchdog.add_step(step)
+            self.watchdog.add_step(step)
 
 
+@dataclasses.dataclass
 class WatchdogExporter(estimator_api.Exporter):
     """Passes every evaluation to the watchdog and exports nothing."""
 
+    watchdog: Watchdog
     name = "watchdog"
 
-    def __init__(self, watchdog: Watchdog):
-        self._watchdog = watchdog
-
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        self._watchdog.add_evaluation(eval_result, estimator.eval_dir())
+        self.watchdog.add_evaluation(eval_result, estimator.eval_dir())
 
 
 def last_alarm(model_dir: str) -> Optional[tuple[int, str]]:
