@@ -69,8 +69,9 @@ def _compare_dump(dump, infos, data_dirs, tokens) -> Comparison:
     split = splits.read_split(infos, data_dirs, _SPLIT, config.spec)
     if dump.data != split.sha256:
         raise errors.UserError(
-            f"{','.join(data_dirs)}: the shards of {_SPLIT} differ from those of {dump.path}; give the "
-            "--data_dir of that training, in the same order."
+            f"{','.join(data_dirs)}: the shards of {_SPLIT} differ from those of {dump.path}, or an earlier "
+            "version wrote it; give the --data_dir of that training, in the same order, or delete it and "
+            "train again with --dump_batches."
         )
     with splits.explain_damage(data_dirs, _SPLIT):
         records = batch_source.read_batch(split, config.input, dump.position)

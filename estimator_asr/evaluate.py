@@ -121,7 +121,12 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
     version_dir = recogniser.find_version(config.saved_model)
     exported = export_info.load(version_dir)
     for info, path in zip(infos, config.data_dir):
-        _check_exported(exported, version_dir, info, path)
+        pairs = {
+            "sha256 of tokens.txt": (info.tokens_sha256[:12], exported.acoustic.tokens_sha256[:12]),
+            "frontend": (info.frontend, exported.frontend),
+        }
+        assets = os.path.join(version_dir, "assets")
+        model_directory.refuse_difference(path, version_dir, pairs, assets, exported)
     measures = _measures(True, exported.token_type if exported.language is None else "character")
     batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
     recognise = recogniser.load(version_dir, "features")
@@ -131,25 +136,6 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
     """Returns the measures of an output of tokens, and of a transcript of the token type."""
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
-
-
-def _check_exported(
-    exported: export_info.ExportInfo, version_dir: str, info: dataset_info.DatasetInfo, data_dir: str
-) -> None:
-    """Refuses data with another frontend or token vocabulary than the export; names the flags of a build."""
-    frontend = config_json.to_json_dict(exported.frontend)
-    pairs = {
-        "frontend": (info.frontend and config_json.to_json_dict(info.frontend), frontend),
-        dataset_info.TOKENS_FILE: (info.tokens_sha256, exported.acoustic.tokens_sha256),
-    }
-    for name, (got, want) in pairs.items():
-        if got != want:
-            assets = os.path.join(version_dir, "assets")
-            flags = {"vocabulary_dir": assets, "token_type": exported.token_type, **frontend}
-            raise errors.UserError(
-                f"{data_dir}: {name} is {got}, expected {want} as in {version_dir}; build the data with "
-                + " ".join(f"--{flag}={value}" for flag, value in flags.items())
-            )
 
 
 def _score(

@@ -6,7 +6,8 @@ import dataclasses
 import glob
 import os
 import shutil
-from typing import Optional
+from collections.abc import Mapping
+from typing import Any, Optional
 
 from absl import logging
 
@@ -115,24 +116,39 @@ def check_data(
     Raises:
         errors.UserError: vocabulary, token type or frontend differ; names both directories and both values.
     """
-    for key, file in _vocabulary_files(config).items():
-        got, want = getattr(info, key), getattr(config, key)
+    pairs = {
+        f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
+        for key, file in _vocabulary_files(config).items()
+    }
+    pairs["token_type"] = info.token_type, config.token_type
+    if config.spec.reads_audio:
+        pairs["frontend"] = info.frontend, config.frontend
+    refuse_difference(data_dir, path, pairs, path, config)
+
+
+def refuse_difference(
+    data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
+) -> None:
+    """Refuses data that differ from a model.
+
+    Args:
+        data_dir, path: directories of the data and of the model.
+        pairs: name to the value of the data and that of the model.
+        vocabulary_dir: directory of the model's vocabularies.
+        model: has its token_type and frontend: ExperimentConfig or ExportInfo.
+
+    Raises:
+        errors.UserError: two values differ; names them, and the flags of a build that fits the model.
+    """
+    flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
+    flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
+    for name, (got, want) in pairs.items():
         if got != want:
+            got, want = _describe_difference(got, want)
             raise errors.UserError(
-                f"{data_dir}: {file} has sha256 {got[:12]}, expected {want[:12]} as in {path}; "
-                f"build the data with --vocabulary_dir={path}, or train a new --model_dir"
+                f"{data_dir}: {name} is {got}, expected {want} as in {path}; build the data with "
+                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}, or use another model"
             )
-    if info.token_type != config.token_type:
-        raise errors.UserError(
-            f"{data_dir}: token_type is {info.token_type}, expected {config.token_type} as in {path}; "
-            f"build the data with --token_type={config.token_type}, or train a new --model_dir"
-        )
-    if config.spec.reads_audio and info.frontend != config.frontend:
-        got, want = _describe_difference(info.frontend, config.frontend)
-        raise errors.UserError(
-            f"{data_dir}: frontend is {got}, expected {want} as in {path}; build the data with that "
-            "frontend, or train a new --model_dir"
-        )
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:

@@ -35,19 +35,12 @@ class ReplayConfig(config_flags.Checked):
 
 
 class Replay(NamedTuple):
-    """Results of a replayed step.
+    """Results of a replayed step."""
 
-    Attributes:
-        loss: per label.
-        gradient_norm: before clipping.
-        finding: None if both are finite.
-        utterance_losses: of each row as a batch of its own, per label.
-    """
-
-    loss: float
-    gradient_norm: float
-    finding: Optional[nan_search.Finding]
-    utterance_losses: list[float]
+    loss: float  # per label
+    gradient_norm: float  # before clipping
+    finding: Optional[nan_search.Finding]  # None if both are finite
+    utterance_losses: list[float]  # of each row as a batch of its own, per label
 
 
 def main(config: ReplayConfig) -> None:

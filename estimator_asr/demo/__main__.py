@@ -17,7 +17,6 @@ import shlex
 import signal
 import sys
 
-from estimator_asr.demo import directory as demo_directory
 from estimator_asr.demo import stages, tables
 from tfrecord_builder import config_flags, errors, program
 
@@ -48,63 +47,41 @@ class DemoConfig(config_flags.Checked):
     )
 
 
-# Name of the stamp, title, command. Builds may overwrite, so that one that was complete before its stamp was
+# Name and title, then the command. Builds may overwrite, so that one that was complete before its stamp was
 # written can be repeated.
-_STAGES = (
-    (
-        "synthesise",
-        "Synthesise the corpus",
-        "estimator_asr.demo.synthesise --output_dir={demo}/corpus {synthesise}",
-    ),
-    (
-        "build_speech",
-        "Build the TFRecords of the speech",
-        """tfrecord_builder.build --flagfile={flags}/build.flags --corpus_dir={demo}/corpus
-        --output_dir={demo}/data --overwrite""",
-    ),
-    (
-        "build_text",
-        "Build the TFRecords of the text",
-        """tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/corpus/text
-        --output_dir={demo}/text --overwrite""",
-    ),
-    (
-        "train_acoustic",
-        "Train the acoustic model: speech to pinyin",
-        """estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data
-        --model_dir={demo}/acoustic {acoustic}""",
-    ),
-    (
-        "train_language",
-        "Train the language model: pinyin to hanzi",
-        """estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text
-        --model_dir={demo}/language {language}""",
-    ),
-    (
-        "evaluate_acoustic",
-        "Evaluate the acoustic model",
-        """estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data
-        --output_dir={demo}/report/acoustic""",
-    ),
-    (
-        "evaluate_language",
-        "Evaluate the language model",
-        """estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text
-        --output_dir={demo}/report/language""",
-    ),
-    (
-        "export",
-        "Export both as one SavedModel",
-        """estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
-        --export_dir={demo}/export""",
-    ),
-    (
-        "evaluate_cascade",
-        "Evaluate the SavedModel: speech to hanzi",
-        """estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data
-        --output_dir={demo}/report/cascade""",
-    ),
-)
+_STAGES = """
+synthesise: Synthesise the corpus
+estimator_asr.demo.synthesise --output_dir={demo}/corpus {synthesise}
+
+build_speech: Build the TFRecords of the speech
+tfrecord_builder.build --flagfile={flags}/build.flags --corpus_dir={demo}/corpus --output_dir={demo}/data
+--overwrite
+
+build_text: Build the TFRecords of the text
+tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/corpus/text --output_dir={demo}/text
+--overwrite
+
+train_acoustic: Train the acoustic model: speech to pinyin
+estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data --model_dir={demo}/acoustic
+{acoustic}
+
+train_language: Train the language model: pinyin to hanzi
+estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text --model_dir={demo}/language
+{language}
+
+evaluate_acoustic: Evaluate the acoustic model
+estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --output_dir={demo}/report/acoustic
+
+evaluate_language: Evaluate the language model
+estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text --output_dir={demo}/report/language
+
+export: Export both as one SavedModel
+estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
+--export_dir={demo}/export
+
+evaluate_cascade: Evaluate the SavedModel: speech to hanzi
+estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --output_dir={demo}/report/cascade
+"""
 
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
@@ -114,20 +91,22 @@ def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
         "flags": shlex.quote(os.path.relpath(_FLAGS_DIR)),
         **SIZES[size],
     }
-    commands = ((name, title, shlex.split(command.format(**places))) for name, title, command in _STAGES)
-    return [stages.Stage(name, title, words[0], tuple(words[1:])) for name, title, words in commands]
+    made = []
+    for paragraph in _STAGES.strip().split("\n\n"):
+        head, command = paragraph.split("\n", 1)
+        name, title = head.split(": ", 1)
+        module, *arguments = shlex.split(command.format(**places))
+        made.append(stages.Stage(name, title, module, tuple(arguments)))
+    return made
 
 
-def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[tables.Transcribed]]:
-    """Returns the last stage and the test recordings that it transcribes, of as many voices as there are."""
+def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict[str, str]]]:
+    """Returns the last stage, and the manifest's rows of the test recordings that it transcribes."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        chosen = [
-            tables.Transcribed(row["id"], str(directory / "corpus" / row["audio"]), row["text"])
-            for row in rows
-            if row["split"] == "test"
-        ][:_NUM_TRANSCRIBED]
-    arguments = (f"--saved_model={directory / 'export'}", *(each.audio for each in chosen))
+        chosen = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
+    audio = (str(directory / "corpus" / row["audio"]) for row in chosen)
+    arguments = (f"--saved_model={directory / 'export'}", *audio)
     title, output = f"Transcribe {len(chosen)} test recordings", directory / "transcripts.tsv"
     return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
 
@@ -138,7 +117,7 @@ def main(config: DemoConfig) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the programs
     _check_flag_files()
     directory = pathlib.Path(config.output_dir)
-    with demo_directory.claim(directory, config.size) as lock:
+    with stages.claim(directory, config.size) as lock:
         planned = make_stages(directory, config.size)
         count = len(planned) + 1
         finish = functools.partial(_finish, count=count, directory=directory, lock=lock)
@@ -156,7 +135,7 @@ def main(config: DemoConfig) -> None:
 
 
 def _exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit with the exit code of a shell, so that the running stage ends too."""
+    """Makes signals raise SystemExit with a shell's exit code, so that the running stage ends too."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))

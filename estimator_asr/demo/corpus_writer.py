@@ -1,4 +1,4 @@
-"""Directory of a synthesised corpus: its settings first, the manifest last."""
+"""Directory of a synthesised corpus: the settings are written first, the manifest last."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def claim(output_dir: str, config: script.SynthesisConfig, plan: script.Plan) ->
     """Makes the directory and writes the settings and a digest of the plan to it.
 
     Raises:
-        UserError: the directory holds something else, or a corpus that was built from different settings,
-            sentences, pinyin or voices.
+        errors.UserError: the directory contains something else, or a corpus that was built from different
+            settings, sentences, pinyin or voices.
     """
     path = os.path.join(output_dir, _SETTINGS_FILE)
     digest = script.fingerprint(plan, config.synthesis_seed)
@@ -28,8 +28,8 @@ def claim(output_dir: str, config: script.SynthesisConfig, plan: script.Plan) ->
     if not os.path.exists(path):
         if os.listdir(output_dir):
             raise errors.UserError(
-                f"--output_dir: {output_dir} holds files and no {_SETTINGS_FILE}, expected an empty or a new "
-                "directory; choose another one."
+                f"--output_dir: {output_dir} contains files but no {_SETTINGS_FILE}, expected an empty or a "
+                "new directory; choose another one."
             )
         files.write_text(path, expected)
     with open(path, encoding="utf-8") as file:
@@ -37,8 +37,8 @@ def claim(output_dir: str, config: script.SynthesisConfig, plan: script.Plan) ->
     if found != expected:
         raise errors.UserError(
             "--output_dir: the corpus there was built from different settings, sentences, pinyin or voices: "
-            f"{path} is {_on_one_line(found)}, expected {_on_one_line(expected)}; remove the directory or "
-            "choose another one."
+            f"{path} is {' '.join(found.split())}, expected {' '.join(expected.split())}; remove the "
+            "directory or choose another one."
         )
 
 
@@ -50,30 +50,26 @@ def write_tables(output_dir: str, plan: script.Plan) -> None:
         files.write_text(
             os.path.join(output_dir, TEXT_DIR, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines)
         )
-    utterances = [_utterance(output_dir, recording) for recording in plan.prompts]
+    utterances = [_utterance(output_dir, prompt) for prompt in plan.prompts]
     with files.writing(os.path.join(output_dir, MANIFEST_FILE)) as temporary:
         manifest.write_manifest(temporary, utterances)
 
 
-def recording_path(output_dir: str, recording: script.Prompt) -> str:
+def recording_path(output_dir: str, prompt: script.Prompt) -> str:
     """Returns the path of a recording's WAV file."""
-    return os.path.join(output_dir, "wav", recording.variant, f"{recording.utterance_id}.wav")
+    return os.path.join(output_dir, "wav", prompt.variant, f"{prompt.utterance_id}.wav")
 
 
-def _utterance(output_dir: str, recording: script.Prompt) -> manifest.Utterance:
+def _utterance(output_dir: str, prompt: script.Prompt) -> manifest.Utterance:
     return manifest.Utterance(
-        utterance_id=recording.utterance_id,
-        audio=recording_path(output_dir, recording),
-        speaker=recording.variant,
-        text="".join(recording.sentence),
-        pinyin=_pinyin(recording.sentence),
-        split=recording.split,
+        utterance_id=prompt.utterance_id,
+        audio=recording_path(output_dir, prompt),
+        speaker=prompt.variant,
+        text="".join(prompt.sentence),
+        pinyin=_pinyin(prompt.sentence),
+        split=prompt.split,
     )
 
 
 def _pinyin(sentence: script.Sentence) -> str:
     return " ".join(syllable for word in sentence for syllable in pronunciation.read(word))
-
-
-def _on_one_line(settings: str) -> str:
-    return " ".join(settings.split())

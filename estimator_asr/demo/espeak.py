@@ -44,7 +44,7 @@ class Speaker:
     """eSpeak NG with Mandarin pinyin; one per process.
 
     Raises:
-        UserError: the library or its data are missing or damaged; so does `speak`.
+        errors.UserError: the library or its data are missing or damaged, also in `speak`.
     """
 
     def __init__(self):

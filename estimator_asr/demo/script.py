@@ -32,7 +32,7 @@ class SynthesisConfig(config_flags.Checked):
         len(voices.VARIANTS["train"]), "voices in training", minimum=1, maximum=len(voices.VARIANTS["train"])
     )
     min_occurrences: int = config_flags.setting(
-        3, "least occurrences in training of each reading of each hanzi in dev and test", minimum=1
+        3, "minimum occurrences in training of each reading of each hanzi in dev and test", minimum=1
     )
     num_text_sentences: int = config_flags.setting(
         6000, "distinct training sentences of the text corpus", minimum=1
@@ -59,7 +59,7 @@ class Plan:
 
 
 def make_plan(config: SynthesisConfig) -> Plan:
-    """Returns the plan; raises UserError if the grammar or the training split is too small for it."""
+    """Returns the plan; raises errors.UserError if the grammar or the training split is too small for it."""
     samples = _sample_sentences(config.synthesis_seed)
     train = [next(samples) for _ in range(config.num_train)]
     is_covered = _coverage(train, config.min_occurrences)

@@ -1,6 +1,7 @@
 """Stages of the demo: each runs a program in a process of its own and writes a stamp when it is finished.
 
-A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it counts for the same command only.
+A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it counts for the same command only. The
+directory of a demo is locked for one demo at a time.
 """
 
 from __future__ import annotations
@@ -21,23 +22,51 @@ from typing import IO, Optional
 from tfrecord_builder import errors, files
 
 
+@contextlib.contextmanager
+def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
+    """Makes the directory of a demo of one size, and locks it; yields the file descriptor of the lock.
+
+    A program that inherits the descriptor holds the lock as long as it lives.
+
+    Raises:
+        errors.UserError: another demo is running in the directory, or it holds a demo of another size or
+            something else.
+    """
+    path = directory / "size.txt"
+    directory.mkdir(parents=True, exist_ok=True)
+    if not path.exists() and any(directory.iterdir()):
+        raise errors.UserError(
+            f"--output_dir: {directory} contains files but no {path.name}, expected a demo or a new "
+            "directory; choose another one."
+        )
+    with open(path, "a+", encoding="utf-8") as file:
+        if not files.take_lock(file.fileno(), file.name):
+            raise errors.UserError(
+                f"--output_dir: another demo, or a stage of one that was killed, is running in {directory}; "
+                "wait until it ends, or choose another directory."
+            )
+        file.seek(0)
+        found = file.read()
+        if not found:
+            file.write(size)
+            file.flush()
+        elif found != size:
+            raise errors.UserError(
+                f"--size is {size}, expected {found} as in {file.name}; "
+                f"remove {directory} or choose another --output_dir."
+            )
+        yield file.fileno()
+
+
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One program to run.
+    """A program to run."""
 
-    Attributes:
-        name: of its stamp.
-        title: for people.
-        module: the program.
-        arguments: its command line.
-        output: file for its standard output; None passes it through.
-    """
-
-    name: str
+    name: str  # of its stamp
     title: str
     module: str
     arguments: tuple[str, ...]
-    output: Optional[pathlib.Path] = None
+    output: Optional[pathlib.Path] = None  # file for its standard output; None passes it through
 
     @property
     def command(self) -> str:
@@ -56,18 +85,18 @@ def seconds_of_finished(stage: Stage, directory: pathlib.Path) -> Optional[float
 
 
 def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
-    """Runs a stage, writes its stamp, and returns the seconds that it took.
+    """Runs a stage, writes its stamp into the directory, and returns the seconds that it took.
 
-    Its standard error is passed through, so a progress bar shows. When this process is interrupted or ended
-    by an exception, the program is asked to end too and waited for: a training saves a checkpoint.
+    Standard error is passed through, so that a progress bar shows. When this process is interrupted or ended
+    by an exception, the program receives SIGTERM and is waited for: a training saves a checkpoint.
 
     Args:
         stage: the program.
         directory: of the stamps.
-        keep_open: file descriptors that the program inherits: a lock of this process lasts as long as either.
+        keep_open: file descriptors that the program inherits.
 
     Raises:
-        UserError: the program failed; its own message stands above.
+        errors.UserError: the program failed; its own message stands above.
     """
     started = time.monotonic()
     with _open_output(stage) as output:

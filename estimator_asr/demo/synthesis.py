@@ -27,25 +27,25 @@ SAMPLE_RATE = 16000
 
 
 def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers: int) -> float:
-    """Synthesises the recordings that do not exist yet.
+    """Synthesises the recordings that do not exist yet; returns the seconds of the whole corpus.
+
+    All recordings of a voice are synthesised again if one of them is missing.
 
     Args:
         output_dir: where to write, see corpus_writer.recording_path.
-        plan: all recordings; those of a voice are synthesised again if one of them is missing.
+        plan: all recordings.
         seed: random seed of voices and noise.
         num_workers: number of voices that speak at the same time.
 
-    Returns:
-        The duration of the whole corpus in seconds.
-
     Raises:
-        UserError: a voice failed or was killed; the others are ended at once, and what is finished stays.
+        errors.UserError: a voice failed or was killed; the others are ended at once, and what is finished
+            stays.
     """
     paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.prompts}
     by_variant: dict[str, list[script.Prompt]] = {}
-    for recording in plan.prompts:
-        by_variant.setdefault(recording.variant, []).append(recording)
-    missing = [each for each in by_variant.values() if not all(os.path.exists(paths[r]) for r in each)]
+    for prompt in plan.prompts:
+        by_variant.setdefault(prompt.variant, []).append(prompt)
+    missing = [each for each in by_variant.values() if not all(os.path.exists(paths[p]) for p in each)]
     spoken = _speak_in_processes(missing, output_dir, seed, num_workers)
     with contextlib.closing(spoken):
         for _ in tqdm.tqdm(spoken, "speaking", len(missing), unit="voice", disable=not sys.stderr.isatty()):
@@ -89,12 +89,12 @@ def _check(process: multiprocessing.process.BaseProcess) -> None:
         )
 
 
-def _speak(output_dir: str, recordings: Sequence[script.Prompt], seed: int) -> None:
-    """Synthesises and writes all recordings of one voice; exits with the sentence of an error."""
+def _speak(output_dir: str, prompts: Sequence[script.Prompt], seed: int) -> None:
+    """Synthesises and writes all recordings of one voice; on an error, exits with its message."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
-        for recording, samples in _record(recordings, seed):
-            _write_wav(corpus_writer.recording_path(output_dir, recording), samples)
+        for prompt, samples in _record(prompts, seed):
+            _write_wav(corpus_writer.recording_path(output_dir, prompt), samples)
             if not multiprocessing.parent_process().is_alive():  # it was killed
                 return
     except errors.UserError as error:
@@ -103,16 +103,16 @@ def _speak(output_dir: str, recordings: Sequence[script.Prompt], seed: int) -> N
         sys.exit(f"error: {errors.describe_refusal(error)}")
 
 
-def _record(recordings: Sequence[script.Prompt], seed: int) -> Iterator[tuple[script.Prompt, np.ndarray]]:
+def _record(prompts: Sequence[script.Prompt], seed: int) -> Iterator[tuple[script.Prompt, np.ndarray]]:
     """Yields all recordings of one voice, always all of them, so that a resumed run gives the same bytes."""
     speaker = espeak.Speaker()
-    voice = voices.make_voice(recordings[0].variant, seed)
-    for recording in recordings:
-        rng = voices.random_state(seed, recording.utterance_id)
+    voice = voices.make_voice(prompts[0].variant, seed)
+    for prompt in prompts:
+        rng = voices.random_state(seed, prompt.utterance_id)
         words_per_minute = voice.words_per_minute + rng.randint(-10, 11)
-        speech = speaker.speak(" ".join(pronunciation.spoken(recording.sentence)), voice, words_per_minute)
+        speech = speaker.speak(" ".join(pronunciation.spoken(prompt.sentence)), voice, words_per_minute)
         resampled = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
-        yield recording, voices.record(resampled, SAMPLE_RATE, voice, rng)
+        yield prompt, voices.record(resampled, SAMPLE_RATE, voice, rng)
 
 
 def _write_wav(path: str, samples: np.ndarray) -> None:

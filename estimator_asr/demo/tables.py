@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pathlib
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
+
+import tqdm.utils
 
 from estimator_asr.scoring import edit_distance, report
 
 
-@dataclasses.dataclass(frozen=True)
-class Transcribed:
-    """A recording whose transcript is shown, and its reference."""
-
-    utterance_id: str
-    audio: str
-    reference: str
-
-
-def transcripts(transcribed: Sequence[Transcribed], output: pathlib.Path) -> list[str]:
+def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
     """Returns a table of reference, hypothesis and errors per recording.
 
     Args:
-        transcribed: the recordings, in the order of the output.
+        recordings: rows of the manifest, in the order of the output.
         output: output of estimator_asr.transcribe: file, transcript, pinyin.
     """
     hypotheses = [line.split("\t")[1] for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
-    for each, hypothesis in zip(transcribed, hypotheses):
-        edits = edit_distance.count_edits(list(each.reference), list(hypothesis.replace(" ", "")))
+    for each, hypothesis in zip(recordings, hypotheses):
+        edits = edit_distance.count_edits(list(each["text"]), list(hypothesis.replace(" ", "")))
         errors = f"{edits.errors} of {edits.reference_length}"
-        rows.append((each.utterance_id, each.reference, hypothesis, errors))
+        rows.append((each["id"], each["text"], hypothesis, errors))
     return align(rows)
 
 
@@ -69,10 +60,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Pads each column to its widest cell; a hanzi is two columns wide on a terminal."""
-    widths = [max(map(_width, column)) for column in zip(*rows)]
-    padded = [[cell + " " * (width - _width(cell)) for cell, width in zip(row, widths)] for row in rows]
+    width = tqdm.utils.disp_len
+    widths = [max(map(width, column)) for column in zip(*rows)]
+    padded = [[cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths)] for row in rows]
     return ["  " + "  ".join(row).rstrip() for row in padded]
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -24,23 +24,14 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Voice:
-    """One speaker.
+    """One speaker."""
 
-    Attributes:
-        variant: eSpeak NG's name for the timbre.
-        words_per_minute: eSpeak NG's unit of speed; 175 is about 3.6 syllables per second.
-        pitch: 0 to 100, 50 is the variant's own.
-        pitch_range: 0 to 100, 50 is the variant's own.
-        level_db: peak of a recording, in dB below full scale.
-        noise_db: RMS of the speech over that of the noise; None for no noise.
-    """
-
-    variant: str
-    words_per_minute: int
-    pitch: int
-    pitch_range: int
-    level_db: float
-    noise_db: Optional[float]
+    variant: str  # eSpeak NG's name for the timbre
+    words_per_minute: int  # eSpeak NG's unit of speed; 175 is about 3.6 syllables per second
+    pitch: int  # 0 to 100, 50 is the variant's own
+    pitch_range: int  # 0 to 100, 50 is the variant's own
+    level_db: float  # peak of a recording, in dB below full scale
+    noise_db: Optional[float]  # RMS of the speech over that of the noise; None for no noise
 
 
 def make_voice(variant: str, seed: int) -> Voice:
@@ -57,13 +48,13 @@ def make_voice(variant: str, seed: int) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Returns the speech as recorded: with silence before and after it, noise, and the level of the voice.
+    """Adds silence of random length before and after, and noise, and applies the level of the voice.
 
     Args:
         speech: float32 [num_samples].
         sample_rate: in Hz.
         voice: gives level and noise.
-        rng: samples the length of the silences and the noise.
+        rng: samples silence and noise.
 
     Returns:
         float32 [num_samples + silence], within [-1, 1].

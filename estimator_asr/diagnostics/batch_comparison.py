@@ -19,35 +19,22 @@ _COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "n
 
 
 class Source(NamedTuple):
-    """What the data holds at the position of a batch.
+    """The data at the position of a batch."""
 
-    Attributes:
-        examples: parsed records (schema.parse_examples as numpy), in the order of the rows.
-        features, labels: the batch, read again.
-    """
-
-    examples: Sequence[Mapping[str, np.ndarray]]
-    features: Mapping[str, np.ndarray]
+    examples: Sequence[Mapping[str, np.ndarray]]  # of schema.parse_examples, in the order of the rows
+    features: Mapping[str, np.ndarray]  # read again
     labels: Mapping[str, np.ndarray]
 
 
 class Row(NamedTuple):
-    """One utterance of a batch.
-
-    Attributes:
-        utterance_id, transcript: text of the record.
-        ids: tokens in the batch, int32 [num_tokens].
-        num_frames: of the record; None for text.
-        masked_fraction: of the features; None for text, and if the shapes differ.
-        mismatches: each as `WHAT is GOT, expected WANT`.
-    """
+    """One utterance of a batch."""
 
     utterance_id: str
     transcript: str
-    ids: np.ndarray
-    num_frames: Optional[int]
-    masked_fraction: Optional[float]
-    mismatches: tuple[str, ...]
+    ids: np.ndarray  # tokens in the batch, int32 [num_tokens]
+    num_frames: Optional[int]  # of the record; None for text
+    masked_fraction: Optional[float]  # of the features; None for text, and if the shapes differ
+    mismatches: tuple[str, ...]  # each as `WHAT is GOT, expected WANT`
 
 
 def compare(dump: batch_dump.Dump, source: Source, is_masked: bool) -> list[Row]:

@@ -35,28 +35,16 @@ _GRADIENT = re.compile(r"^gradients(_\d+)?/")
 
 
 class Finding(NamedTuple):
-    """The first non-finite tensor.
+    """The first non-finite tensor."""
 
-    Attributes:
-        tensor: name in the graph.
-        op: type of its operation, such as "Log".
-        layer: variable scope of the operation.
-        is_backward: whether it belongs to the gradient of the layer.
-        shape: of the value.
-        fraction: of its elements that are NaN or Inf.
-        rows: of the batch that have some; None if the tensor does not have the rows of the batch.
-        inputs: (name, minimum, maximum) of its float inputs, all of them finite.
-        cause: in words.
-    """
-
-    tensor: str
-    op: str
-    layer: str
-    is_backward: bool
+    tensor: str  # name in the graph
+    op: str  # type of its operation, such as "Log"
+    layer: str  # variable scope of the operation
+    is_backward: bool  # whether it belongs to the gradient of the layer
     shape: tuple[int, ...]
-    fraction: float
-    rows: Optional[list[int]]
-    inputs: list[tuple[str, float, float]]
+    fraction: float  # of its elements that are NaN or Inf
+    rows: Optional[list[int]]  # that have some; None if the tensor does not have the rows of the batch
+    inputs: list[tuple[str, float, float]]  # name, minimum, maximum of its float inputs, all finite
     cause: str
 
 

@@ -16,21 +16,13 @@ _STILL_FALLING = 0.1
 
 
 class Result(NamedTuple):
-    """Result of an overfit test.
-
-    Attributes:
-        spec: of the model.
-        batches: pairs (features, labels) of dicts of numpy arrays.
-        metrics: of every step, by tag.
-        seconds: time spent.
-        is_learned: whether all batches are memorised.
-    """
+    """Result of an overfit test."""
 
     spec: task_spec.TaskSpec
-    batches: Sequence[tuple]
-    metrics: Sequence[Mapping[str, float]]
-    seconds: float
-    is_learned: bool
+    batches: Sequence[tuple]  # pairs (features, labels) of dicts of numpy arrays
+    metrics: Sequence[Mapping[str, float]]  # of every step, by tag
+    seconds: float  # time spent
+    is_learned: bool  # whether all batches are memorised
 
     @property
     def losses(self) -> list[float]:

@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.monitoring import (
     alignment,
     sample_picture,
-    sample_recogniser,
     sample_text,
     sample_utterances,
     summaries,
 )
-from estimator_asr.tasks import task
+from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, fonts, vocabulary
 
 _MANY_SECONDS = 5.0
@@ -45,7 +45,7 @@ class PredictionSamples(estimator_api.Exporter):
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         started = time.monotonic()
         if self._recogniser is None:
-            self._recogniser = sample_recogniser.SampleRecogniser(self._model)
+            self._recogniser = SampleRecogniser(self._model)
             self._warn_without_font()
         self._recogniser.restore(checkpoint_path)
         values = [value for utterance in self._utterances for value in self._show(utterance)]
@@ -85,6 +85,42 @@ class PredictionSamples(estimator_api.Exporter):
             logging.info(message, fonts.INSTALL_FONT)
 
 
+class SampleRecogniser:
+    """Recognises single utterances with the weights of one checkpoint after the other.
+
+    It runs on the CPU in a graph of its own, which is built once: training keeps its device and memory.
+    """
+
+    def __init__(self, model: model_directory.ModelDirectory):
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            features = registry.of(model.config).placeholders(model.config, batch_size=1)
+            ids, num_ids = model.config.spec.labels
+            labels = {
+                ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
+                num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
+            }
+            found = registry.of(model.config).recognise(model, features, labels)
+            self._inputs = {**features, **labels}
+            self._fetches = {name: value for name, value in found._asdict().items() if value is not None}
+            self._saver = tf.compat.v1.train.Saver()
+        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
+        self._session = tf.compat.v1.Session(graph=graph, config=config)
+
+    def restore(self, checkpoint: str) -> None:
+        """Restores the weights of a checkpoint, given by its prefix."""
+        with self._session.graph.as_default():
+            self._saver.restore(self._session, checkpoint)
+
+    def recognise(self, utterance: sample_utterances.Utterance) -> task.Recognition:
+        """Returns the recognition of an utterance, and the attention given the reference, as numpy values.
+
+        They are those of task.Recognition without the batch axis.
+        """
+        feed = {tensor: [utterance.values[name]] for name, tensor in self._inputs.items()}
+        found = self._session.run(self._fetches, feed)
+        return task.Recognition(**{name: value[0] for name, value in found.items()})
+
+
 def build_picture(
     model: model_directory.ModelDirectory,
     utterance: sample_utterances.Utterance,
@@ -92,14 +128,7 @@ def build_picture(
     reference: Sequence[str],
     hypothesis: Sequence[str],
 ) -> sample_picture.Picture:
-    """Returns the picture of a recognition with CTC.
-
-    Args:
-        model: frontend and vocabulary.
-        utterance: with audio features.
-        found: numpy values, without the batch axis.
-        reference, hypothesis: tokens.
-    """
+    """Returns the picture of a recognition (numpy values, without the batch axis) with CTC."""
     config, labels = model.config.frontend, utterance.values["token_ids"]
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
     return sample_picture.Picture(

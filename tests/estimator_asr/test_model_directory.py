@@ -182,7 +182,7 @@ def test_data_of_another_frontend_is_refused_with_both_sides(tmp_path, data, mod
 def test_data_of_another_unit_and_text_for_an_acoustic_model_are_refused(data, model_dir):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
-    said = "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable"
+    said = "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable "
     with pytest.raises(errors.UserError, match=said):
         model_directory.check_data(
             model_dir, model.config, dataclasses.replace(info, token_type="character"), path
@@ -198,7 +198,7 @@ def test_a_language_model_takes_data_with_and_without_audio_but_no_other_charact
     model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
     model_directory.check_data(model_dir, model.config, info, path)
     model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
-    with pytest.raises(errors.UserError, match="characters.txt has sha256 abc, expected"):
+    with pytest.raises(errors.UserError, match="sha256 of characters.txt is abc, expected"):
         model_directory.check_data(
             model_dir, model.config, dataclasses.replace(info, characters_sha256="abc"), path
         )
@@ -247,7 +247,7 @@ def test_bpe_model_is_copied_into_the_model_directory(data_with_bpe, model_dir):
     assert pathlib.Path(model_dir, "bpe.model").read_bytes() == b"pieces"
     assert model.config.bpe_sha256 == info.bpe_sha256
     model_directory.check_data(model_dir, model.config, info, path)
-    with pytest.raises(errors.UserError, match="bpe.model has sha256 abc, expected .*--vocabulary_dir="):
+    with pytest.raises(errors.UserError, match="sha256 of bpe.model is abc, expected .*--vocabulary_dir="):
         model_directory.check_data(model_dir, model.config, dataclasses.replace(info, bpe_sha256="abc"), path)
 
 

@@ -200,7 +200,7 @@ def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
     tokens = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
     small_records.make_data(str(tmp_path / "other"), tokens=tokens)
     reason = refuse([directory / "data", tmp_path / "other"], directory / "am")
-    assert f"{tmp_path / 'other'}: tokens.txt has sha256 {tokens.sha256[:12]}, expected" in reason
+    assert f"{tmp_path / 'other'}: sha256 of tokens.txt is {tokens.sha256[:12]}, expected" in reason
     assert str(directory / "am") in reason
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -19,16 +20,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def ok(text: str) -> Finding:
-    return Finding(OK, text)
-
-
-def warning(text: str) -> Finding:
-    return Finding(WARNING, text)
-
-
-def problem(text: str) -> Finding:
-    return Finding(PROBLEM, text)
+ok, warning, problem = (functools.partial(Finding, level) for level in (OK, WARNING, PROBLEM))
 
 
 def catch(check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

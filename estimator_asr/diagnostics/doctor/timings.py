@@ -16,7 +16,7 @@ import tqdm
 from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import dataset_elements, input_fn, splits
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import dataset_info
 
@@ -82,14 +82,16 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
 
 def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
     """Returns the frames or tokens per second, without padding, that an input_fn delivers by itself."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features, _ = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
-        total = tf.reduce_sum(features[length_key])
-        session.run(total)  # the shuffle buffer is full now
-        begin, count = time.monotonic(), 0
-        while time.monotonic() - begin < seconds:
-            count += int(session.run(total))
-        return count / (time.monotonic() - begin)
+
+    def build():
+        return read().map(lambda features, _: tf.reduce_sum(features[length_key]))
+
+    totals = dataset_elements.read(build)
+    next(totals)  # the shuffle buffer is full now
+    begin, count = time.monotonic(), 0
+    while time.monotonic() - begin < seconds:
+        count += int(next(totals))
+    return count / (time.monotonic() - begin)
 
 
 def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:

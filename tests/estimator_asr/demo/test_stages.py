@@ -1,7 +1,8 @@
-"""Stages: stamped when done, failed by name, ended in good order."""
+"""Stages of the demo: their stamps, failures and end, and the directory, which is locked."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pathlib
@@ -17,6 +18,47 @@ from estimator_asr.demo import stages
 from tfrecord_builder import errors
 
 ROOT = paths.ROOT
+
+
+def test_a_directory_is_claimed_again_for_the_same_size(tmp_path):
+    for _ in range(2):
+        with stages.claim(tmp_path / "new" / "demo", "small") as lock:
+            assert os.fstat(lock)
+    assert (tmp_path / "new" / "demo" / "size.txt").read_text() == "small"
+
+
+def test_refuses_another_size(tmp_path):
+    with stages.claim(tmp_path, "small"):
+        pass
+    expected = "--size is full, expected small as in .*size.txt; remove "
+    with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "full"):
+        pass
+
+
+def test_refuses_a_directory_where_another_demo_runs(tmp_path):
+    expected = f"another demo, or a stage of one that was killed, is running in {tmp_path}; wait "
+    with stages.claim(tmp_path, "small"):
+        with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "small"):
+            pass
+    with stages.claim(tmp_path, "small"):
+        pass
+
+
+def test_a_file_system_without_locks_keeps_no_demo_from_running(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with stages.claim(tmp_path, "small"):
+        pass
+
+
+def test_refuses_a_directory_of_something_else(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    expected = "contains files but no size.txt, expected a demo or a new directory"
+    with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "small"):
+        pass
+    assert os.listdir(tmp_path) == ["letter.txt"]
 
 
 def stage(*arguments, module="calendar", output=None):

@@ -16,11 +16,8 @@ def test_columns_of_hanzi_line_up():
 def test_transcripts_count_the_errors_of_each_recording(tmp_path):
     output = tmp_path / "transcripts.tsv"
     output.write_text("a.wav\t你好吗\tni3 hao3 ma5\nb.wav\t一天\tyi1 tian1\n", encoding="utf-8")
-    transcribed = [
-        tables.Transcribed("a", "a.wav", "你好吗"),
-        tables.Transcribed("b", "b.wav", "二天吧"),
-    ]
-    assert tables.transcripts(transcribed, output) == [
+    recordings = [{"id": "a", "text": "你好吗"}, {"id": "b", "text": "二天吧"}]
+    assert tables.transcripts(recordings, output) == [
         "  recording  reference  hypothesis  errors",
         "  a          你好吗     你好吗      0 of 3",
         "  b          二天吧     一天        2 of 3",

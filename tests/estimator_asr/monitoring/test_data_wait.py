@@ -28,8 +28,7 @@ class Training:
             seconds=lambda: self.seconds,
             doctor_command="DOCTOR",
         )
-        with tf.Graph().as_default():
-            self.hook.begin()
+        self.hook.begin()
         self.hook.after_create_session(None, None)
 
     def run_steps(self, *waits):
@@ -37,9 +36,9 @@ class Training:
             assert self.hook.before_run(None).fetches == ["wait", "step"]
             self.seconds += 1.0
             values = tf.compat.v1.train.SessionRunValues([wait, self.step], None, None)
-            self.hook.after_run(None, values)
+            with tf.Graph().as_default():
+                self.hook.after_run(None, values)
             self.step += 1
-        self.hook._writer.flush()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.monitoring import alignment, prediction_samples, sample_recogniser, sample_utterances
+from estimator_asr.monitoring import alignment, prediction_samples, sample_utterances
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, manifest
 from tfrecord_builder.labels import labelling
@@ -124,7 +124,7 @@ def test_the_language_model_has_only_text(tmp_path):
 def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     taken = []
     monkeypatch.setattr(
-        sample_recogniser.SampleRecogniser, "restore", lambda self, checkpoint: taken.append(checkpoint)
+        prediction_samples.SampleRecogniser, "restore", lambda self, checkpoint: taken.append(checkpoint)
     )
     for checkpoint in ("model.ckpt-1", "model.ckpt-2"):
         export(acoustic.exporter, acoustic.path / "each", checkpoint, 1)
@@ -153,7 +153,7 @@ def test_a_missing_font_is_logged_once(acoustic, monkeypatch):
 
 
 def test_a_recognition_is_of_the_checkpoint(acoustic):
-    recogniser = sample_recogniser.SampleRecogniser(acoustic.model)
+    recogniser = prediction_samples.SampleRecogniser(acoustic.model)
     recogniser.restore(acoustic.checkpoint)
     utterance = acoustic.exporter._utterances[0]
     found = recogniser.recognise(utterance)
@@ -174,7 +174,7 @@ def test_a_model_without_a_decoder_has_no_attention(tmp_path):
     made = tiny_models.make_acoustic_model(str(tmp_path / "model"))
     without = dataclasses.replace(tiny_models.ACOUSTIC, decoder_layers=0)
     config = dataclasses.replace(made.config, acoustic=without)
-    recogniser = sample_recogniser.SampleRecogniser(dataclasses.replace(made, config=config))
+    recogniser = prediction_samples.SampleRecogniser(dataclasses.replace(made, config=config))
     recogniser.restore(tf.train.latest_checkpoint(made.path))
     values = {"fbank": np.zeros([40, 20], np.float32), "num_frames": 40, "token_ids": [1], "num_tokens": 1}
     assert recogniser.recognise(sample_utterances.Utterance("u", "", values)).attention is None

@@ -62,5 +62,5 @@ def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
     model_directory.create_or_check(model, settings, path)
     monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
     other = dataclasses.replace(info, tokens_sha256="0" * 64)
-    with pytest.raises(errors.UserError, match=f"tokens.txt has sha256 0+, expected .* as in {model}"):
+    with pytest.raises(errors.UserError, match=f"sha256 of tokens.txt is 0+, expected .* as in {model}"):
         list(timings.check([other], [path], model))
