@@ -46,11 +46,9 @@ class ExperimentConfig:
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
-        """Joins settings with the description of the data.
+        """Joins settings, by the names of config.SECTIONS, with the description of the training data.
 
-        Args:
-            info: of the training data.
-            **sections: by the names of config.SECTIONS; a missing one takes its defaults.
+        A missing section takes its defaults.
         """
         sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
         spec = task_spec.SPECS[sections["train"].model]

@@ -66,30 +66,22 @@ def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: st
 def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns the model that a run would train in a directory, new or with checkpoints; writes nothing.
 
-    Args:
-        path: the model directory.
-        config: of this run. All but the model's own settings may differ from the last run, and so may those
-            that are training_only.
-        data_dir: source of the vocabularies of a new directory.
+    A new directory takes the vocabularies of the data. In one with checkpoints the settings of the model may
+    not differ, unless they are training_only; all others may.
 
     Raises:
         errors.UserError: the existing model has another vocabulary, frontend or architecture (both sides are
             named), or a vocabulary of the data is damaged.
     """
     if not _has_checkpoint(path):
-        return open_for_worker(path, config, data_dir)
+        return open_new(path, config, data_dir)
     saved = open_model_directory(path)
     _check_same_model(path, saved.config, config)
     return dataclasses.replace(saved, config=config)
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
-    """Writes config.json; copies the vocabularies to a new directory, or logs the settings that changed.
-
-    Args:
-        model: of `check`.
-        data_dir: source of the vocabularies.
-    """
+    """Writes config.json; copies the vocabularies of the data, or logs the settings that changed."""
     if _has_checkpoint(model.path):
         _log_changes(model)
         model.config.save(model.path)
@@ -97,8 +89,8 @@ def write(model: ModelDirectory, data_dir: str) -> None:
         copy_description(model, model.path, data_dir)
 
 
-def open_for_worker(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Returns the model of a new directory with the vocabularies of the data; writes nothing.
+def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
 
     All workers but the chief open the model like this, without waiting for the directory.
 
@@ -154,10 +146,7 @@ def refuse_difference(
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
     """Makes `path` a directory of the model without weights: config.json and the vocabularies.
 
-    Args:
-        model: to describe.
-        path: made if it does not exist.
-        source_dir: directory of the vocabularies; None: that of the model.
+    They are copied from source_dir, or from the directory of the model.
     """
     os.makedirs(path, exist_ok=True)
     for file in _vocabulary_files(model.config).values():

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.diagnostics import nan_files, nan_search
+from estimator_asr.diagnostics import nan_files, nan_search, trial
 from estimator_asr.inputs import batch_source, splits
 from estimator_asr.tasks import registry
 from estimator_asr.training.optimizer import optimization
@@ -70,53 +70,33 @@ def replay(
     features: Mapping[str, np.ndarray],
     labels: Mapping[str, np.ndarray],
 ) -> Replay:
-    """Runs forward and backward pass as in training, in float32, with the weights of the checkpoint.
+    """Runs forward and backward pass in float32, with the weights of a checkpoint (prefix of its files).
 
-    Args:
-        model: settings and vocabularies.
-        checkpoint: prefix of a checkpoint of the model.
-        features, labels: of the batch, by key, as the model_fn gets them; features["seed"] is its position.
+    Features and labels are those that the model_fn got in training; features["seed"] is their position.
 
     Raises:
         errors.UserError: the checkpoint cannot be read, or is of another model.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        inputs = {"features": features, "labels": labels}
-        placeholders = {kind: _placeholders(kind, arrays) for kind, arrays in inputs.items()}
-        forward = registry.of(model.config).forward(model, *placeholders.values(), True)
+        inputs = trial.placeholders((features, labels))
+        forward = registry.of(model.config).forward(model, *inputs, True)
         loss = forward.losses.average()
         gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
         gradients = [optimization.merge_rows(gradient) for gradient in gradients if gradient is not None]
         norm = tf.linalg.global_norm(gradients)
         _restore(session, checkpoint)
-        feeds = _feeds(placeholders, inputs)
+        feeds = trial.feeds(inputs, (features, labels))
         values = session.run([loss, norm], feeds)
         size = len(features["num_tokens"])
         targets = [loss, *(g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients)]
         finding = nan_search.find(session, targets, feeds, size)
-        rows = [session.run(loss, _feeds(placeholders, _select_row(inputs, row))) for row in range(size)]
+        batches = ([_select_row(part, row) for part in (features, labels)] for row in range(size))
+        rows = [session.run(loss, trial.feeds(inputs, batch)) for batch in batches]
         return Replay(*map(float, values), finding, list(map(float, rows)))
 
 
-def _placeholders(kind, arrays):
-    """Returns placeholders of unknown sizes except for the bins, as in training."""
-    made = {}
-    for key, array in arrays.items():
-        shape = list(array.shape) if key == "seed" else [None] * array.ndim
-        shape = [None, None, array.shape[2]] if key == "fbank" else shape
-        made[key] = tf.compat.v1.placeholder(array.dtype, shape, f"{kind}/{key}")
-    return made
-
-
-def _feeds(placeholders, inputs):
-    return {placeholders[kind][key]: inputs[kind][key] for kind in inputs for key in inputs[kind]}
-
-
-def _select_row(inputs, row):
-    return {
-        kind: {key: array if key == "seed" else array[row : row + 1] for key, array in arrays.items()}
-        for kind, arrays in inputs.items()
-    }
+def _select_row(arrays, row):
+    return {key: array if key == "seed" else array[row : row + 1] for key, array in arrays.items()}
 
 
 def _restore(session, checkpoint):

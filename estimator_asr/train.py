@@ -81,7 +81,7 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
         return 0
     is_writer = cluster is None or cluster.is_chief
-    open_model = model_directory.check if is_writer else model_directory.open_for_worker
+    open_model = model_directory.check if is_writer else model_directory.open_new
     wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
     with directory_lock.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
         model = open_model(model_dir, config, data_dirs[0])

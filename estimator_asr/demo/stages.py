@@ -88,12 +88,8 @@ def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) ->
     """Runs a stage, writes its stamp into the directory, and returns the seconds that it took.
 
     Standard error is passed through, so that a progress bar shows. When this process is interrupted or ended
-    by an exception, the program receives SIGTERM and is waited for: a training saves a checkpoint.
-
-    Args:
-        stage: the program.
-        directory: of the stamps.
-        keep_open: file descriptors that the program inherits.
+    by an exception, the program receives SIGTERM and is waited for: a training saves a checkpoint. It
+    inherits the file descriptors of keep_open.
 
     Raises:
         errors.UserError: the program failed; its own message stands above.

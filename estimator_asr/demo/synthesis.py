@@ -29,13 +29,8 @@ SAMPLE_RATE = 16000
 def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers: int) -> float:
     """Synthesises the recordings that do not exist yet; returns the seconds of the whole corpus.
 
-    All recordings of a voice are synthesised again if one of them is missing.
-
-    Args:
-        output_dir: where to write, see corpus_writer.recording_path.
-        plan: all recordings.
-        seed: random seed of voices and noise.
-        num_workers: number of voices that speak at the same time.
+    All recordings of a voice are synthesised again if one of them is missing; num_workers voices speak at the
+    same time.
 
     Raises:
         errors.UserError: a voice failed or was killed; the others are ended at once, and what is finished

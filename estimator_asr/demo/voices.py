@@ -48,13 +48,13 @@ def make_voice(variant: str, seed: int) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Adds silence of random length before and after, and noise, and applies the level of the voice.
+    """Adds random silence before and after, and noise, and applies the level of the voice.
 
     Args:
         speech: float32 [num_samples].
         sample_rate: in Hz.
         voice: gives level and noise.
-        rng: samples silence and noise.
+        rng: generator of silence and noise.
 
     Returns:
         float32 [num_samples + silence], within [-1, 1].

@@ -38,12 +38,7 @@ class Row(NamedTuple):
 
 
 def compare(dump: batch_dump.Dump, source: Source, is_masked: bool) -> list[Row]:
-    """Compares each utterance of a dumped batch with its record.
-
-    Args:
-        dump: the batch, or the first replica's part of it; rows without labels are padding and ignored.
-        source: the data at the position of the batch.
-        is_masked: whether the run masked features.
+    """Compares each utterance of a dumped batch with its record; rows without labels are padding.
 
     Raises:
         errors.UserError: most utterances of the batch are not those of the data.

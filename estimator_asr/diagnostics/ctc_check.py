@@ -23,11 +23,7 @@ class Batch(NamedTuple):
 
 
 def choose_kernel(session_config: tf.compat.v1.ConfigProto) -> str:
-    """Returns the kernel to train with on a GPU, and logs the choice.
-
-    Args:
-        session_config: of the session that will train.
-    """
+    """Returns the kernel to train with in sessions of this config on a GPU, and logs the choice."""
     try:
         difference = measure_difference(session_config)
     except tf.errors.OpError as error:

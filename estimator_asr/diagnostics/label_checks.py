@@ -1,7 +1,7 @@
-"""Label checks: refuses labels in the wrong form; checks a sample before the first step, all if a step fails.
+"""Label checks: labels in the wrong form are refused; a sample before the first step, all if a step fails.
 
-The pronunciation and the transcript of a record determine its labels, so that labels that are one-hot, floats
-or shifted by one are recognised as such.
+The pronunciation and the transcript of a record determine its labels, so labels that are one-hot, floats or
+shifted by one are recognised.
 """
 
 from __future__ import annotations
@@ -30,12 +30,7 @@ def check(
     model: model_directory.ModelDirectory,
     splits: Sequence[str] = SPLITS,
 ) -> None:
-    """Checks a sample of the labels that a model will learn.
-
-    Args:
-        infos, data_dirs: the data.
-        model: with the vocabularies of the labels.
-        splits: those to check, if the data has them.
+    """Checks a sample of the labels that a model will learn, in those of the splits that the data has.
 
     Raises:
         errors.UserError: a label is wrong; names the shard and the utterance.
@@ -53,11 +48,7 @@ def explain(
     model: model_directory.ModelDirectory,
     splits: Sequence[str] = SPLITS,
 ) -> Iterator[None]:
-    """Turns losses.WRONG_LABEL inside the block into a message that names the utterance.
-
-    Raises:
-        errors.UserError: a label of a batch is not a class, or is the blank.
-    """
+    """Turns losses.WRONG_LABEL inside the block into an errors.UserError that names the utterance."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -93,10 +84,7 @@ def find_problem(
 ) -> str:
     """Returns what is wrong with the labels of a record: `utterance ID: WHAT is GOT, expected WANT`, or "".
 
-    Args:
-        serialized: a tf.train.Example.
-        tokens: vocabulary of token_ids.
-        characters: vocabulary of character_ids, for a language model; None: they are not checked.
+    Without a vocabulary of characters, character_ids are not checked.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature

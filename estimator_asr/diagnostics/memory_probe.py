@@ -28,7 +28,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
     model: model_directory.ModelDirectory
     source: splits.Split  # the training data
     bucketing: buckets.Bucketing  # of the training data
-    num_replicas: int  # on all machines; each replica of this one is fed its share of the rows
+    num_replicas: int  # on all machines; each is fed a per-replica batch
     first_step: int  # of this run; a session that starts later, after an evaluation, tries nothing
 
     def __post_init__(self):  # each replica's model_fn does it for its inputs
@@ -95,14 +95,7 @@ def token_probabilities(
 def make_batch(
     rows: int, length: int, source: splits.Split, probabilities: Optional[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns random features and labels with the keys of input_fn.
-
-    Args:
-        rows: utterances.
-        length: frames (tokens of text) of each.
-        source: the training data.
-        probabilities: of token_probabilities.
-    """
+    """Returns random features and labels, by the keys of input_fn, of utterances of the same length."""
     rng = np.random.default_rng(0)
     # With audio, at most half of what frames subsampled by 4 could hold.
     num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length

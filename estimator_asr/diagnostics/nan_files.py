@@ -61,8 +61,8 @@ def write(
 
     Args:
         path: of step_directory.
-        report: values of the step, for JSON.
-        config_json: text of the config.
+        report: content of report.json.
+        config_json: content of config.json.
         records: of the batch, serialised.
         save: takes a path prefix and writes a checkpoint there.
     """
@@ -94,16 +94,12 @@ def list_utterances(records: Sequence[bytes]) -> list[Utterance]:
 
 
 def to_json(value: float) -> float | str:
-    """Returns a float as JSON can hold it: NaN and Inf become text."""
+    """Returns a number, or text for NaN and Inf, which JSON does not have."""
     return float(value) if math.isfinite(value) else str(float(value))
 
 
 def read_report(path: str) -> dict[str, Any]:
-    """Returns report.json of a step's directory.
-
-    Raises:
-        errors.UserError: the file is missing or damaged.
-    """
+    """Returns report.json of a step's directory; raises errors.UserError if it is missing or damaged."""
     file = pathlib.Path(path, REPORT_FILE)
     try:
         return json.loads(file.read_text(encoding="utf-8"))
@@ -114,11 +110,7 @@ def read_report(path: str) -> dict[str, Any]:
 
 
 def read_records(path: str) -> list[bytes]:
-    """Returns the serialised records of a step's directory.
-
-    Raises:
-        errors.UserError: the file is missing or damaged.
-    """
+    """Returns the records of a step's directory; raises errors.UserError if they are missing or damaged."""
     file = os.path.join(path, RECORDS_FILE)
     try:
         return list(tf.compat.v1.io.tf_record_iterator(file))

@@ -51,14 +51,7 @@ class Finding(NamedTuple):
 def find(
     session: tf.compat.v1.Session, targets: Sequence[tf.Tensor], feeds: Mapping, batch_size: int
 ) -> Optional[Finding]:
-    """Returns the first tensor that makes a target non-finite; None if all targets are finite.
-
-    Args:
-        session: of the graph, with restored variables.
-        targets: loss and gradients, float.
-        feeds: of the placeholders of the graph.
-        batch_size: rows of the batch.
-    """
+    """Returns the first tensor that makes a loss or gradient non-finite; None if all targets are finite."""
     tensors = _float_ancestors(session.graph, targets)
     with session.graph.as_default():
         # float [2] each; the second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tempfile
 import time
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from absl import logging
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import label_checks, overfit_verdict, trial
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import dataset_elements, input_fn, splits
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info, errors
@@ -37,13 +36,9 @@ def run(
     train_command: str,
     seconds: float = SECONDS,
 ) -> str:
-    """Trains on the first batches of the train split; returns the sentence of success.
+    """Trains on the first batches of the train split, for `seconds` each; returns the message of success.
 
-    Args:
-        config: of the training; config.watch.overfit_batches is the number of batches.
-        infos, data_dirs: the data; checked against the config.
-        train_command: as it was given, for the advice.
-        seconds: limit for each batch.
+    config.watch.overfit_batches is the number of batches. Advice repeats the command of the training.
 
     Raises:
         errors.UserError: labels have the wrong form, or are not memorised within the limit; names the likely
@@ -55,11 +50,10 @@ def run(
     read = input_fn.build_input_fn(
         infos, data_dirs, "train", simple.input, spec=config.spec, training=True, seed=config.train.seed
     )
-    batches = trial.read_batches(read, count)
-    with tempfile.TemporaryDirectory() as directory:
-        model = model_directory.create_or_check(directory, simple, data_dirs[0])
-        label_checks.check(infos, data_dirs, model, splits=("train",))
-        result = learn(model, batches, seconds * count)
+    batches = list(dataset_elements.read(lambda: read().take(count)))
+    model = model_directory.open_new("", simple, data_dirs[0])
+    label_checks.check(infos, data_dirs, model, splits=("train",))
+    result = learn(model, batches, seconds * count)
     rate = config.optimizer.learning_rate
     sentence = overfit_verdict.describe(result, train_command, rate, ",".join(data_dirs))
     if not result.is_learned:
@@ -68,12 +62,7 @@ def run(
 
 
 def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experiment.ExperimentConfig:
-    """Returns the settings of a training without regularisation, on batches of about ten utterances.
-
-    Args:
-        config: of the training.
-        split: the training data.
-    """
+    """Returns the settings of a training without regularisation, on batches of about ten utterances."""
     batches_per_epoch = split.bucket(config.input).batches_per_epoch
     rate = schedules.initial_rate(config.optimizer, split.num_utterances / batches_per_epoch)
     length = NUM_UTTERANCES * max(split.length_counts)
@@ -100,14 +89,14 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
 
 
 def learn(
-    model: model_directory.ModelDirectory, batches: trial.Batches, seconds: float, max_steps: int = MAX_STEPS
+    model: model_directory.ModelDirectory, batches: Sequence[trial.Batch], seconds: float
 ) -> overfit_verdict.Result:
     """Trains on the batches in turn until all are memorised, a limit is reached or the loss is NaN."""
-    metrics, error_rate, count = [], model.config.spec.error_rate, len(batches.values)
-    with trial.start(model, batches.spec, strategies.session_config(model.config.train)) as running:
+    metrics, error_rate, count = [], model.config.spec.error_rate, len(batches)
+    with trial.start(model, batches[0], strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
-        while not is_learned(metrics, count, error_rate) and len(metrics) < max_steps:
-            metrics.append(running.step_with_metrics(batches.values[len(metrics) % count]))
+        while not is_learned(metrics, count, error_rate) and len(metrics) < MAX_STEPS:
+            metrics.append(running.step_with_metrics(batches[len(metrics) % count]))
             now = time.monotonic()
             if now - shown >= _PROGRESS_SECONDS:
                 shown = now
@@ -116,7 +105,7 @@ def learn(
                 break
         spent = time.monotonic() - started
     is_done = is_learned(metrics, count, error_rate)
-    return overfit_verdict.Result(model.config.spec, batches.values, metrics, spent, is_done)
+    return overfit_verdict.Result(model.config.spec, batches, metrics, spent, is_done)
 
 
 def _log_progress(step, metrics, error_rate, seconds_left):

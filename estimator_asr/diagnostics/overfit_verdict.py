@@ -40,13 +40,9 @@ class Result(NamedTuple):
 
 
 def describe(result: Result, train_command: str, base_rate: float, data_dir: str) -> str:
-    """Returns the explanation as one sentence.
+    """Returns the explanation as one sentence; its advice adds flags to the command of the training.
 
-    Args:
-        result: of the test.
-        train_command: as it was given; the advice adds flags to it.
-        base_rate: its --learning_rate.
-        data_dir: comma separated.
+    The base_rate is --learning_rate; data_dir is comma separated.
     """
     num_utterances = sum(len(labels[result.spec.labels[1]]) for _, labels in result.batches)
     steps = f"{result.seconds:.0f} s ({len(result.metrics)} steps)"

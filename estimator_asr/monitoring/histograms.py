@@ -12,11 +12,8 @@ from estimator_asr import estimator_api
 def build_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:
     """Returns a hook that writes histograms every so many steps, beginning with the first.
 
-    Args:
-        gradients: pairs of gradient (tf.Tensor or tf.IndexedSlices) and variable; the histogram of
-            tf.IndexedSlices is of the rows that have a gradient.
-        steps: between two histograms.
-        model_dir: where the event file is.
+    The gradients are pairs of a gradient (tf.Tensor or tf.IndexedSlices) and its variable; a histogram of
+    tf.IndexedSlices is of the rows that have a gradient.
     """
     histograms = []
     with tf.compat.v1.name_scope(None):

@@ -30,13 +30,9 @@ _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 
 @contextlib.contextmanager
 def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[None]:
-    """Shows the run as running, after the block as finished, and as failed if the block raises.
+    """Shows a run as running, after the block as finished, and as failed if the block raises.
 
     A run that SIGTERM ended stays one that is running: the same command continues it.
-
-    Args:
-        model_dir: where the event file is written.
-        config: settings of the run.
     """
     values = [_describe(config.spec), summary.session_start_pb(flatten(config))]
     _write(model_dir, values)

@@ -1,4 +1,4 @@
-"""Sample utterances of dev: always the same ones of the same data, chosen by a hash of their ids."""
+"""Sample utterances of dev, chosen by a hash of their ids: the same data always has the same ones."""
 
 from __future__ import annotations
 
@@ -32,13 +32,9 @@ def choose(
     spec: task_spec.TaskSpec,
     count: int,
 ) -> list[Utterance]:
-    """Returns those with the lowest hashes in the first shard of each data directory.
+    """Returns at most `count` utterances that a model can read: those with the lowest hashes.
 
-    Args:
-        infos, data_dirs: the data; directories without the split are left out.
-        split: name of the split.
-        spec: of the model; only utterances that it can read are chosen.
-        count: maximum number of utterances.
+    Only the first shard of each data directory that has the split is read.
 
     Raises:
         errors.UserError: a shard is missing or has another size.

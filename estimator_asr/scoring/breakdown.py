@@ -19,11 +19,8 @@ def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.Erro
     """Returns the error rate of all utterances.
 
     Each utterance of an unknown speaker counts as a speaker of its own: as one speaker they would never be
-    resampled, which narrows the interval.
-
-    Args:
-        scored: the utterances.
-        are_speakers_people: False for text, whose `speaker` is its corpus and no sample of anything.
+    resampled, which narrows the interval. are_speakers_people is False for text, whose `speaker` is its
+    corpus, which is not a sample of anything.
     """
     sentences = [utterance.reference for utterance in scored]
     speakers = [
@@ -44,11 +41,8 @@ def by_group(
 ) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each group of speakers.
 
-    Args:
-        scored: the utterances.
-        pattern: regular expression searched in the speaker, e.g. `^[A-Za-z]+`; the text that it matches names
-            the group. Speakers without a match form the group `other`.
-        are_speakers_people: as for `overall`.
+    The text that the regular expression matches in the name of the speaker, e.g. `^[A-Za-z]+`, names the
+    group. Speakers without a match form the group `other`.
     """
 
     def group_name(utterance):

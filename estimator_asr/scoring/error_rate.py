@@ -29,32 +29,24 @@ _RULE_OF_THREE = 3.0  # no event in n trials: at 95 % its probability is below 3
 
 @dataclasses.dataclass(frozen=True)
 class ErrorRate:
-    """Edits over a set of utterances.
+    """Error rate of a set of utterances."""
 
-    Attributes:
-        rate: errors / reference_length; None where the references have no tokens.
-        confidence_interval: lower and upper end of the rate at 95 %; None where a single cluster leaves
-            nothing to resample.
-    """
-
-    rate: Optional[float]
+    rate: Optional[float]  # errors / reference_length; None where the references have no tokens
     errors: int
     substitutions: int
     insertions: int
     deletions: int
     reference_length: int
+    # At 95 %; None where a single cluster leaves nothing to resample.
     confidence_interval: Optional[tuple[float, float]]
 
 
 def measure(
     edits: Sequence[edit_distance.Edits], clusterings: Sequence[Sequence[Hashable]], seed: int = 0
 ) -> ErrorRate:
-    """Returns the error rate of utterances with its interval.
+    """Returns the error rate of utterances, given their edits, with its interval.
 
-    Args:
-        edits: one per utterance.
-        clusterings: e.g. (speakers, sentences), each with one label per utterance.
-        seed: random seed of the resampling.
+    Clusterings are e.g. (speakers, sentences), each with one label per utterance.
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     length = totals.reference_length

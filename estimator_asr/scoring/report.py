@@ -83,10 +83,9 @@ def write(split: ScoredSplit, output_dir: str) -> dict:
 
 
 def create_output_dir(output_dir: str) -> None:
-    """Creates `output_dir` and writes a byte there, so that a long evaluation does not fail at its end.
+    """Creates `output_dir`; raises errors.UserError if nothing can be written there.
 
-    Raises:
-        errors.UserError: nothing can be written there.
+    Called before a long evaluation, so that it does not fail at its end.
     """
     try:
         os.makedirs(output_dir, exist_ok=True)

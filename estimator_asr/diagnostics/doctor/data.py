@@ -26,7 +26,7 @@ _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
 class Slack(NamedTuple):
-    """CTC slack of an utterance: frames after subsampling for each frame that its labels need.
+    """CTC slack of an utterance: the ratio of its frames after subsampling to those that CTC needs.
 
     CTC needs a frame per label, and one more between equal labels for the blank.
     """
@@ -38,11 +38,7 @@ class Slack(NamedTuple):
 
 
 def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
-    """Yields the findings of one data directory.
-
-    Args:
-        data_dir: the directory.
-        model_dir: model whose encoder subsamples the frames; None: by 4.
+    """Yields the findings of a data directory for a model, without one for a subsampling by 4.
 
     Raises:
         errors.UserError: it cannot be read any further.

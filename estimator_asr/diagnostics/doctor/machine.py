@@ -18,25 +18,17 @@ _DISK_GB = 2.0
 def check(directory: str) -> Iterator[findings.Finding]:
     """Yields the findings; `directory` is where files will be written, and need not exist."""
     yield findings.ok(f"{len(os.sched_getaffinity(0))} CPU cores")
-    yield judge_memory(available_memory_gb())
+    fix = "end other programs, or train with a smaller --batch_frames"
+    yield judge(available_memory_gb(), "of memory available", _MEMORY_GB, fix)
     path = os.path.abspath(directory)
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    yield judge_disk(directory, shutil.disk_usage(path).free / 1e9)
+    free, fix = shutil.disk_usage(path).free / 1e9, "delete files or choose another disk"
+    yield judge(free, f"of disk space free for {directory}", _DISK_GB, fix)
 
 
-def judge_memory(gigabytes: float) -> findings.Finding:
-    """Returns whether the memory is enough for a model of default size."""
-    fix = "end other programs, or train with a smaller --batch_frames"
-    return _judge(gigabytes, "of memory available", _MEMORY_GB, fix)
-
-
-def judge_disk(directory: str, gigabytes: float) -> findings.Finding:
-    """Returns whether the disk space is enough for the checkpoints of a training."""
-    return _judge(gigabytes, f"of disk free for {directory}", _DISK_GB, "delete files or choose another disk")
-
-
-def _judge(gigabytes, what, needed, fix):
+def judge(gigabytes: float, what: str, needed: float, fix: str) -> findings.Finding:
+    """Returns whether memory or disk space is enough, and how to get more."""
     if gigabytes >= needed:
         return findings.ok(f"{gigabytes:.1f} GB {what}")
     return findings.warning(f"{gigabytes:.1f} GB {what}, expected {needed:.0f} GB or more; {fix}")

@@ -1,11 +1,7 @@
-"""Speed of this machine: matrix products, the input alone, and ten steps of a model like the user's.
-
-The model is a new one in a temporary directory: its weights do not change how long a step takes.
-"""
+"""Speed of this machine: matrix products, the input alone, and ten steps of a new model like the user's."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
@@ -40,12 +36,7 @@ class Steps(NamedTuple):
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields the findings: without data only the matrix product.
-
-    Args:
-        infos, data_dirs: the data to read; may be empty.
-        model_dir: whose settings to use; None for the defaults.
-    """
+    """Yields the findings, without data only that of the matrix product; None for a model of default size."""
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     rate = matrix_products.measure_rate(_SIZES[device])
     yield findings.ok(f"float32 matrix product on the {device}: {rate / 1e9:,.0f} GFLOP/s")
@@ -96,11 +87,10 @@ def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
 
 def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:
     """Times training steps on batches that are in memory already."""
-    batches = trial.read_batches(read, 1 + _NUM_STEPS)
-    with tempfile.TemporaryDirectory() as directory:
-        model = model_directory.create_or_check(directory, config, data_dir)
-        with trial.start(model, batches.spec, strategies.session_config(config.train)) as running:
-            return _time(running, batches.values, config.spec.length_key)
+    batches = list(dataset_elements.read(lambda: read().take(1 + _NUM_STEPS)))
+    model = model_directory.open_new("", config, data_dir)
+    with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
+        return _time(running, batches, config.spec.length_key)
 
 
 def _time(running, batches, length_key):

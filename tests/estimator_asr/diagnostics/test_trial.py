@@ -8,7 +8,7 @@ import task_models
 import tensorflow as tf
 
 from estimator_asr.diagnostics import trial
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import dataset_elements, input_fn
 
 
 def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
@@ -18,12 +18,11 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     read = input_fn.build_input_fn(
         [info], [path], "train", model.config.input, spec=model.config.spec, training=True
     )
-    batches = trial.read_batches(read, 2)
-    assert len(batches.values) == 2 and set(batches.values[0][0]) == set(batches.spec[0])
-    with trial.start(model, batches.spec, tf.compat.v1.ConfigProto()) as running:
-        rows = [running.step_with_metrics(batches.values[0]) for _ in range(8)]
+    batches = list(dataset_elements.read(lambda: read().take(2)))
+    with trial.start(model, batches[0], tf.compat.v1.ConfigProto()) as running:
+        rows = [running.step_with_metrics(batches[0]) for _ in range(8)]
         step = tf.compat.v1.train.get_global_step(running.session.graph)
-        assert running.step(batches.values[1], step) in (8, 9)  # fetched before or after the update
+        assert running.step(batches[1], step) in (8, 9)  # fetched before or after the update
         assert running.session.run(step) == 9
     assert {*task_models.FIGURES[kind], "learning-rate"} <= set(rows[0])
     # No warm-up here.
@@ -32,10 +31,13 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     assert sorted(os.listdir(model.path)) == before
 
 
-def test_a_short_dataset_gives_what_there_is():
-    def read():
-        return tf.data.Dataset.range(3).map(lambda x: ({"fbank": x}, {"token_ids": x + 1}))
-
-    batches = trial.read_batches(read, 5)
-    assert batches.values == [({"fbank": i}, {"token_ids": i + 1}) for i in range(3)]
-    assert batches.spec[0]["fbank"].dtype == np.int64
+def test_placeholders_have_the_sizes_that_are_known_in_training():
+    batch = (
+        {"fbank": np.zeros([2, 3, 4], np.float32), "seed": np.zeros(2, np.int64)},
+        {"token_ids": np.eye(2)},
+    )
+    with tf.Graph().as_default():
+        features, labels = trial.placeholders(batch)
+    assert features["fbank"].shape.as_list() == [None, None, 4] and features["fbank"].dtype == tf.float32
+    assert features["seed"].shape.as_list() == [2] and labels["token_ids"].shape.as_list() == [None, None]
+    assert labels["token_ids"].name == "labels/token_ids:0"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from estimator_asr.diagnostics.doctor import machine
@@ -10,17 +12,16 @@ def write(path, text):
     path.write_text(text)
 
 
-@pytest.mark.parametrize("gigabytes, level", [(4.0, "ok"), (3.9, "warning")])
-def test_memory(gigabytes, level):
-    finding = machine.judge_memory(gigabytes)
-    assert finding.level == level and f"{gigabytes} GB" in finding.text
-    assert (level == "warning") == ("train with a smaller --batch_frames" in finding.text)
-
-
-@pytest.mark.parametrize("gigabytes, level", [(2.0, "ok"), (1.9, "warning")])
-def test_disk(gigabytes, level):
-    finding = machine.judge_disk("AM", gigabytes)
-    assert finding.level == level and f"{gigabytes} GB" in finding.text and "AM" in finding.text
+@pytest.mark.parametrize("memory, disk, level", [(4.0, 2.0, "ok"), (3.9, 1.9, "warning")])
+def test_memory_and_disk(memory, disk, level, monkeypatch):
+    monkeypatch.setattr(machine, "available_memory_gb", lambda: memory)
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=disk * 1e9))
+    found = list(machine.check("AM"))
+    assert [finding.level for finding in found] == ["ok", level, level]
+    assert f"{memory} GB of memory" in found[1].text
+    assert f"{disk} GB of disk space free for AM" in found[2].text
+    assert (memory < 4) == ("train with a smaller --batch_frames" in found[1].text)
+    assert (disk < 2) == ("expected 2 GB or more; delete files or choose another disk" in found[2].text)
 
 
 def test_memory_is_limited_by_the_machine_and_the_container(tmp_path):
