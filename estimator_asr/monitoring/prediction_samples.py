@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import html
+import itertools
+import re
 import time
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from rapidfuzz.distance import Levenshtein
 
 from estimator_asr import estimator_api, model_directory
-from estimator_asr.monitoring import (
-    alignment,
-    sample_picture,
-    sample_text,
-    sample_utterances,
-    summaries,
-)
+from estimator_asr.monitoring import alignment, sample_picture, sample_utterances, summaries
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, fonts, vocabulary
 
 _MANY_SECONDS = 5.0
+_COLUMNS = 16  # of a table of tokens; a wider one does not fit the page
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 class PredictionSamples(estimator_api.Exporter):
@@ -61,7 +61,7 @@ class PredictionSamples(estimator_api.Exporter):
         tag = f"{self._split}/{utterance.utterance_id}"
         found = self._recogniser.recognise(utterance)
         reference, hypothesis = self._reference(utterance), self._decode(found.ids)
-        yield summaries.text_value(f"{tag}/text", sample_text.compare(reference, hypothesis))
+        yield summaries.text_value(f"{tag}/text", compare_texts(reference, hypothesis))
         if found.log_probs is None:
             return
         picture = build_picture(self._model, utterance, found, reference, hypothesis)
@@ -141,3 +141,29 @@ def build_picture(
         alignment.align(found.log_probs, labels, model.tokens.blank_id),
         found.attention,
     )
+
+
+def compare_texts(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
+    """Returns a Markdown table: each token of the reference above the aligned one, differences in bold.
+
+    A dot stands for a missing token.
+    """
+    pairs = []
+    for edit in Levenshtein.opcodes(reference, hypothesis):
+        expected = reference[edit.src_start : edit.src_end]
+        got = hypothesis[edit.dest_start : edit.dest_end]
+        pairs.extend(itertools.zip_longest(expected, got))
+    wrong = sum(expected != got for expected, got in pairs)
+    tables = [_table(pairs[start : start + _COLUMNS]) for start in range(0, len(pairs), _COLUMNS)]
+    return "\n\n".join([f"{wrong} wrong of {len(reference)}", *tables])
+
+
+def _table(pairs):
+    references = [_escape(expected) for expected, _ in pairs]
+    hypotheses = [_escape(got) if got == expected else f"**{_escape(got)}**" for expected, got in pairs]
+    rows = [["reference", *references], ["---"] * (len(pairs) + 1), ["hypothesis", *hypotheses]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _escape(token):
+    return "·" if token is None else _MARKDOWN.sub(r"\\\1", html.escape(token))

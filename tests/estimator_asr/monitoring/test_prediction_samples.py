@@ -193,3 +193,31 @@ def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acous
     assert picture.spans == [alignment.Span(4, 5), alignment.Span(11, 12)]
     np.testing.assert_allclose(picture.probabilities[[4, 12], [0, 1]], 0.9)
     assert picture.lines == ["u", "reference:  a b", "hypothesis: a c"] and picture.seconds == 0.8
+
+
+def test_differences_are_bold_and_missing_tokens_a_dot():
+    assert prediction_samples.compare_texts(["ni3", "hao3", "ma5"], ["ni3", "hao4", "ma5", "a5"]) == (
+        "2 wrong of 3\n\n"
+        "| reference | ni3 | hao3 | ma5 | · |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| hypothesis | ni3 | **hao4** | ma5 | **a5** |"
+    )
+    assert prediction_samples.compare_texts(["ni3", "hao3"], ["hao3"]).endswith(
+        "| hypothesis | **·** | hao3 |"
+    )
+
+
+def test_equal_and_empty_texts():
+    assert prediction_samples.compare_texts(["a"], ["a"]).startswith("0 wrong of 1\n")
+    assert prediction_samples.compare_texts([], []) == "0 wrong of 0"
+    assert prediction_samples.compare_texts(["a"], []).startswith("1 wrong of 1\n")
+
+
+def test_markup_in_tokens_is_escaped():
+    text = prediction_samples.compare_texts(["<unk>", "a|b", "*"], ["<unk>", "a|b", "*"])
+    assert "&lt;unk&gt;" in text and r"a\|b" in text and r"\*" in text
+
+
+def test_a_long_utterance_has_several_tables():
+    text = prediction_samples.compare_texts(["a"] * 40, ["a"] * 40)
+    assert text.count("reference") == 3 and text.count("| a |") == 3 * 2 * 8 - 8
