@@ -27,7 +27,7 @@ from tfrecord_builder import config_flags, dataset_info, program
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(config_flags.Checked):
-    """What to check beside the machine."""
+    """What to check in addition to the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")

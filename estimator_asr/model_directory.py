@@ -1,4 +1,4 @@
-"""Model directory: config.json and the vocabularies beside the checkpoints; no flag is given twice."""
+"""Model directory: config.json, the vocabularies and checkpoints, so that no flag has to be repeated."""
 
 from __future__ import annotations
 

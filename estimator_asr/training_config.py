@@ -1,4 +1,4 @@
-"""Settings of a training run: how long, when it stops, what is checked and shown."""
+"""Settings of a training run: length, stopping, checks, and what TensorBoard shows."""
 
 from __future__ import annotations
 

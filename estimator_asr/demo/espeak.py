@@ -26,10 +26,10 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 
 def check_installed() -> None:
-    """Raises UserError if the wheel with eSpeak NG is missing."""
+    """Raises errors.UserError if the wheel with eSpeak NG is missing."""
     if importlib.util.find_spec("espeakng_loader") is None:
         raise errors.UserError(
-            f"synthesise: espeakng-loader, which speaks, is not installed; run: pip install {_WHEEL}"
+            f"synthesise: espeakng-loader (eSpeak NG) is not installed; run: pip install {_WHEEL}"
         )
 
 

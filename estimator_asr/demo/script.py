@@ -113,8 +113,8 @@ def _sample_distinct(
         if sentence not in taken and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
-        f"{flag}: the grammar gave {len(chosen)} suitable sentences, expected {count}; "
-        "ask for fewer, raise --num_train, or lower --min_occurrences."
+        f"{flag}: the grammar produced {len(chosen)} suitable sentences, expected {count}; "
+        "give a smaller number, raise --num_train, or lower --min_occurrences."
     )
 
 

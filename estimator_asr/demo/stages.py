@@ -111,7 +111,7 @@ def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) ->
 
 def _execute(stage: Stage, output: Optional[IO[bytes]], keep_open: Sequence[int]) -> int:
     """Returns the exit code."""
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the program in good order.
+    # A session of its own: Ctrl-C reaches this process alone, which then ends the program with SIGTERM.
     with subprocess.Popen(
         [sys.executable, "-m", stage.module, *stage.arguments],
         stdout=output,

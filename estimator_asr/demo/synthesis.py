@@ -1,6 +1,6 @@
-"""Synthesises the recordings of a plan: one process per voice, because eSpeak NG must start afresh for each.
+"""Synthesises the recordings of a plan, each voice in its own process, because eSpeak NG keeps hidden state.
 
-However this ends, no process outlives it for longer than a recording takes.
+After any end, also a kill, the processes of the voices end within the time of one recording.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers:
 def _speak_in_processes(
     missing: Sequence[Sequence[script.Prompt]], output_dir: str, seed: int, num_workers: int
 ) -> Iterator[None]:
-    """Yields after each voice; ends those that are speaking when it is closed or something is raised."""
+    """Yields after each voice; ends the running processes when it is closed or something is raised."""
     context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
     context.set_forkserver_preload([__name__])
     arguments = [(output_dir, each, seed) for each in reversed(missing)]

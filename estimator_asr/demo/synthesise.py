@@ -26,7 +26,7 @@ from tfrecord_builder import config_flags, program
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Where to write the corpus, and how many voices speak at the same time: neither changes a byte."""
+    """Output directory and number of workers; neither changes a byte of the corpus."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True)
     num_workers: Optional[int] = config_flags.setting(

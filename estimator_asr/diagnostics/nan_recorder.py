@@ -1,4 +1,4 @@
-"""NaN recorder: keeps what is needed to explain a step with a NaN or Inf, and ends training after too many.
+"""NaN recorder: saves what explains a step with a NaN or Inf, and ends training after too many of them.
 
 The step itself changes nothing (see optimization), so the weights are those that the batch was computed with.
 """
@@ -22,7 +22,7 @@ _SHOWN_UTTERANCES = 3
 
 @dataclasses.dataclass(eq=False)
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training when there are too many.
+    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training after too many of them.
 
     The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], steps before this one;
     "position" int64 [2], features["seed"]; "loss", "gradient_norm", "learning_rate" float32 []. read_records
@@ -88,7 +88,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         )
 
     def _common_utterances(self):
-        """Names utterances that are in every one of several bad batches, which is hardly by chance."""
+        """Names utterances that all of several bad batches contain, which is unlikely to be chance."""
         steps = nan_files.read_quarantine(self.model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:

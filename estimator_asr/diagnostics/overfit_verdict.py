@@ -70,7 +70,7 @@ def _find_cause(result, train_command, base_rate, data_dir):
         (not is_finite, f"features contain NaN or Inf; find them with {advice.verify(data_dir)}"),
         (
             num_contradictions,
-            f"{num_contradictions} of them have the same input as another one but other labels; look at a "
+            f"{num_contradictions} of them have the same input as another one but other labels; inspect a "
             f"record with {advice.show(data_dir)}",
         ),
         (

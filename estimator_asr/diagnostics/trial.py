@@ -1,4 +1,4 @@
-"""Training steps by hand on a few batches in memory, without Estimator, checkpoints and hooks.
+"""Trials: training steps on a few batches in memory, without Estimator, checkpoints and hooks.
 
 The step is that of the model_fn; its metrics are the scalars of TensorBoard.
 """

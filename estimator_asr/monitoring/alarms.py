@@ -1,8 +1,8 @@
 """Alarms of the watchdog: a table of kinds, each with a rule and the sentence that it raises.
 
 A rule takes the observations and returns the values that its sentence shows, or None where all is well. It
-looks only at steps from which its metric means something, and wants several in a row: training is noisy, and
-a watchdog that cries wolf is switched off. A sentence ends with a command of observations.TrainingFacts.
+ignores steps before its metric means something, and requires several in a row: training is noisy, and users
+switch off a watchdog that raises false alarms. A sentence ends with a command of observations.TrainingFacts.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _EVER_FELL = 0.95
 # Below this error rate, or this fraction of the peak learning rate, a flat loss is normal.
 _LEARNED_ERROR_RATE = 0.1
 _COOLED = 0.2
-# Different batches have different losses; so many equal ones are no coincidence.
+# Different batches have different losses; this many equal ones are no coincidence.
 _NUM_EQUAL_LOSSES = 20
-# With masks and dropout training makes more errors than without, so these few mean that it has learned.
+# Masks and dropout add errors in training, so a rate this low means that the model has learned.
 _TRAIN_ERROR_RATE = 0.2
 _ERROR_RATE_GAP = 0.3  # speakers of one corpus differ by less
 _EVALUATIONS = 2  # with the gap, in a row
@@ -131,7 +131,7 @@ def _dev_empty(observed):
 
 
 def _decoding_gap(observed):
-    """The decoder predicts the next token after the reference, but what is decoded is wrong."""
+    """With teacher forcing the decoder predicts the next token, but decoded hypotheses are wrong."""
     late = [item.dev for item in observed.evaluations if item.step > observed.training.late_step]
     tags = {"teacher-forced-error-rate": 1.0, observed.training.error_rate: 0.0}
     pairs = [[dev.get(tag, default) for tag, default in tags.items()] for dev in late]

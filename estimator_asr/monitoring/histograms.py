@@ -10,7 +10,7 @@ from estimator_asr import estimator_api
 
 
 def build_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:
-    """Returns a hook that writes histograms every so many steps, beginning with the first.
+    """Returns a hook that writes histograms every `steps` steps, beginning with the first.
 
     The gradients are pairs of a gradient (tf.Tensor or tf.IndexedSlices) and its variable; a histogram of
     tf.IndexedSlices is of the rows that have a gradient.

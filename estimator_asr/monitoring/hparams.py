@@ -1,7 +1,7 @@
 """Settings of a run and its metrics on dev, for TensorBoard's HPARAMS tab over several runs.
 
-TensorBoard keeps the first settings of a run that it finds. They have an event file of their own, which every
-start in the model directory replaces, so that the tab shows the settings of the last one.
+TensorBoard keeps the first settings of a run that it finds. They have an event file of their own, which is
+replaced whenever training starts in the model directory, so that the tab shows the latest settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from estimator_asr.training import stopping
 _SUFFIX = ".hparams"
 _EVALUATIONS = "eval"  # the folder into which an Estimator writes its metrics
 _LOSS = "avg-loss"
-# Of a training, only what its result depends on.
+# The settings of a training run that its result depends on.
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
 
@@ -73,7 +73,7 @@ def _to_value(value):
 
 def _describe(spec):
     """Describes the columns of all models: TensorBoard takes those of any one of several runs."""
-    # TensorBoard puts first what is marked as different, and sorts the rest by name.
+    # TensorBoard lists columns that are marked `differs` first and sorts the rest by name.
     settings = [
         api_pb2.HParamInfo(name=field.name, type=_type(field), differs=field.name in spec.main_settings)
         for _, field in _fields(*task_spec.SPECS, "optimizer", "input")

@@ -80,7 +80,7 @@ class DevEvaluation(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """All that an alarm may look at; the newest observation comes last."""
+    """Input of the alarms; the newest observation comes last."""
 
     training: TrainingFacts
     steps: Sequence[Step] = ()
@@ -109,7 +109,7 @@ def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
-    """Returns last step and mean loss of each shortest window that holds num_losses losses."""
+    """Returns last step and mean loss of each shortest window of at least num_losses losses."""
     means, begin = [], 0
     counts = [0, *itertools.accumulate(len(step.losses) for step in steps)]
     sums = [0.0, *itertools.accumulate(sum(step.losses) for step in steps)]

@@ -18,7 +18,7 @@ from estimator_asr.monitoring import alignment, sample_picture, sample_utterance
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, fonts, vocabulary
 
-_MANY_SECONDS = 5.0
+_MANY_SECONDS = 5.0  # are worth a message
 _COLUMNS = 16  # of a table of tokens; a wider one does not fit the page
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 

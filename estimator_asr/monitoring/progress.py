@@ -109,7 +109,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar with the remaining time, which stays when closed (`keep`) or not; needs a terminal."""
+    """Returns a bar, disabled without a terminal; with `keep` it stays in the terminal when it is closed."""
     return tqdm.tqdm(
         total=total,
         initial=done,

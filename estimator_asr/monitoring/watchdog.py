@@ -22,10 +22,10 @@ from estimator_asr import estimator_api
 from estimator_asr.monitoring import alarms, observations, summaries
 
 ALARMS_FILE = "alarms.log"
-# An observation decodes a batch, which summaries do as often; the rules need ten of them in their patience.
+# Observations during --constant_loss_steps. Each decodes a batch, about as often as summaries do.
 _OBSERVATIONS_IN_PATIENCE = 10
-_NUM_SPANS = 3  # of the loss are remembered
-_REPEAT_SPANS = 10  # an alarm that still holds is repeated after so many
+_NUM_SPANS = 3  # spans whose losses are kept
+_REPEAT_SPANS = 10  # spans after which an alarm is repeated if it still holds
 
 
 class Watchdog:
@@ -69,11 +69,11 @@ class Watchdog:
 
 @dataclasses.dataclass(eq=False)
 class WatchdogHook(estimator_api.SessionRunHook):
-    """Fetches the loss of every step, and all metrics of every so many steps, of the first replica."""
+    """Passes the loss of every step, and all metrics every steps_between steps, to the watchdog."""
 
     watchdog: Watchdog
     number: tf.Tensor  # int64 [], steps made before this one
-    scalars: Mapping[str, tf.Tensor]  # float32 [] by tag; avg-loss is the loss per label
+    scalars: Mapping[str, tf.Tensor]  # float32 [] by tag, of the first replica; avg-loss is per label
 
     def __post_init__(self):
         self._num_runs = 0

@@ -16,9 +16,9 @@ from estimator_asr.inputs import dataset_elements, splits
 from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
-_NUM_TOO_LONG = 20  # utterances that are listed, or where none is too long:
-_NUM_TIGHTEST = 3
-_SECONDS = 10.0  # of reading: a look, no verification
+_NUM_TOO_LONG = 20  # utterances that are listed if some are too long,
+_NUM_TIGHTEST = 3  # and if none is
+_SECONDS = 10.0  # of reading; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
 _SUBSAMPLING = experiment.DEFAULT_SUBSAMPLING
@@ -67,7 +67,7 @@ def _find_subsampling(model_dir):
 
 
 def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.Finding]:
-    """Yields the size of a split, and what is suspicious about its labels."""
+    """Yields the size of a split, and warnings about its labels."""
     hours = f", {split.hours:.2f} hours" if split.seconds else ""
     yield findings.ok(
         f"{name}: {split.num_utterances:,} utterances{hours}, {split.num_tokens:,} tokens, "
@@ -109,7 +109,7 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 def read_slack(
     info: dataset_info.DatasetInfo, data_dir: str, subsampling: int, seconds: float = _SECONDS
 ) -> list[Slack]:
-    """Reads the train split, for at most so many seconds."""
+    """Reads the train split for at most `seconds`; returns the slack of each utterance."""
 
     def read():
         records = tf.data.TFRecordDataset(info.shard_paths(data_dir, "train"))

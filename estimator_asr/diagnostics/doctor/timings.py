@@ -1,4 +1,4 @@
-"""Speed of this machine: matrix products, the input alone, and ten steps of a new model like the user's."""
+"""Timings: matrix products, the input pipeline by itself, and ten training steps of a new model."""
 
 from __future__ import annotations
 

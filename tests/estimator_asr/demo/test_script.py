@@ -91,6 +91,6 @@ def test_fingerprint_changes_with_the_words_their_pinyin_and_the_voices(monkeypa
 def test_refuses_more_sentences_than_the_grammar_has(monkeypatch):
     monkeypatch.setattr(script, "_MAX_SAMPLES", 50)
     with pytest.raises(
-        errors.UserError, match="--num_test: the grammar gave .* suitable sentences, expected 60; "
+        errors.UserError, match="--num_test: the grammar produced .* suitable sentences, expected 60; "
     ):
         script.make_plan(script.SynthesisConfig(num_train=60, num_dev=1, num_test=60, min_occurrences=1))
