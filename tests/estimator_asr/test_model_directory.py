@@ -163,8 +163,8 @@ def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, d
     model = model_directory.create_or_check(model_dir, make_config(info), path)
     model_directory.check_data(model_dir, model.config, info, path)
     other = small_records.make_data(str(tmp_path / "other"), tokens=OTHER_TOKENS)
-    hashes = f"sha256 {OTHER_TOKENS.sha256[:12]}, expected {info.tokens_sha256[:12]}"
-    said = f"other: tokens.txt has {hashes} as in {model_dir}"
+    hashes = f"{OTHER_TOKENS.sha256[:12]}, expected {info.tokens_sha256[:12]}"
+    said = f"other: sha256 of tokens.txt is {hashes} as in {model_dir}; build "
     with pytest.raises(errors.UserError, match=said):
         model_directory.check_data(model_dir, model.config, other, str(tmp_path / "other"))
 
