@@ -51,7 +51,7 @@ def run(
         infos, data_dirs, "train", simple.input, spec=config.spec, training=True, seed=config.train.seed
     )
     batches = list(dataset_elements.read(lambda: read().take(count)))
-    model = model_directory.open_new("", simple, data_dirs[0])
+    model = model_directory.open_new(data_dirs[0], simple, data_dirs[0])
     label_checks.check(infos, data_dirs, model, splits=("train",))
     result = learn(model, batches, seconds * count)
     rate = config.optimizer.learning_rate

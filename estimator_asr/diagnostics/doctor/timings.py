@@ -88,7 +88,7 @@ def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
 def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:
     """Times training steps on batches that are in memory already."""
     batches = list(dataset_elements.read(lambda: read().take(1 + _NUM_STEPS)))
-    model = model_directory.open_new("", config, data_dir)
+    model = model_directory.open_new(data_dir, config, data_dir)
     with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
         return _time(running, batches, config.spec.length_key)
 
