@@ -112,12 +112,9 @@ def open_binary(path: str) -> BinaryIO:
         member = members.parse(path)
         if member is None:
             raise
-        with _open_to_copy(member.path) as file:
+        path = member.path
+        with remote_files.reading(path) if is_remote(path) else open(path, "rb") as file:
             return members.copy(file, member)
-
-
-def _open_to_copy(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    return remote_files.reading(path) if is_remote(path) else open(path, "rb")
 
 
 def sha256(path: str) -> str:
@@ -161,7 +158,7 @@ def remove_tree(directory: str) -> None:
 def writing(path: str) -> Iterator[str]:
     """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
 
-    Nobody sees an incomplete file: a local one is renamed, an object store shows complete ones alone.
+    Nobody sees an incomplete file: a local one is renamed, an object store shows only complete ones.
     """
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
     if is_remote(path):

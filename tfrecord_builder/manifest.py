@@ -25,7 +25,7 @@ class Utterance:
         start_seconds: where the utterance starts in the recording.
         seconds: its duration; None to the end of the recording.
         channel: the channel to read, from 0; None for the mean of all.
-        problem: why the utterance must be rejected, as known from the corpus alone; empty if none is.
+        problem: reason to reject the utterance that the corpus itself gives; empty if there is none.
         speed: factor of the recording's speed, which changes the pitch too.
         volume_db: gain to apply to the recording.
     """

@@ -43,7 +43,7 @@ def path_of(shard_path: str) -> str:
 
 
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns utterance id -> recording; text has none, nor have shards without a .jsonl.
+    """Returns recordings by utterance id; text and shards without a .jsonl have none.
 
     Raises:
         UserError: a line of a .jsonl is not what the build wrote.

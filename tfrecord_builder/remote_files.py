@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
-# Show complete files alone, and have no directories.
+# Show only complete files, and have no directories.
 _OBJECT_STORES = ("s3", "gs")
 _CONCURRENT_REQUESTS = 16
 # Defaults of s3://, unless the user sets them. Its own wait five minutes for each of eleven attempts.

@@ -59,7 +59,7 @@ def test_formats_and_widths(tmp_path, name, options, tolerance):
 
 # What ffmpeg, others, SoX in 16 bits and SoX in 24 bits (whole samples) write into a pipe.
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0x7FFFEFFF])
-def test_wav_from_a_pipe_that_does_not_know_its_length_is_read(tmp_path, length):
+def test_wav_of_unknown_length_from_a_pipe_is_read(tmp_path, length):
     path = tmp_path / "a.wav"
     soundfile.write(str(path), tone(1000, 16000), 16000)
     content = bytearray(path.read_bytes())
@@ -73,7 +73,7 @@ def without_length(flac):
     return flac[:21] + bytes([flac[21] & 0xF0]) + b"\0\0\0\0" + flac[26:]
 
 
-def test_flac_from_a_pipe_that_does_not_know_its_length_is_read(tmp_path):
+def test_flac_of_unknown_length_from_a_pipe_is_read(tmp_path):
     path = tmp_path / "a.flac"
     samples = tone(20000, 16000)
     soundfile.write(str(path), samples, 16000)

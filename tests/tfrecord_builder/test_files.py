@@ -11,7 +11,7 @@ def test_a_path_with_a_scheme_is_remote():
     assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
 
 
-def test_finds_files_by_the_end_of_their_names_in_any_case(tmp_path):
+def test_finds_files_by_suffix_in_any_case(tmp_path):
     for name in ("b/2.WAV", "b/1.wav", "a/3.flac", "a/4.txt", "0.wav"):
         os.makedirs(tmp_path / os.path.dirname(name), exist_ok=True)
         (tmp_path / name).write_bytes(b"")
@@ -19,7 +19,7 @@ def test_finds_files_by_the_end_of_their_names_in_any_case(tmp_path):
     assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
 
 
-def test_links_to_directories_are_followed_and_circles_end(tmp_path):
+def test_links_to_directories_are_followed_and_cycles_end(tmp_path):
     (tmp_path / "disk2" / "S0002").mkdir(parents=True)
     (tmp_path / "disk2" / "S0002" / "1.wav").write_bytes(b"")
     (tmp_path / "corpus").mkdir()

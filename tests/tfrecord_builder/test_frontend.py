@@ -93,7 +93,7 @@ def test_log_mel_of_speech_equals_kaldi_native_fbank(speech, variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_log_mel_without_room_noise_equals_kaldi_native_fbank_where_float32_can(speech, variant):
+def test_log_mel_without_room_noise_equals_kaldi_native_fbank_within_float32(speech, variant):
     """Both add up float32: a bin 80 dB below the strongest of its frame is rounding. Silence is the floor."""
     waveform = speech(variant, "still")
     features, expected = frontend.extract(waveform, CONFIG).numpy(), kaldi_log_mel(waveform)
@@ -142,7 +142,7 @@ def test_silence_is_the_floor():
 @pytest.mark.parametrize(
     "num_samples, expected", [(0, 0), (399, 0), (400, 1), (559, 1), (560, 2), (16000, 98)]
 )
-def test_num_frames_is_the_real_number(config, num_samples, expected):
+def test_num_frames_is_the_length_of_the_features(config, num_samples, expected):
     assert frontend.num_frames(num_samples, config) == expected
     assert frontend.extract(np.zeros([2, num_samples], np.float32), config).shape == (
         2,
@@ -162,7 +162,7 @@ def test_num_subsampled_frames_rounds_up():
 
 
 @pytest.mark.parametrize("config", [CONFIG, SPECTROGRAM])
-def test_padding_behind_and_batching_do_not_change_a_frame(config):
+def test_padding_and_batching_do_not_change_a_frame(config):
     waveforms = np.stack([speech_like(3000, seed) for seed in range(6)])
     padded = np.pad(waveforms, ((0, 0), (0, 5000))).reshape(2, 3, 8000)
     batch = frontend.extract(padded, config).numpy()
@@ -219,7 +219,7 @@ def test_num_bins():
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(errors.UserError) as caught:
         frontend.FrontendConfig(**settings)
     assert message in str(caught.value)

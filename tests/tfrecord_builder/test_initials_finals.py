@@ -52,13 +52,13 @@ def test_split(token, parts):
     assert initials_finals.split(token) == tuple(parts.split())
 
 
-def test_every_syllable_comes_back():
+def test_every_syllable_survives_a_round_trip():
     inventory = _inventory()
     assert len(inventory) > 2500
     assert {token: _join(initials_finals.split(token)) for token in inventory} == {t: t for t in inventory}
 
 
-def test_a_sentence_comes_back_whatever_stands_beside_what():
+def test_sentences_survive_a_round_trip():
     inventory = _inventory()
     for step in (1, 7, 101):
         sentence = [inventory[step * i % len(inventory)] for i in range(2000)]
@@ -66,13 +66,13 @@ def test_a_sentence_comes_back_whatever_stands_beside_what():
         assert _join(parts) == " ".join(sentence)
 
 
-def test_letters_are_taken_neither_for_initials_nor_for_finals():
+def test_letters_are_neither_initials_nor_finals():
     sentence = ["b", "zhan4", "b", "an1", "a", "zh", "e5", "3", "lou2"]
     parts = [part for token in sentence for part in initials_finals.split(token)]
     assert parts == "B zh an4 B an1 A ZH e5 3 l ou2".split()
     assert _join(parts) == "B zhan4 B an1 A ZH e5 3 lou2"
 
 
-def test_what_a_model_may_write_against_the_rules_stays_apart():
+def test_invalid_sequences_are_not_joined():
     assert _join("zh zh ong1 g <unk> ong1".split()) == "zh zhong1 g <unk> ong1"
     assert _join([]) == ""

@@ -133,7 +133,7 @@ def test_lists_names(put):
     assert "list" in files.list_names(BUCKET)
 
 
-def test_a_directory_of_more_names_than_a_page(store, put):
+def test_a_directory_listing_of_several_pages(store, put):
     for i in range(110):
         put(f"many/{i:03d}")
     assert files.list_names(f"{BUCKET}/many") == [f"{i:03d}" for i in range(110)]
@@ -160,7 +160,7 @@ def test_moving_a_file_keeps_files_with_longer_names(store, put):
     assert _read(f"{BUCKET}/moved/a.tfrecord") == b"new"
 
 
-def test_a_large_file_goes_in_parts_and_a_copy_that_loses_a_byte_is_noticed(store, tmp_path):
+def test_a_large_file_is_uploaded_in_parts_and_a_short_copy_is_an_error(store, tmp_path):
     content = np.random.default_rng(1).bytes(4 * _PART + 1)
     _write(f"{BUCKET}/large/a", content[:-2])
     files.move(f"{BUCKET}/large/a", f"{BUCKET}/large/b")
@@ -206,7 +206,7 @@ def test_an_unknown_scheme():
 
 
 @pytest.mark.parametrize("num_bytes", [0, 512 << 10, 1 << 20])
-def test_a_read_that_ends_where_the_file_does(put, num_bytes):
+def test_a_read_up_to_the_end_of_a_file(put, num_bytes):
     content = bytes(num_bytes)
     assert _read(put("end", content)) == content
 
@@ -221,7 +221,7 @@ def test_timeouts_of_s3_are_bounded_unless_the_user_sets_them(monkeypatch):
     assert "S3_DISABLE_MULTI_PART_DOWNLOAD" not in os.environ  # see the test before
 
 
-def test_audio_takes_two_requests(tmp_path, store, requests):
+def test_reading_audio_takes_two_requests(tmp_path, store, requests):
     path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
     store.upload_file(path, "bucket", "audio/a.wav")
     requests()
@@ -297,7 +297,7 @@ def _without_places(info):
     return dataclasses.replace(info, splits=splits, report_sha256="", rejected_sha256="")
 
 
-def test_a_build_from_store_to_store_has_the_bytes_of_one_on_disks(corpora, store, tmp_path, written):
+def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_path, written):
     here, there = corpora
     info = _build(here, str(tmp_path / "out"))
     assert info.num_rejected == 2
@@ -383,7 +383,7 @@ def test_a_model_directory_takes_its_vocabularies_from_a_store(store, tmp_path):
     assert opened.characters.tokens == small_records.CHARACTERS.tokens
 
 
-def test_a_shard_that_is_missing_in_a_store_or_cut(corpora, store, put, tmp_path, written):
+def test_a_missing_or_truncated_shard_in_a_store(corpora, store, put, tmp_path, written):
     _build(corpora[0], str(tmp_path / "out"), num_shards=1)
     directory = _upload(store, tmp_path / "out", "cut")
     info = dataset_info.DatasetInfo.load(directory)

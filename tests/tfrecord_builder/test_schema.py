@@ -23,7 +23,7 @@ def parse(*serialized, **options):
     return list(schema.parse_examples(dataset, **options).as_numpy_iterator())
 
 
-def test_what_is_made_is_what_is_parsed():
+def test_parsing_returns_what_was_written():
     (example,) = parse(schema.make_example(RECORD), num_bins=2)
     assert sorted(example) == [
         "character_ids",
@@ -156,7 +156,7 @@ def test_lengths_are_read_alone(key, want):
     assert schema.parse_lengths(records, key).numpy().tolist() == want
 
 
-def test_the_bytes_are_those_of_an_example_made_in_one_piece():
+def test_the_bytes_equal_those_of_a_literal_example():
     record = schema.Record("u", "", "", "你", [], [], np.zeros([1, 2], np.float16), 10)
     texts = {"utterance_id": "u", "speaker": "", "transcript": "", "pronunciation": "你"}
     values = {

@@ -57,11 +57,11 @@ def test_split_syllable(token, parts):
     "token",
     ["", "4", "a", "ma", "ma0", "ma6", "Ma1", "ma1ma1", "<unk>", "<space>", "bzz4", "你", "yy1", "wr1"],
 )
-def test_what_is_no_toned_syllable_is_none(token):
+def test_other_tokens_are_not_split(token):
     assert syllables.split_syllable(token) is None
 
 
-def test_every_reading_that_pypinyin_knows_splits_and_no_two_fall_together():
+def test_every_reading_of_pypinyin_splits_uniquely():
     style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
     tokens = set()
     for character in map(chr, PINYIN_DICT):
@@ -81,7 +81,7 @@ def test_every_reading_that_pypinyin_knows_splits_and_no_two_fall_together():
 @pytest.mark.parametrize(
     "token", ["jang1", "qu5r1", "fian2", "bua3", "gi4", "ruang2", "sia1", "hao9", "a", ""]
 )
-def test_what_splits_need_not_exist(token):
+def test_a_token_that_splits_need_not_exist(token):
     assert not syllables.exists(token)
 
 
@@ -107,7 +107,7 @@ def test_part_matrix_shares_the_parts_that_sound_alike():
     assert not unknown.any()
 
 
-def test_part_matrix_marks_er_hua_beside_the_plain_final():
+def test_part_matrix_marks_er_hua_in_addition_to_the_final():
     plain, er_hua, er = syllables.part_matrix(["zhe4", "zher4", "er4"])
     assert er_hua @ er_hua == 5 and plain @ er_hua == 4
     assert er @ er == 4 and er @ er_hua == 1  # the tone alone

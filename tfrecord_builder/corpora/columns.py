@@ -23,7 +23,7 @@ NAMES = {
     "split": ("split", "subset"),
     **segments.NAMES,
 }
-# What a list must have: of each tuple one column.
+# Required columns: one of each tuple.
 RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
@@ -32,7 +32,7 @@ _SPEECHBRAIN = {"ID", "duration", "wav"}  # in every CSV of SpeechBrain; some ha
 
 @functools.lru_cache(maxsize=1 << 10)
 def find(header: tuple[str, ...]) -> dict[str, list[int]]:
-    """Returns the indices of those of NAMES that a header has, in any case."""
+    """Returns the column indices of each of NAMES that a header has, in any case."""
     words = [re.sub(r"[\s-]+", "_", word.strip().lower()) for word in header]
     found = {}
     for name, names in NAMES.items():

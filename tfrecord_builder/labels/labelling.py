@@ -32,9 +32,8 @@ class LabelConfig(config_flags.Checked):
     token_type: str = config_flags.setting(
         "syllable",
         "what a token is: zhong1 (syllable), zhong (toneless), zh ong1 (initial_final), a character, or a "
-        "subword in any language (bpe); a language model needs syllable or toneless, as the others leave it "
-        "nothing to convert. A Latin letter is a token of its own, a capital one with toneless and "
-        "initial_final; only with bpe it is part of a subword",
+        "subword in any language (bpe); a language model needs syllable or toneless. Each Latin letter is a "
+        "token, a capital one with toneless and initial_final; only bpe joins letters to subwords",
         choices=vocabulary.TOKEN_TYPES,
         former_name="unit",
     )
@@ -49,7 +48,7 @@ class LabelConfig(config_flags.Checked):
     numbers: str = config_flags.setting(
         "keep",
         "digits in transcripts: keep (each is a token) or read (23 is 二十三, 2026年 is 二零二六年, 3.5 is "
-        "三点五, 50% is 百分之五十, seven digits and more one by one); where the corpus has pinyin, "
+        "三点五, 50% is 百分之五十, seven or more digits one by one); where the corpus has pinyin, "
         "only if the transcript then aligns with it",
         choices=("keep", "read"),
     )

@@ -21,8 +21,10 @@ class SubwordModel:
 
     def __init__(self, model: bytes):
         """Loads what `train` returned; raises errors.UserError if it is something else."""
+        import sentencepiece  # only --token_type=bpe needs it
+
         try:
-            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             self._processor.encode("")
         except RuntimeError as error:
             raise errors.UserError(
@@ -53,13 +55,14 @@ def train(transcripts: Iterable[str], size: int) -> bytes:
         size: maximum vocabulary size, including <unk>, <s> and </s>; few transcripts give fewer.
 
     Raises:
-        errors.UserError: there is no transcript, size is less than the number of characters, or sentencepiece
-            is not installed.
+        errors.UserError: there is no transcript, or size is less than the number of characters.
     """
+    import sentencepiece
+
     characters: set[str] = set()
     model = io.BytesIO()
     try:
-        _sentencepiece().SentencePieceTrainer.train(
+        sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_note_characters(transcripts, characters),
             model_writer=model,
             model_type="bpe",
@@ -99,14 +102,3 @@ def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
         f"--token_type=bpe: sentencepiece cannot learn subwords from the transcripts ({error}); "
         "choose another token type."
     )
-
-
-def _sentencepiece():
-    try:
-        import sentencepiece
-    except ImportError:
-        raise errors.UserError(
-            "--token_type=bpe: sentencepiece is not installed; "
-            "install it with python -m pip install sentencepiece==0.2.2."
-        ) from None
-    return sentencepiece

@@ -35,8 +35,8 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 
     Args:
         pinyin: tokens separated by spaces; invisible characters are dropped.
-        transcript: normalised; if it has not as many characters as there are tokens, each token that it does
-            not contain counts as that of a hanzi, if it has any.
+        transcript: normalised. If it has hanzi and more or fewer characters than tokens, each token that it
+            does not contain is treated as that of a hanzi.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
@@ -52,8 +52,9 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
-    If the transcript has hanzi, these are all that it does not contain (A楼 has A). Otherwise tokens of
-    lower-case letters and a digit, which the transcript repeats; phones of another language are not.
+    If the transcript has hanzi, these are all that it does not contain (A楼 contains A). Otherwise they are
+    tokens of lower-case letters and a digit that the transcript, if any, contains; phones of another language
+    are not among them.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):

@@ -15,7 +15,7 @@ It is never applied to the pinyin of a corpus. The rules, for the words between 
                 and the like.
     kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
 
-Speakers differ on longer sequences of third tones; this is one of the ways.
+Speakers differ on longer sequences of third tones; this is one variant.
 """
 
 from __future__ import annotations

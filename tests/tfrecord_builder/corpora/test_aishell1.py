@@ -23,7 +23,7 @@ def test_recordings_and_transcripts(tmp_path):
     assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
 
 
-def test_whose_speakers_are_not_all_unpacked(tmp_path):
+def test_speakers_that_are_not_unpacked(tmp_path):
     small_corpora.make_aishell1_corpus(tmp_path)
     for speaker in ("train/S0002", "dev/S0724"):
         shutil.rmtree(tmp_path / "wav" / speaker)

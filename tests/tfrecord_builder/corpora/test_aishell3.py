@@ -13,7 +13,7 @@ def _list(corpus_dir):
     return list(aishell3.list_utterances(str(corpus_dir)))
 
 
-def test_hanzi_and_pinyin_take_turns(tmp_path):
+def test_hanzi_and_pinyin_alternate(tmp_path):
     found = _list(corpus_trees.make_aishell3_corpus(tmp_path))
     assert [(u.utterance_id, u.speaker, u.split, u.text, u.pinyin) for u in found] == [
         ("SSB00050001", "SSB0005", "train", "广 州", "guang3 zhou1"),

@@ -46,7 +46,7 @@ def test_other_columns_byte_order_mark_and_line_ends(tmp_path):
         ),
     ],
 )
-def test_tables_that_are_others(tmp_path, content, message):
+def test_invalid_tables_are_refused(tmp_path, content, message):
     corpus_trees.make_common_voice_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "train.tsv", content)
     with pytest.raises(errors.UserError, match=message):

@@ -39,7 +39,7 @@ def test_a_list_of_objects(tmp_path):
         ('[]\n{"a": 1}\n', r".* is not a valid JSON list of objects"),
     ],
 )
-def test_lists_that_are_none(tmp_path, content, message):
+def test_invalid_lists_are_refused(tmp_path, content, message):
     with pytest.raises(errors.UserError, match=f"a.json: {message}"):
         _read(small_corpora.write_text(tmp_path / "a.json", content))
 
@@ -52,12 +52,12 @@ def test_lists_that_are_none(tmp_path, content, message):
         ('{"a": ' + "9" * 5000 + "}", "is not a valid JSON object"),
     ],
 )
-def test_lines_that_are_no_objects(tmp_path, content, shown):
+def test_lines_that_are_not_objects_are_refused(tmp_path, content, shown):
     with pytest.raises(errors.UserError, match=f"a.json: line [12]: .*{shown}"):
         _read(small_corpora.write_text(tmp_path / "a.json", content))
 
 
-def test_files_that_are_no_gzip_or_cut(tmp_path):
+def test_damaged_gzip_files_are_refused(tmp_path):
     whole = gzip.compress(b"{}\n" * 1000)
     for content in (b"{}\n", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:], gzip.compress(b"\xc4\xe3\n")):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
@@ -84,6 +84,6 @@ def test_text():
         ("\ud800", r"'\\ud800'"),
     ],
 )
-def test_what_is_no_text(value, shown):
+def test_fields_that_are_not_text_are_refused(value, shown):
     with pytest.raises(errors.UserError, match=f"^w: a is {shown}, expected text; fix the line.$"):
         json_lines.get_text("w", {"a": value}, "a")

@@ -44,7 +44,7 @@ def test_a_data_directory_by_itself_is_train(tmp_path):
     assert [(u.utterance_id, u.split) for u in found] == [("d1", "train"), ("d2", "train"), ("d3", "train")]
 
 
-def test_byte_order_mark_line_ends_tabs_and_blanks_in_a_path(tmp_path):
+def test_byte_order_mark_line_ends_tabs_and_spaces_in_a_path(tmp_path):
     small_corpora.write_text(tmp_path / "wav.scp", "\ufeffu1\t/in/my speech.wav\r\n\r\nu2 s3://in/b.wav\r\n")
     small_corpora.write_text(tmp_path / "text", "\ufeffu1 你 好\r\nu2 \r\n")
     small_corpora.write_text(tmp_path / "utt2spk", "u1 s1\r\n")
@@ -57,7 +57,7 @@ def test_byte_order_mark_line_ends_tabs_and_blanks_in_a_path(tmp_path):
 @pytest.mark.parametrize(
     "value", ["sox -n -t wav - synth 1 |", "touch {} |", "cat a.wav | flac -d -c - |", ""]
 )
-def test_what_is_not_read_rejects_its_utterances_and_runs_nothing(tmp_path, value):
+def test_other_commands_reject_their_utterances_and_are_not_run(tmp_path, value):
     corpus_trees.make_kaldi_corpus(tmp_path)
     value = value.format(tmp_path / "was_run")
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", f"d1 /in/a.wav\nd2 {value}\n")
@@ -69,7 +69,7 @@ def test_what_is_not_read_rejects_its_utterances_and_runs_nothing(tmp_path, valu
     assert not (tmp_path / "was_run").exists()
 
 
-def test_commands_that_only_decode_stand_for_their_file(tmp_path):
+def test_files_of_decoding_commands_are_read(tmp_path):
     corpus_trees.make_kaldi_corpus(tmp_path)
     lines = ["d1 flac -c -d -s ../wav/d1.wav |", "d2 sph2pipe -f wav -p -c 2 ../wav/sw1.wav|"]
     small_corpora.write_text(tmp_path / "dev" / "wav.scp", "\n".join(lines))
@@ -119,7 +119,7 @@ def test_splits_of_other_names(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "segments", "text", "utt2spk"])
-def test_a_key_that_is_there_twice(tmp_path, name):
+def test_a_duplicate_key_is_refused(tmp_path, name):
     corpus_trees.make_kaldi_corpus(tmp_path)
     with open(tmp_path / "train" / name, encoding="utf-8") as file:
         first, *others = file.readlines()
@@ -146,7 +146,7 @@ def test_a_key_that_is_there_twice(tmp_path, name):
         ("sw1 0.0 1.0 left", "channel is 'left', expected a number from 0"),
     ],
 )
-def test_segments_that_are_none(tmp_path, segment, message):
+def test_invalid_segments_are_refused(tmp_path, segment, message):
     corpus_trees.make_kaldi_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "train" / "segments", f"\ns1-1 {segment}\n")
     with pytest.raises(errors.UserError, match=f"train/segments: line 2: {message}"):
@@ -169,7 +169,7 @@ def test_small_numbers_as_python_writes_them(tmp_path):
     assert (found.start_seconds, found.seconds) == (0.00005, 1.99995)
 
 
-def test_directories_that_are_not_whole(tmp_path):
+def test_incomplete_directories_are_refused(tmp_path):
     with pytest.raises(
         errors.UserError,
         match=r"wav.scp is missing, also in train, dev and test \(or valid, .* expected a Kaldi data",

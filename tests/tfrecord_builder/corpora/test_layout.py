@@ -53,7 +53,7 @@ def test_resolve(path, resolved):
     assert layout.resolve("/in", path) == resolved
 
 
-def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
+def test_a_path_relative_to_where_the_recipe_ran(tmp_path):
     directory = tmp_path / "egs" / "data" / "train"
     for name in ("data/wav/a.wav", "egs/data/wav/a.wav", "egs/download/b.wav", "c.wav"):
         small_corpora.write_text(tmp_path / name, "")
@@ -66,14 +66,14 @@ def test_a_path_that_counts_from_where_the_recipe_runs(tmp_path):
     assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
 
 
-def test_a_directory_above_from_which_paths_count_is_named(tmp_path, caplog, monkeypatch):
+def test_the_parent_directory_of_a_path_is_logged(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(layout, "_MAX_NOTES", 1000)  # of the whole process
     small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
     layout.resolve(str(tmp_path / "data"), "wav/a.wav")
     assert caplog.messages == [f"{tmp_path}/data: wav/a.wav is read from {tmp_path}"]
 
 
-def test_names_that_are_splits_in_the_order_of_the_splits():
+def test_named_splits_are_in_the_order_of_the_splits():
     names = ["dev", "eval", "notes", "train", "valid"]
     assert layout.named_splits(names) == [
         ("train", "train"),
@@ -94,11 +94,11 @@ def test_names_that_are_splits_in_the_order_of_the_splits():
         ("data.list", None),
     ],
 )
-def test_a_split_among_the_words_of_a_name(name, split):
+def test_a_split_is_found_among_the_words_of_a_name(name, split):
     assert layout.split_in(name) == split
 
 
-def test_a_split_that_is_none_is_refused_with_all_names():
+def test_an_unknown_split_is_refused_with_all_names():
     message = (
         "a.tsv: line 2: split is 'other', expected one of train, training; dev, .*; test, .*; fix the line"
     )
@@ -127,5 +127,5 @@ def test_a_split_that_is_none_is_refused_with_all_names():
         ("", None),
     ],
 )
-def test_a_split_has_the_names_that_corpora_give_it_in_any_case(name, split):
+def test_names_of_splits_in_any_case(name, split):
     assert layout.split_of(name) == split

@@ -96,7 +96,7 @@ def test_directories_without_cuts(tmp_path, name, message):
         _list(tmp_path)
 
 
-def test_cuts_that_name_no_split_beside_others_that_do(tmp_path, caplog):
+def test_cuts_without_a_split_among_others_with_one(tmp_path, caplog):
     for name in ("cuts_dev.jsonl.gz", "cuts.jsonl.gz", "musan_cuts.jsonl.gz", "cuts_train_raw.jsonl.gz"):
         cut = corpus_trees.make_cut(id=name)
         corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([cut]))
@@ -123,7 +123,7 @@ def test_recordings_with_supervisions(tmp_path):
     assert [u.problem for u in found] == ["", "", NO_RECORDING]
 
 
-def test_a_relative_source_counts_from_the_manifest_or_above_it(tmp_path):
+def test_a_source_is_relative_to_the_manifest_or_a_parent_directory(tmp_path):
     small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
     corpus_trees.write_gzip(
         tmp_path / "data" / "fbank" / "cuts_train.jsonl.gz", corpus_trees.to_lines([corpus_trees.make_cut()])
@@ -133,12 +133,12 @@ def test_a_relative_source_counts_from_the_manifest_or_above_it(tmp_path):
     assert _list(tmp_path / "data" / "fbank")[0].audio == str(tmp_path / "data" / "fbank" / "wav" / "a.wav")
 
 
-def test_a_source_that_is_nowhere_is_named_beside_the_manifest(tmp_path):
+def test_a_missing_source_is_relative_to_the_manifest(tmp_path):
     _write(tmp_path, corpus_trees.make_cut(recording=_recording(sources=[_source("no/such.wav")])))
     assert _list(tmp_path)[0].audio == str(tmp_path / "no" / "such.wav")
 
 
-def test_the_channel_counts_within_its_file(tmp_path):
+def test_a_channel_is_an_index_within_its_file(tmp_path):
     sources = [_source("/in/front.wav", [0, 1]), _source("/in/back.wav", [2, 3])]
     recording = _recording(sources=sources)
     changes = [
@@ -197,7 +197,7 @@ def test_a_supervision_of_a_part_of_the_cut(tmp_path, times, part):
         assert found.problem == "Lhotse supervision or cut with invalid times, expected one within the other"
 
 
-def test_several_supervisions_are_as_many_utterances(tmp_path):
+def test_each_supervision_is_an_utterance(tmp_path):
     first = {"id": "x", "start": 0.0, "duration": 0.25, "text": "你好", "speaker": "s1"}
     second = {"start": 0.125, "duration": 0.25, "text": "谢谢", "speaker": "s2"}
     _write(tmp_path, corpus_trees.make_cut(supervisions=[first, second]))
@@ -207,7 +207,7 @@ def test_several_supervisions_are_as_many_utterances(tmp_path):
     ]
 
 
-def test_a_padded_cut_is_the_cut(tmp_path):
+def test_a_padded_cut_is_read_without_its_padding(tmp_path):
     pad = {"cut": {"id": "p", "duration": 1.0, "sampling_rate": 16000}, "type": "PaddingCut", "offset": 0.5}
     mono = {"cut": corpus_trees.make_cut(id="inner"), "type": "MonoCut"}
     _write(tmp_path, {"id": "padded", "type": "MixedCut", "tracks": [mono, pad]})
@@ -246,7 +246,7 @@ def test_speed_and_volume(tmp_path):
     assert found.volume_db == pytest.approx(20.0)
 
 
-def test_a_command_that_only_decodes_stands_for_its_file(tmp_path):
+def test_the_file_of_a_decoding_command_is_read(tmp_path):
     sources = [
         _source("flac -c -d -s /in/a.flac", kind="command"),
         _source("sph2pipe -f wav -p -c 2 /in/a.sph", kind="command"),
@@ -326,7 +326,7 @@ def test_cuts_that_are_refused(tmp_path, changes, message):
         _list(tmp_path)
 
 
-def test_a_build_skips_the_cut_that_cannot_be_honoured(tmp_path):
+def test_a_build_rejects_an_unsupported_cut(tmp_path):
     """The others are built, one at the speed and volume of its transforms."""
     changed = _recording(transforms=[_transform("Speed", 0.8), _transform("Volume", 2.0)])
     cuts = [

@@ -27,7 +27,7 @@ def test_parts_and_chapters(tmp_path):
     ]
 
 
-def test_archives_and_hidden_files_are_left_alone(tmp_path):
+def test_archives_and_hidden_files_are_ignored(tmp_path):
     corpus_trees.make_librispeech_corpus(tmp_path)
     for other in ("dev-clean.tar.gz", "test-other/.DS_Store", "test-other/367/._130732"):
         small_corpora.write_text(tmp_path / other, "")

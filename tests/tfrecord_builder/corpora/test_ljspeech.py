@@ -8,7 +8,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.corpora import ljspeech
 
 
-def test_the_transcript_as_it_is_read(tmp_path):
+def test_the_normalised_transcript_takes_precedence(tmp_path):
     found = list(ljspeech.list_utterances(corpus_trees.make_ljspeech_corpus(tmp_path)))
     assert [(u.utterance_id, u.text, u.split) for u in found] == [
         ("LJ001-0007", '"printed", about fourteen fifty-five,', "train"),

@@ -37,7 +37,7 @@ def test_recordings_then_transcripts_without_one(tmp_path):
         ("你好，[今天]。", "你好，[今天]。"),
     ],
 )
-def test_marks_that_are_no_speech(tmp_path, written, text):
+def test_marks_are_removed(tmp_path, written, text):
     corpus_trees.make_magicdata_corpus(tmp_path)
     header = "\ufeffUtteranceID\tSpeakerID\tTranscription\r\n"
     small_corpora.write_text(

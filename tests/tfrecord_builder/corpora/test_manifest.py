@@ -28,7 +28,7 @@ def test_byte_order_mark_crlf_quotes_and_empty_lines(tmp_path):
     assert (found.utterance_id, found.text, found.split) == ("u1", '"你好', "dev")
 
 
-def test_columns_of_a_part_have_the_names_that_tables_give_them_in_any_case(tmp_path):
+def test_columns_of_a_segment_have_aliases_in_any_case(tmp_path):
     (found,) = _read(tmp_path, "id\taudio\ttext\tStart Time\tEND_TIME\nu1\ta.wav\t你\t0.5\t2\n")
     assert (found.start_seconds, found.seconds) == (0.5, 1.5)
 
@@ -43,7 +43,7 @@ def test_an_absolute_path_and_a_url_stay(tmp_path, audio):
     assert _read(tmp_path, f"id\taudio\ttext\nu1\t{audio}\t你\n")[0].audio == audio
 
 
-def test_a_folder_named_like_a_split_decides_nothing(tmp_path):
+def test_a_folder_named_like_a_split_is_ignored(tmp_path):
     (found,) = _read(tmp_path, "id\taudio\ttext\nu1\ttest/a.wav\t你\n")
     assert found.split == "train"
 

@@ -87,7 +87,7 @@ def test_other_names_of_splits(tmp_path, name, split):
         ('{"audio_filepath": "a.wav", "text": {}}', "line 1: text is {}, expected text"),
     ],
 )
-def test_lines_that_are_none(tmp_path, line, message):
+def test_invalid_lines_are_refused(tmp_path, line, message):
     small_corpora.write_text(tmp_path / "train.json", line)
     with pytest.raises(errors.UserError, match=message):
         _list(tmp_path)

@@ -31,7 +31,7 @@ def test_recordings_then_transcripts_without_one(tmp_path):
         ('[{"file": "a.wav"}, {"text": "好"}]', "object 2: file is missing, expected text"),
     ],
 )
-def test_transcripts_that_are_none(tmp_path, content, message):
+def test_invalid_transcripts_are_refused(tmp_path, content, message):
     corpus_trees.make_primewords_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "set1_transcript.json", content)
     with pytest.raises(errors.UserError, match=message):

@@ -25,7 +25,7 @@ def test_manifest(tmp_path):
     assert found[0].audio == str(tmp_path / "audio" / "u00.wav")
 
 
-def test_several_directories_tell_their_speakers_apart(tmp_path):
+def test_speakers_of_several_directories_stay_distinct(tmp_path):
     first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0, prefix="x")
     second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0, prefix="y")
     assert [(u.utterance_id, u.speaker) for u in _list("manifest", first, second)] == [
@@ -47,7 +47,7 @@ def test_text_whose_dev_split_has_another_name(tmp_path):
     assert [u.split for u in _list("text", tmp_path / "news")] == ["train", "train", "train", "dev"]
 
 
-def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
+def test_directories_of_one_name_are_named_with_their_parents(tmp_path):
     texts = [small_corpora.make_text_corpus(tmp_path / name / "text") for name in "ab"]
     found = _list("text", *texts)
     assert [u.utterance_id for u in found][::4] == ["a/text-train-2", "b/text-train-2"]
@@ -57,7 +57,7 @@ def test_directories_of_one_name_are_told_apart_by_the_part_before(tmp_path):
     assert [u.speaker for u in _list("manifest", first, second + "/")] == ["x/corpus/a", "y/corpus/a"]
 
 
-def test_a_directory_that_is_given_twice(tmp_path):
+def test_a_duplicate_directory_is_refused(tmp_path):
     small_corpora.make_text_corpus(tmp_path)
     with pytest.raises(
         errors.UserError, match="--corpus_dir: .* contains a duplicate; pass each directory once"

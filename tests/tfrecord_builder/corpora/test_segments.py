@@ -32,7 +32,7 @@ from tfrecord_builder.corpora import segments
         ({"options": "start:9 stop:26000"}, segments.Segment(problem=segments.SAMPLES)),
     ],
 )
-def test_a_row_says_which_part_of_the_recording_it_is(row, segment):
+def test_segments(row, segment):
     assert segments.read("a.tsv: line 2", row) == segment
 
 

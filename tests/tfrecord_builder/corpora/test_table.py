@@ -41,7 +41,7 @@ def test_pinyin_alone_short_lines_and_lines_within_quotes(tmp_path):
     ]
 
 
-def test_a_column_split_goes_before_the_name_of_the_file(tmp_path):
+def test_a_column_split_takes_precedence_over_the_file_name(tmp_path):
     small_corpora.write_text(tmp_path / "train.tsv", "id\taudio\ttext\tsplit\na\ta\t好\tdev\nb\tb\t好\t\n")
     assert [(u.utterance_id, u.split) for u in _list(tmp_path)] == [("a", "dev"), ("b", "train")]
 
@@ -61,7 +61,7 @@ def test_segments_and_channels(tmp_path):
     assert [u.problem for u in found] == ["", "", "", "", segments.EMPTY]
 
 
-def test_speechbrain_with_columns_that_say_the_same_twice(tmp_path):
+def test_speechbrain_with_redundant_columns(tmp_path):
     content = (
         "ID, duration, start, stop, begin_time, end_time, wav, audio_path, spk_id, char, wrd, text\n"
         "s1, 2.87, 0, 16000, 0.0, 2.87, a/b.wav, other.wav, spk1, t h e, the dog, the dog\n"
@@ -99,7 +99,7 @@ def test_csv_with_other_separators(tmp_path, content):
         (("train/metadata.csv", "validation/metadata.csv"), ["train", "dev"]),
     ],
 )
-def test_which_tables_are_which_split(tmp_path, names, splits):
+def test_splits_of_tables(tmp_path, names, splits):
     for name in names:
         content = "audio,text\na.wav,好\n" if name.endswith("csv") else "audio\ttext\na.wav\t好\n"
         small_corpora.write_text(tmp_path / name, content)
@@ -181,7 +181,7 @@ def test_other_directories_and_encodings(tmp_path):
         _list(tmp_path)
 
 
-def test_json_of_speechbrain_counts_from_its_own_directory(tmp_path):
+def test_data_root_of_speechbrain_is_the_directory_of_the_json(tmp_path):
     path = tmp_path / "ASR_train.json"
     small_corpora.write_text(
         path,
@@ -196,7 +196,7 @@ def test_json_of_speechbrain_counts_from_its_own_directory(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"u1": 3}', '{"a": {}}\n{"b": {}}', "{" * 5000])
-def test_json_that_is_none_of_named_objects(tmp_path, content):
+def test_invalid_json_of_named_objects_is_refused(tmp_path, content):
     small_corpora.write_text(tmp_path / "train.json", content)
     with pytest.raises(errors.UserError, match=r"train.json: .*is not a (valid )?JSON object"):
         list(registry.list_utterances("table", [str(tmp_path / "train.json")]))

@@ -22,7 +22,7 @@ def test_the_three_splits(tmp_path):
     assert (found[0].text, found[0].pinyin) == ("绿 是 阳春", "lv4 shi4 yang2 chun1")
 
 
-def test_with_transcripts_in_place_of_paths(tmp_path):
+def test_transcripts_in_the_split_folders(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path)
     small_corpora.write_audio(tmp_path / "dev" / "B6_250.wav", small_corpora.tone(0.5))
     small_corpora.write_text(tmp_path / "dev" / "B6_250.wav.trn", "好\nhao3\nh ao3\n")
@@ -58,7 +58,7 @@ def test_incomplete(tmp_path):
         ("\ufeff好\r\nhao3\r\nh ao3\r\n\r\n", ("好", "hao3")),
     ],
 )
-def test_transcripts_that_are_not_whole(tmp_path, content, expected):
+def test_incomplete_transcripts_are_empty(tmp_path, content, expected):
     small_corpora.make_thchs30_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", content)
     found = {u.utterance_id: u for u in _list("thchs30", tmp_path)}
@@ -67,7 +67,7 @@ def test_transcripts_that_are_not_whole(tmp_path, content, expected):
     assert found["A11_0"].pinyin == "lv4 shi4 yang2 chun1"
 
 
-def test_drops_what_nobody_speaks(tmp_path):
+def test_marks_that_are_not_spoken_are_removed(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path)
     small_corpora.write_text(
         tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"

@@ -25,7 +25,7 @@ def test_lists_of_both_types(tmp_path):
     assert os.path.samefile(found[0].audio, tmp_path / "wav" / "a.wav")
 
 
-def test_a_recording_is_read_where_it_lies_in_its_shard(tmp_path):
+def test_a_recording_is_read_in_place(tmp_path):
     found = _list(corpus_trees.make_wenet_corpus(tmp_path))[-1]
     np.testing.assert_array_equal(
         audio.read_audio(found.audio, 16000), audio.read_audio(str(tmp_path / "wav" / "b.wav"), 16000)
@@ -35,7 +35,7 @@ def test_a_recording_is_read_where_it_lies_in_its_shard(tmp_path):
     )
 
 
-def test_a_list_in_place_of_its_directory_with_paths_from_where_the_recipe_runs(tmp_path):
+def test_a_single_list_with_paths_relative_to_where_the_recipe_ran(tmp_path):
     corpus_trees.make_wenet_corpus(tmp_path / "data")
     path = small_corpora.write_text(tmp_path / "data" / "valid.list", "data/shards/shards_000000000.tar\n")
     (found,) = registry.list_utterances("wenet", [path])
@@ -47,7 +47,7 @@ def test_a_list_in_place_of_its_directory_with_paths_from_where_the_recipe_runs(
     assert (found.split, found.audio) == ("train", str(tmp_path / "data" / "wav" / "a.wav"))
 
 
-def test_a_shard_with_a_text_or_a_recording_alone(tmp_path):
+def test_a_shard_with_only_a_transcript_or_a_recording(tmp_path):
     corpus_trees.make_wenet_corpus(tmp_path)
     small_corpora.write_text(tmp_path / "c.txt", "没有 录音\n")
     with tarfile.open(tmp_path / "a.tar", "w") as shard:

@@ -19,18 +19,18 @@ def _tokens(text="", pinyin="", **options):
     return " ".join(_label(text, pinyin, **options).tokens)
 
 
-def test_given_pinyin_wins_over_the_dictionary():
+def test_pinyin_of_the_corpus_takes_precedence_over_the_dictionary():
     assert _label("一个", "yi1 ge5").tokens == ("yi1", "ge5")
     assert _label("一个").tokens == ("yi2", "ge4")
 
 
-def test_characters_stand_against_syllables():
+def test_characters_align_with_syllables():
     found = _label("你好，", "ni3 hao3")
     assert found.transcript == "你好"
     assert found.characters == ("你", "好")
 
 
-def test_characters_are_empty_where_they_do_not_fit():
+def test_characters_are_empty_where_they_do_not_align():
     assert _label("花儿", "huar1").characters == ()
     assert _label("zhu4", "zhu4") == labelling.Labels("zhu4", ("zhu4",), ())
 
@@ -45,7 +45,7 @@ def test_latin_letters_are_tokens_of_one_character():
     assert "".join(found.characters) == "百盛天山店a楼"
 
 
-def test_latin_letters_in_a_pronunciation_are_no_syllables():
+def test_latin_letters_in_a_pronunciation_are_not_syllables():
     assert _label("A楼", "A lou2") == labelling.Labels("a楼", ("a", "lou2"), ("a", "楼"))
     assert _label("OK", "o k") == labelling.Labels("ok", ("o", "k"), ("o", "k"))
     assert _label("啊", "a") == labelling.Labels("啊", ("a5",), ("啊",))
@@ -57,7 +57,7 @@ def test_characters_as_tokens():
     )
 
 
-def test_syllables_without_tone_stand_against_characters():
+def test_toneless_syllables_align_with_characters():
     found = _label("啊A楼3", token_type="toneless")
     assert found == labelling.Labels("啊a楼3", ("a", "A", "lou", "3"), ("啊", "a", "楼", "3"))
     assert _label("你们", "ni3 men", token_type="toneless").tokens == ("ni", "men")
@@ -80,7 +80,7 @@ def test_subwords():
 @pytest.mark.parametrize(
     "token_type", [token_type for token_type in vocabulary.TOKEN_TYPES if token_type != "bpe"]
 )
-def test_joined_tokens_are_what_was_said(token_type):
+def test_joined_tokens_are_the_reference(token_type):
     written = vocabulary.join_tokens(_label("百盛A楼", token_type=token_type).tokens, token_type)
     assert (
         written
@@ -168,7 +168,7 @@ def test_words_end_at_punctuation():
     assert _label("看了，解释！A楼").characters == tuple("看了解释a楼")
 
 
-def test_tone_sandhi_is_only_for_pinyin_that_is_made_here():
+def test_tone_sandhi_does_not_change_pinyin_of_the_corpus():
     assert _tokens("你好", "ni3 hao3", tone_sandhi=True) == "ni3 hao3"
     assert _tokens("你好") == "ni3 hao3"
     assert _tokens("你好", tone_sandhi=True, token_type="initial_final") == "n i2 h ao3"

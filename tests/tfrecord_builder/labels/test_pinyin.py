@@ -46,7 +46,7 @@ def test_reads_as_pypinyin_does():
         assert READER.read(hanzi) == pypinyin.lazy_pinyin(hanzi, **options), hanzi
 
 
-def test_user_phrases_win_over_the_dictionary():
+def test_user_phrases_take_precedence_over_the_dictionary():
     assert _join(READER.read("重庆单雄信")) == "chong2 qing4 dan1 xiong2 xin4"
     reader = pinyin.Reader(
         {"单雄信": ("shan4", "xiong2", "xin4"), "重庆": ("zhong4", "qing4"), "乐": ("yue4",)}
@@ -55,7 +55,7 @@ def test_user_phrases_win_over_the_dictionary():
     assert _join(reader.read("快乐")) == "kuai4 le4"  # a longer word of the dictionary
 
 
-def test_the_longest_word_from_the_left_is_taken_whoever_has_it():
+def test_the_longest_word_of_either_dictionary_is_chosen():
     reader = pinyin.Reader({"行长": ("hang2", "zhang3")})
     assert _join(reader.read("银行长期")) == "yin2 hang2 chang2 qi1"
     assert _join(reader.read("问行长期限")) == "wen4 hang2 zhang3 qi1 xian4"
@@ -65,21 +65,21 @@ def test_the_longest_word_from_the_left_is_taken_whoever_has_it():
     assert _join(longer.read("你好啊")) == "ni3 hao3 a1"
 
 
-def test_a_reader_leaves_no_trace_in_the_process():
+def test_a_reader_does_not_change_pypinyin():
     before = len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)
     pinyin.Reader({"重庆": ("zhong4", "qing4"), "乐": ("yue4",)}).read("重庆乐")
     assert _join(pinyin.Reader().read("重庆乐")) == "chong2 qing4 le4"
     assert (len(constants.PHRASES_DICT), len(constants.PINYIN_DICT)) == before
 
 
-def test_sandhi_reads_the_words_and_leaves_the_users_phrases():
+def test_sandhi_does_not_change_user_phrases():
     assert _join(pinyin.Reader(has_sandhi=True).read("你好一天")) == "ni2 hao3 yi4 tian1"
     reader = pinyin.Reader({"李小": ("li3", "xiao3"), "一号": ("yi4", "hao4")}, has_sandhi=True)
     assert _join(reader.read("李小也好")) == "li3 xiao3 ye2 hao3"
     assert _join(reader.read("我李小一号")) == "wo2 li3 xiao3 yi4 hao4"
 
 
-def test_the_users_phrases_are_words_of_the_sandhi():
+def test_user_phrases_are_words_for_sandhi():
     assert _join(pinyin.Reader(has_sandhi=True).read("我领导你")) == "wo3 ling2 dao2 ni3"
     reader = pinyin.Reader({"导你": ("dao3", "ni3")}, has_sandhi=True)
     assert _join(reader.read("我领导你")) == "wo2 ling2 dao3 ni3"  # 我 and 领 form a pair

@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 
 from tfrecord_builder import errors, vocabulary
@@ -44,7 +42,7 @@ def test_subwords_are_all_that_transcripts_can_have():
     assert not {"<unk>", "<s>", "</s>"} & trained.list_subwords()
 
 
-def test_rare_characters_and_long_transcripts_count():
+def test_rare_characters_and_long_transcripts_are_used():
     trained = subwords.SubwordModel(subwords.train(["a" * 5000, "é", "b " * 5000], 10))
     assert {"a", "b", "é"} < trained.list_subwords()
 
@@ -55,7 +53,7 @@ def test_the_same_transcripts_give_the_same_bytes():
     assert subwords.train(iter(MANDARIN), 80) != first
 
 
-def test_the_size_is_the_most_there_can_be():
+def test_the_size_is_a_maximum():
     def count_pieces(size):
         trained = subwords.SubwordModel(subwords.train(ENGLISH, size))
         return len({piece for text in ENGLISH for piece in trained.encode(text)})
@@ -90,9 +88,3 @@ def test_refuses_another_file(content):
     message = rf"bpe.model \({len(content)} bytes\) is not a valid SentencePiece model .*restore the file"
     with pytest.raises(errors.UserError, match=message):
         subwords.SubwordModel(content)
-
-
-def test_without_sentencepiece(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(errors.UserError, match=r"not installed.*pip install sentencepiece==0\.2\.2"):
-        subwords.train(ENGLISH, 60)

@@ -45,7 +45,7 @@ def test_normalise_pinyin(pinyin, expected):
         ("é", "é", "é"),
     ],
 )
-def test_normalise_pinyin_beside_a_transcript(transcript, pinyin, expected):
+def test_normalise_pinyin_with_a_transcript(transcript, pinyin, expected):
     assert tokenisation.normalise_pinyin(pinyin, normalisation.normalise(transcript)) == expected.split()
 
 

@@ -88,7 +88,7 @@ def test_yi(hanzi, expected):
     assert READER.read(hanzi) == expected.split()
 
 
-def test_what_is_fixed_stays_and_changes_others():
+def test_fixed_syllables_stay_and_change_others():
     words, given = ["你", "好", "不", "对"], ["ni3", "hao3", "bu4", "dui4"]
     assert tone_sandhi.change_tones(words, given, [True, False, True, False]) == given
     assert tone_sandhi.change_tones(["你", "好"], ["ni3", "hao3"], [False, True]) == ["ni2", "hao3"]

@@ -49,6 +49,6 @@ def test_a_wrong_line_is_named(tmp_path, line, message):
     assert f"names.tsv: line 2: {message}, expected phrase<TAB>pin1 yin1; fix the line." in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="none.tsv: file does not exist.*phrase<TAB>pin1 yin1"):
         user_dictionary.load(str(tmp_path / "none.tsv"))

@@ -24,7 +24,7 @@ def _make(training=(), dev=(), **options):
     return vocabularies.make(_collect(training, dev), vocabularies.VocabularyConfig(**options))
 
 
-def test_hold_everything_of_the_training_split():
+def test_vocabularies_contain_all_labels_of_the_train_split():
     made = _make(TRAINING, dev=[AGAIN])
     assert made.tokens.tokens == ("<unk>", "hao3", "huar1", "k", "ni3", "o")
     assert made.characters.tokens == ("<unk>", "k", "o", "你", "好")
@@ -47,7 +47,7 @@ def test_readings_are_of_the_token_type():
     assert pairs == {"hao": "好", "A": "a"}
 
 
-def test_save_writes_what_a_later_build_takes_over(tmp_path):
+def test_a_later_build_reuses_what_save_wrote(tmp_path):
     first = _make(TRAINING)
     first.save(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -61,14 +61,14 @@ def test_save_writes_what_a_later_build_takes_over(tmp_path):
     assert second.readings.sha256 == first.readings.sha256
 
 
-def test_frozen_tokens_alone_leave_characters_to_the_training_split(tmp_path):
+def test_with_frozen_tokens_alone_characters_are_of_the_train_split(tmp_path):
     _make(TRAINING).tokens.save(str(tmp_path / "frozen.txt"))
     made = _make([AGAIN], vocabulary=str(tmp_path / "frozen.txt"))
     assert "zai4" not in made.tokens.tokens
     assert made.characters.tokens == ("<unk>", "再")
 
 
-def test_a_directory_may_hold_tokens_alone(tmp_path):
+def test_a_directory_may_have_only_tokens(tmp_path):
     _make(TRAINING).tokens.save(str(tmp_path / "tokens.txt"))
     assert _make(vocabulary_dir=str(tmp_path)).characters.tokens == ("<unk>",)
 
@@ -102,7 +102,7 @@ def test_unknown_tokens_of_all_splits_are_counted(tmp_path):
     assert collector.tokens["hao3"] == 2
 
 
-def test_subwords_go_with_the_tokens(tmp_path):
+def test_all_subwords_are_tokens(tmp_path):
     collector = _collect([labelling.Labels("the", ("▁the",), ())], token_type="bpe")
     model = subwords.train(["the"] * 3, 10)
     made = vocabularies.make(collector, vocabularies.VocabularyConfig(), model)
@@ -121,7 +121,7 @@ def test_subwords_are_learned_from_the_normalised_transcripts():
     assert vocabularies.make_subwords(BPE, config, training) == expected
 
 
-def test_subwords_that_are_missing(tmp_path):
+def test_missing_subwords_are_refused(tmp_path):
     config = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
     message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --token_type=bpe"
     with pytest.raises(errors.UserError, match=message):
