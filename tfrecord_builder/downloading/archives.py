@@ -34,14 +34,14 @@ class Corpus:
     """A corpus of openslr.org.
 
     Attributes:
-      title: its name, as its authors write it.
-      number: N of openslr.org/N; None if it is published elsewhere.
-      licence: its licence.
-      folder: the directory in --corpus_dir that `build` reads.
-      archives: all its archives.
-      has_top_folder: whether the archives contain `folder`; otherwise they are unpacked into it.
-      unavailable: why this program cannot download it, or empty.
-      instructions: how to get it by hand, or empty.
+        title: its name, as its authors write it.
+        number: N of openslr.org/N; None if it is published elsewhere.
+        licence: its licence.
+        folder: the directory in --corpus_dir that `build` reads.
+        archives: all its archives.
+        has_top_folder: whether the archives contain `folder`; otherwise they are unpacked into it.
+        unavailable: why this program cannot download it, or empty.
+        instructions: how to get it by hand, or empty.
     """
 
     title: str

@@ -20,11 +20,7 @@ from tfrecord_builder.downloading import archives, fetch, unpack
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
-    """Returns the archives of the parts; all of them if `parts` is empty.
-
-    Raises:
-      UserError: a part does not exist.
-    """
+    """Returns the archives of the parts, all if there are none; raises UserError for an unknown part."""
     known = [archive.part for archive in corpus.archives]
     unknown = sorted(set(parts) - set(known))
     if unknown:
@@ -36,26 +32,21 @@ def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archi
 
 
 def download(
-    corpus: archives.Corpus,
-    directory: str,
-    parts: Sequence[str] = (),
-    mirror: str = archives.SITE,
-    retry_policy: fetch.RetryPolicy = fetch.RETRY_POLICY,
+    corpus: archives.Corpus, directory: str, parts: Sequence[str] = (), mirror: str = archives.SITE
 ) -> list[str]:
     """Downloads, verifies and unpacks the archives that are missing.
 
     Args:
-      corpus: what to download.
-      directory: where to; it is created if it does not exist.
-      parts: names of parts, empty for all.
-      mirror: the site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
-      retry_policy: timeout and pauses between attempts.
+        corpus: what to download.
+        directory: where to; it is created if it does not exist.
+        parts: names of parts, empty for all.
+        mirror: the site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
 
     Returns:
-      Names of the archives that were unpacked before.
+        Names of the archives that were unpacked before.
 
     Raises:
-      UserError: the corpus cannot be downloaded or unpacked; what was received is kept for the next call.
+        UserError: the corpus cannot be downloaded or unpacked; what was received is kept for the next call.
     """
     selected = select_archives(corpus, parts)
     _check_available(corpus, selected, directory)
@@ -68,7 +59,7 @@ def download(
             path = os.path.join(directory, archive.name)
             if archive not in finished:
                 url = f"{mirror}/resources/{corpus.number}/{archive.name}"
-                _provide(archive, url, path, retry_policy)
+                _provide(archive, url, path)
                 _unpack(corpus, archive, directory)
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
@@ -126,12 +117,12 @@ def _has_traces(corpus: archives.Corpus, found: Sequence[archives.Archive], dire
     return any(map(os.path.exists, paths))
 
 
-def _provide(archive: archives.Archive, url: str, path: str, retry_policy: fetch.RetryPolicy) -> None:
+def _provide(archive: archives.Archive, url: str, path: str) -> None:
     """Downloads the archive unless the path exists; verifies it in both cases."""
     if os.path.exists(path):
         return fetch.check_md5(path, archive.md5, f"{path}.wrong")
     incomplete = f"{path}.incomplete"
-    fetch.fetch(url, incomplete, archive.num_bytes, retry_policy)
+    fetch.fetch(url, incomplete, archive.num_bytes)
     fetch.check_md5(incomplete, archive.md5, f"{path}.wrong")
     os.replace(incomplete, path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import re
@@ -21,46 +20,31 @@ _CHUNK_BYTES = 1 << 16
 _RESET_BYTES = 1 << 24  # an attempt that receives this much does not count as failed
 _SIZE_TOLERANCE = 0.01  # some sizes are published with three digits only
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
-
-
-@dataclasses.dataclass(frozen=True)
-class RetryPolicy:
-    """How long to wait for data from the server, and before each further attempt."""
-
-    timeout_seconds: float = 60.0
-    pauses_seconds: tuple[float, ...] = (1, 4, 15, 60, 60)
-
-
-RETRY_POLICY = RetryPolicy()
+_TIMEOUT_SECONDS = 60.0  # without data from the server
+_PAUSES_SECONDS = (1, 4, 15, 60, 60)  # before each further attempt
 
 
 class _RetryableError(Exception):
     """A failure that another attempt may not meet."""
 
 
-def fetch(url: str, path: str, expected_bytes: int, retry_policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Downloads a file; continues after the bytes that `path` already has.
-
-    Args:
-      url: http:// or https://; redirects are followed.
-      path: file to write or to continue.
-      expected_bytes: its approximate size; a response of another size is refused.
-      retry_policy: timeout and pauses.
+def fetch(url: str, path: str, expected_bytes: int) -> None:
+    """Downloads a file of about expected_bytes; continues after the bytes that `path` already has.
 
     Raises:
-      UserError: the server refuses, sends something else or cannot be reached, or the disk is too small. What
-        was received is kept.
-      OSError: the file cannot be written.
+        UserError: the server refuses, sends something else or cannot be reached, or the disk is too small.
+            What was received is kept.
+        OSError: the file cannot be written.
     """
-    pauses = list(retry_policy.pauses_seconds)
+    pauses = list(_PAUSES_SECONDS)
     while True:
         before = _size(path)
         try:
-            return _attempt(url, path, expected_bytes, retry_policy.timeout_seconds)
+            return _attempt(url, path, expected_bytes)
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reason = _reason(error)
         if _size(path) - before >= _RESET_BYTES:
-            pauses = list(retry_policy.pauses_seconds)
+            pauses = list(_PAUSES_SECONDS)
         if not pauses:
             raise errors.UserError(
                 f"{url}: the download stopped at {_size(path):,} bytes ({reason}), expected about "
@@ -70,12 +54,12 @@ def fetch(url: str, path: str, expected_bytes: int, retry_policy: RetryPolicy = 
         time.sleep(pauses.pop(0))
 
 
-def _attempt(url: str, path: str, expected_bytes: int, timeout_seconds: float) -> None:
+def _attempt(url: str, path: str, expected_bytes: int) -> None:
     offset = _size(path)
     headers = {"Accept-Encoding": "identity"}  # the archive itself, without another compression
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    with requests.get(url, headers=headers, stream=True, timeout=timeout_seconds) as response:
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS) as response:
         if response.status_code == 416 and offset:
             return  # nothing is missing
         _check_response(response, url)
@@ -159,16 +143,7 @@ def _size(path: str) -> int:
 
 
 def check_md5(path: str, md5: str, renamed_path: str) -> None:
-    """Compares the MD5 sum of a file with the published one.
-
-    Args:
-      path: the file.
-      md5: hexadecimal digits.
-      renamed_path: where to move a file with another sum, so that it is not taken for the archive.
-
-    Raises:
-      UserError: the sums differ.
-    """
+    """Raises UserError if the MD5 sum of a file differs, and moves it to renamed_path: it is no archive."""
     digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)

@@ -34,8 +34,8 @@ def unpack(archive: str, directory: str) -> None:
     removed.
 
     Raises:
-      UserError: the archive is damaged, or has an entry that the filter refuses.
-      OSError: the directory cannot be written.
+        UserError: the archive is damaged, or has an entry that the filter refuses.
+        OSError: the directory cannot be written.
     """
     os.makedirs(directory)
     with open(archive, "rb") as plain:

@@ -59,12 +59,7 @@ def from_json(parts: dict[str, Any]) -> Item:
 
 
 def read(shard_path: str) -> Iterator[Item]:
-    """Reads the items of a shard in their order.
-
-    Raises:
-        UserError: a line is not as described above.
-        OSError: the file cannot be read.
-    """
+    """Reads the items of a shard in their order; raises UserError or OSError as recordings.read_items."""
     return recordings.read_items(shard_path, from_json)
 
 

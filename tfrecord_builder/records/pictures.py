@@ -21,13 +21,8 @@ _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # below the axes and their labels
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:
     """Draws the features of a record over time, with transcript and pronunciation, as a PNG.
 
-    Args:
-      record: with features.
-      config: their frontend.
-      path: file to write.
-
     Returns:
-      The texts that were omitted, because no CJK font is installed.
+        The texts that were omitted, because no CJK font is installed.
     """
     texts = [text for text in (record.transcript, record.pronunciation) if text]
     lines = [line for text in texts if fonts.can_draw(text) for line in _wrap(text)]

@@ -42,14 +42,11 @@ class Expected:
 
 
 def read_record(serialized: bytes, expected: Expected) -> schema.Record:
-    """Reads a record and checks its features.
-
-    Returns:
-      The record; its fbank is a view of the bytes.
+    """Reads a record; its fbank is a view of the bytes.
 
     Raises:
-      Damaged: it is not a tf.train.Example, a feature is missing or has another type, a text is not UTF-8, or
-        fbank has another size.
+        Damaged: it is not a tf.train.Example, a feature is missing or has another type, a text is not UTF-8,
+            or fbank has another size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature

@@ -26,10 +26,10 @@ class RawRecord:
     """One record of a file.
 
     Attributes:
-      number: from 0.
-      offset: first byte of its header.
-      data: its content; None where the file ends within it or its length is wrong: then it is the last one.
-      problem: what is wrong with it, or empty.
+        number: from 0.
+        offset: position of its header in bytes.
+        data: its content; None where the file ends within it or its length is wrong: then it is the last one.
+        problem: what is wrong with it, or empty.
     """
 
     number: int
@@ -39,11 +39,7 @@ class RawRecord:
 
 
 class RecordFile:
-    """A TFRecord file that is read once, from the first byte to the last.
-
-    Attributes:
-      num_bytes: how many were read so far.
-    """
+    """A TFRecord file that is read once, from the first byte to the last; num_bytes were read so far."""
 
     def __init__(self, file: BinaryIO):
         self.num_bytes = 0

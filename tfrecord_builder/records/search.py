@@ -16,9 +16,9 @@ class Found:
     """A record and its place.
 
     Attributes:
-      shard: path of its shard.
-      number: its number in the shard, from 0.
-      utterance: what it was made of; None if the shard has no .jsonl.
+        shard: path of its shard.
+        number: its number in the shard, from 0.
+        utterance: what it was made of; None if the shard has no .jsonl.
     """
 
     record: schema.Record
@@ -34,16 +34,10 @@ def find(
     expected: record_checks.Expected,
     utterance_id: Optional[str] = None,
 ) -> Found:
-    """Finds a record.
-
-    Args:
-      data_dir: the data directory.
-      info: its dataset_info.json.
-      expected: what its records must agree with.
-      utterance_id: whose record; None for the first one of train, or of the first other split.
+    """Finds the record of an utterance, or without an id the first one of train (or of another split).
 
     Raises:
-      UserError: there is no such record, its shard is missing, or the record is damaged.
+        UserError: there is no such record, its shard is missing, or the record is damaged.
     """
     damaged = None
     for split, path in _shards(data_dir, info):

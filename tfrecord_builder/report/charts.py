@@ -41,13 +41,9 @@ class Chart:
 
 
 def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
-    """Makes a chart of counts by integer; adjacent ones share a bar if there are many.
+    """Makes a chart of counts by integer (as a string); adjacent integers share a bar if there are many.
 
-    Args:
-      title: of the chart.
-      counts: split -> integer (as a string) -> count; not all empty.
-      per_unit: how many integers make one unit.
-      unit: unit of the axis.
+    per_unit integers are one unit of the axis.
     """
     numbers = sorted({int(key) for split in counts.values() for key in split})
     step = _step(numbers[-1] - numbers[0] + 1, _MAX_BINS)

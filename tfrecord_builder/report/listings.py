@@ -27,16 +27,12 @@ class AudioLink(NamedTuple):
 
 
 def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> dict:
-    """Lists labels.
-
-    Args:
-      counts: split -> label -> count.
-      known: their vocabulary.
+    """Lists the labels of splits: counts maps split to label to count.
 
     Returns:
-      The size of the vocabulary; how many of it occur never or once in train; the most and the least frequent
-      (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct known labels
-      and unknown labels by split.
+        The size of the vocabulary; how many of it occur never or once in train; the most and the least
+        frequent (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct
+        known labels and unknown labels by split.
     """
     in_vocabulary = set(known.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
@@ -78,7 +74,7 @@ def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[Au
     What follows ": " in a reason is a detail of the utterance, and is listed with it.
 
     Returns:
-      (reason, count, the first NUM_REJECTED utterances) of each reason.
+        (reason, count, the first NUM_REJECTED utterances) of each reason.
     """
     counts: collections.Counter[str] = collections.Counter()
     first: dict[str, list[AudioLink]] = {}

@@ -18,16 +18,9 @@ _Parts = tuple[Optional[str], Optional[str], Optional[str]]  # initial, final, t
 
 
 def count(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
-    """Counts the parts of tokens.
+    """Counts the "tones", "initials" and "finals" of tokens; empty for a token type that is not pinyin.
 
-    Args:
-      token_counts: token -> count.
-      token_type: of dataset_info; only pinyin has such parts.
-
-    Returns:
-      The counts of "tones", "initials" and "finals", without those that the token type lacks; empty if it is
-      not pinyin. A final with er-hua counts as itself and as ER_HUA; what is not pinyin (letters, digits)
-      counts as tone OTHER.
+    A final with er-hua counts as itself and as ER_HUA; what is not pinyin (letters, digits) as tone OTHER.
     """
     if token_type not in _SPLIT:
         return {}

@@ -20,10 +20,10 @@ def check(
     """Yields every problem as it is found.
 
     Args:
-      data_dir: the data directory.
-      info: its dataset_info.json.
-      saved: its vocabularies, see sidecar_files.
-      advance: called with the number of bytes read.
+        data_dir: the data directory.
+        info: its dataset_info.json.
+        saved: its vocabularies, see sidecar_files.
+        advance: called with the number of bytes read.
     """
     yield from sidecar_files.check(data_dir, info)
     if saved is None:

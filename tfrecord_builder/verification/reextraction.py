@@ -21,7 +21,7 @@ _LOG_TOLERANCE = 1e-3
 
 
 class Reextraction:
-    """Extracts records of one data directory again."""
+    """Extracts records of a data directory again from their audio; calls advance(1) after each record."""
 
     def __init__(
         self,
@@ -30,7 +30,6 @@ class Reextraction:
         saved: vocabularies.Vocabularies,
         advance: Callable[[int], object],
     ):
-        """Takes the data directory with its info and vocabularies; advance(1) is called after each record."""
         self._data_dir = data_dir
         self._info = info
         self._advance = advance

@@ -13,19 +13,24 @@ from tfrecord_builder.verification import problems
 
 
 class ShardChecker:
-    """Checks one shard after the other."""
+    """Checks one shard after the other.
+
+    Args:
+        data_dir: the data directory.
+        expected: what the records must agree with; None to check bytes alone.
+        advance: called with the number of bytes read.
+    """
 
     def __init__(
-        self,
-        data_dir: str,
-        expected: Optional[record_checks.Expected],
-        advance: Callable[[int], object],
+        self, data_dir: str, expected: Optional[record_checks.Expected], advance: Callable[[int], object]
     ):
-        """Takes what the records must agree with (None to check bytes alone); advance gets bytes read."""
         self._data_dir = data_dir
         self._expected = expected
         self._advance = advance
-        self._duplicates = DuplicateIndex()
+        # The first place of each utterance id, in a temporary file: memory does not grow with the data.
+        self._database = sqlite3.connect("")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
 
     def check(self, shard: dataset_info.ShardInfo) -> Iterator[problems.Problem]:
         """Yields the problems of a shard."""
@@ -44,18 +49,18 @@ class ShardChecker:
             is_complete = raw.data is not None
             num_records += is_complete
             for kind, text in self._check_record(raw, path):
-                location = problems.locate(
-                    raw.number, raw.offset, record_checks.utterance_id(raw.data or b"")
-                )
+                name = record_checks.utterance_id(raw.data or b"")
+                location = problems.locate(raw.number, raw.offset, name)
                 yield problems.Problem(kind, path, f"{location}: {text}")
             self._advance(reader.num_bytes - raw.offset)
         sha256 = reader.finish()
-        if reader.num_bytes != shard.num_bytes:
-            text = f"shard has {reader.num_bytes} bytes, expected {shard.num_bytes}; {problems.ADVICE}"
-            yield problems.Problem(problems.FILES, path, text)
-        if is_complete and num_records != shard.num_records:
-            text = f"shard has {num_records} records, expected {shard.num_records}; {problems.ADVICE}"
-            yield problems.Problem(problems.FILES, path, text)
+        counts = [("bytes", reader.num_bytes, shard.num_bytes)]
+        if is_complete:
+            counts.append(("records", num_records, shard.num_records))
+        for what, found, expected in counts:
+            if found != expected:
+                text = f"shard has {found} {what}, expected {expected}; {problems.ADVICE}"
+                yield problems.Problem(problems.FILES, path, text)
         if sha256 != shard.sha256:
             yield problems.wrong_sha256(path, sha256, shard.sha256)
 
@@ -73,21 +78,12 @@ class ShardChecker:
             for text in record_checks.problems(record, self._expected):
                 yield problems.WRONG, text
             place = f"record {raw.number} of {os.path.basename(path)}"
-            first = self._duplicates.add(record.utterance_id, place)
+            first = self._first_place(record.utterance_id, place)
             if first:
                 yield problems.WRONG, f"utterance id is a duplicate of {first}, expected a unique one"
 
-
-class DuplicateIndex:
-    """The first place of each utterance id, in a temporary file: memory does not grow with the data."""
-
-    def __init__(self):
-        self._database = sqlite3.connect("")
-        self._database.execute("PRAGMA journal_mode = OFF")
-        self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
-
-    def add(self, utterance_id: str, place: str) -> Optional[str]:
-        """Adds an id; returns the place of the record that had it before, or None."""
+    def _first_place(self, utterance_id: str, place: str) -> Optional[str]:
+        """Returns the place of an earlier record with this id; None, and notes the place, if it is new."""
         row = (utterance_id, place)
         if self._database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
             return None

@@ -10,18 +10,17 @@ from small_archives import DATA, FILES, SOUND, L, M, X
 from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, corpus_directory, fetch
 
-QUICK = fetch.RetryPolicy(timeout_seconds=0.3, pauses_seconds=(0.01,))
-
 
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", (0.01,))
     with loopback_server.serve(FILES) as server:
         yield server
 
 
 def run(server, corpus, directory, parts=()):
-    return corpus_directory.download(corpus, str(directory), parts, server.address(), QUICK)
+    return corpus_directory.download(corpus, str(directory), parts, server.address())
 
 
 def error_of(server, corpus, directory, parts=()):

@@ -17,15 +17,16 @@ from tfrecord_builder.downloading import fetch
 ROOT = str(paths.ROOT)
 SIZE = 1_000_000
 CONTENT = random.Random(1).randbytes(SIZE)
-QUICK = fetch.RetryPolicy(timeout_seconds=0.3, pauses_seconds=(0.01, 0.02))
 KEPT = 300_000
 THE_REST = f"bytes={KEPT}-"
 HELLO = "5d41402abc4b2a76b9719d911017c592"  # RFC 1321's MD5 of "hello"
 
 
 @pytest.fixture(autouse=True)
-def no_proxy(monkeypatch):
+def quick_attempts_without_a_proxy(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(fetch, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", (0.01, 0.02))
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def path(tmp_path):
     return str(tmp_path / "a.tgz.incomplete")
 
 
-def run(server, path, expected_bytes=SIZE, retry_policy=QUICK):
-    fetch.fetch(server.address("/a.tgz"), path, expected_bytes, retry_policy)
+def run(server, path, expected_bytes=SIZE):
+    fetch.fetch(server.address("/a.tgz"), path, expected_bytes)
 
 
 def read(path):
@@ -54,9 +55,9 @@ def begin(path):
         file.write(CONTENT[:KEPT])
 
 
-def error_of(server, path, retry_policy=QUICK, expected_bytes=SIZE):
+def error_of(server, path, expected_bytes=SIZE):
     with pytest.raises(errors.UserError) as caught:
-        run(server, path, expected_bytes, retry_policy)
+        run(server, path, expected_bytes)
     return str(caught.value)
 
 
@@ -71,7 +72,7 @@ def test_follows_redirects_with_the_range(server, path):
     begin(path)
     with loopback_server.serve({"/from": b""}) as front:
         front.script = [loopback_server.redirect(server.address("/a.tgz"))]
-        fetch.fetch(front.address("/from"), path, SIZE, QUICK)
+        fetch.fetch(front.address("/from"), path, SIZE)
     assert read(path) == CONTENT
     assert server.asked[0]["Range"] == THE_REST
 
@@ -185,7 +186,7 @@ def test_a_busy_server_is_asked_again(server, path):
     assert read(path) == CONTENT and len(server.asked) == 3
 
 
-def test_a_server_that_stops_sending(server, path):
+def test_a_server_that_stops_sending(server, path, monkeypatch):
     def stall(handler, content):
         handler.head(200, Content_Length=len(content))
         handler.wfile.write(content[:KEPT])
@@ -194,7 +195,8 @@ def test_a_server_that_stops_sending(server, path):
 
     server.script = [stall]
     # Written in chunks of 65,536 bytes; the incomplete one is lost.
-    assert "stopped at 262,144 bytes (timed out)" in error_of(server, path, fetch.RetryPolicy(0.2, ()))
+    monkeypatch.setattr(fetch, "_PAUSES_SECONDS", ())
+    assert "stopped at 262,144 bytes (timed out)" in error_of(server, path)
 
 
 def test_a_refused_connection(path):
@@ -202,7 +204,7 @@ def test_a_refused_connection(path):
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/a.tgz"
         with pytest.raises(errors.UserError, match=r"stopped at 0 bytes \(Connection refused\), expected ab"):
-            fetch.fetch(address, path, 10, QUICK)
+            fetch.fetch(address, path, 10)
 
 
 def test_not_enough_space(server, path):
