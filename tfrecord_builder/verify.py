@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 import tqdm
 
 from tfrecord_builder import config_flags, dataset_info, errors, program
-from tfrecord_builder.verification import data_directory, reextraction, sidecar_files
+from tfrecord_builder.verification import data_directory, reextraction
 
 _MAX_LINES = 20  # per kind of problem and directory
 
@@ -49,7 +49,7 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     except (errors.UserError, OSError) as error:
         print(error if isinstance(error, errors.UserError) else f"{error.filename}: {error.strerror}")
         return False
-    saved = sidecar_files.load_vocabularies(data_dir, info)
+    saved = data_directory.load_vocabularies(data_dir, info)
     num_bytes = sum(shard.num_bytes for shard in info.shards)
     num_records = sum(shard.num_records for shard in info.shards)
     with tqdm.tqdm(desc="verifying", total=num_bytes, disable=None, unit="B", unit_scale=True) as bar:

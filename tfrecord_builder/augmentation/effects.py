@@ -19,16 +19,11 @@ _CACHED_RIRS = 32  # of at most 10 s: 20 MB at 16 kHz
 
 
 def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np.ndarray:
-    """Changes a waveform.
-
-    Args:
-        waveform: float32 [num_samples].
-        sample_rate: in Hz.
-        variant: the changes; without any the waveform itself is returned.
+    """Changes a waveform, float32 [num_samples] at a sample rate in Hz.
 
     Returns:
         float32 [num_samples / speed]. It may exceed -1 and 1: features are computed from floats, so nothing
-          is clipped.
+        is clipped. A variant without changes returns the waveform itself.
 
     Raises:
         UserError: the impulse response or the noise cannot be read.
@@ -50,15 +45,11 @@ def change_speed(waveform: np.ndarray, speed: float) -> np.ndarray:
 
 
 def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
-    """Convolves a waveform with a room impulse response.
-
-    Args:
-        waveform: float32 [num_samples].
-        rir: float32 [num_rir_samples].
+    """Convolves a waveform, float32 [num_samples], with a room impulse response, float32 [num_rir_samples].
 
     Returns:
         float32 [num_samples]: the convolution from the response's largest sample (the direct path) on, so
-          that nothing moves in time, scaled to the energy of the waveform.
+        that nothing moves in time, scaled to the energy of the waveform.
     """
     num_samples = len(waveform)
     fft_length = _fast_length(num_samples + len(rir) - 1)

@@ -54,11 +54,7 @@ GROUP BY kind ORDER BY count(*) DESC, min(row)
 
 
 class Catalog:
-    """The utterances of a build.
-
-    Args:
-        path: the database to make; there must be no file of that name.
-    """
+    """The utterances of a build, in a new database at a path."""
 
     def __init__(self, path: str):
         self._database = sqlite3.connect(path, isolation_level=None)
@@ -69,11 +65,7 @@ class Catalog:
         self._database.close()
 
     def add_utterance(self, utterance: manifest.Utterance) -> None:
-        """Adds an utterance of the corpus.
-
-        Raises:
-            UserError: its id is a duplicate, empty or not fit for a table.
-        """
+        """Adds an utterance; raises UserError if its id is a duplicate, empty or not fit for a table."""
         _check_id(utterance.utterance_id)
         try:
             self._database.execute(
@@ -124,14 +116,9 @@ class Catalog:
         signature: Optional[tuple[int, int]],
         variants: Iterable[tuple[str, Optional[copies.Variant]]],
     ) -> None:
-        """Adds the labels of an utterance and its items: the copies of it that go into the shards.
+        """Adds the labels of an utterance and its items: id and augmentation of each copy for the shards.
 
-        Args:
-            utterance: one that add_utterance has taken.
-            labels: its labels. Its sentence is the transcript, or the pronunciation if there is no
-                transcript.
-            signature: see items.Item.
-            variants: id and augmentation of each copy.
+        Its sentence is the transcript, or the pronunciation if there is no transcript.
 
         Raises:
             UserError: the id of a copy is also that of another utterance.
@@ -208,11 +195,7 @@ class Catalog:
 
 @contextlib.contextmanager
 def open_new(path: str) -> Iterator[Catalog]:
-    """Makes a catalog and closes it at the end.
-
-    Raises:
-        OSError: the disk is full.
-    """
+    """Makes a catalog and closes it at the end; raises OSError if the disk is full."""
     try:
         with contextlib.closing(Catalog(path)) as opened:
             yield opened

@@ -1,4 +1,4 @@
-"""Lists and labels a corpus into the catalog, and rejects utterances without usable labels."""
+"""Lists a corpus into the catalog, makes a dev split, and labels or rejects every utterance."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from absl import logging
 from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.augmentation import sources as augmentation_sources
-from tfrecord_builder.building import catalog, checks, dev_split
+from tfrecord_builder.building import catalog, checks
 from tfrecord_builder.corpora import registry
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.records import items
 
 _CONCURRENT_REQUESTS = 32
@@ -39,13 +39,35 @@ def list_corpus(
             f"--corpus_dir: {where} lists no utterance; check --corpus and the files of the corpus."
         )
     if dev_fraction:
-        dev_split.make(listed, dev_fraction)
+        make_dev_split(listed, dev_fraction)
     if not listed.count_utterances("dev"):
         logging.warning(
             "%s: the corpus has no dev split to evaluate a training on; "
             "pass --dev_fraction=0.05 to take one from the train split.",
             where,
         )
+
+
+def make_dev_split(listed: catalog.Catalog, fraction: float) -> None:
+    """Moves a fraction of train to dev unless the corpus has a dev split, and logs how many utterances.
+
+    Whole speakers are moved, in the order of the hashes of their names, each that still fits; if none does,
+    the smallest one. Utterances of unknown speakers, or of a single one, are moved one by one, and sentences
+    of text together with equal ones. So the choice depends on the corpus alone, not on its order.
+    """
+    if listed.count_utterances("dev"):
+        logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
+        return
+    num_train, note = listed.count_utterances("train"), ""
+    num_groups = listed.group("train", _group_key)
+    if num_groups == 1 < num_train:
+        num_groups = listed.group("train", lambda utterance: utterance.utterance_id)
+        note = "; all are of one speaker, who is now in train and in dev"
+    if num_groups > 1:
+        listed.move_groups(_choose(listed, round(fraction * num_train)), "dev")
+        moved = listed.count_utterances("dev")
+        message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
+        logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
 
 
 def label_corpus(
@@ -89,6 +111,26 @@ def list_copies(
             variant, speed=variant.speed * utterance.speed, volume_db=variant.volume_db + utterance.volume_db
         )
         yield variant.name(name), None if changed == copies.Variant() else changed
+
+
+def _group_key(utterance: manifest.Utterance) -> str:
+    """Returns what must not be divided between train and dev."""
+    if utterance.audio is None:
+        return normalisation.normalise(utterance.text) or utterance.pinyin
+    is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
+    return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
+
+
+def _choose(listed: catalog.Catalog, num_utterances: int) -> Iterator[bytes]:
+    remaining, smallest = num_utterances, None
+    for digest, size in listed.group_sizes():
+        if size <= remaining:
+            remaining -= size
+            yield digest
+        if smallest is None or size < smallest[0]:
+            smallest = size, digest
+    if remaining == num_utterances:
+        yield smallest[1]
 
 
 def _progress(

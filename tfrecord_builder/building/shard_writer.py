@@ -20,18 +20,19 @@ from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items, loudness, shard_statistics
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
+Progress = Callable[[int, int], None]
 
 
 def write_shard(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str, report: Callable[[int, int], None]
+    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: Progress
 ) -> shard_statistics.ShardStatistics:
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
     Args:
         shard: the shard; its .jsonl file lies in the directory.
-        settings: what to make it with.
+        settings: what every shard is made with.
         directory: where to write.
-        report: called after each utterance with the numbers of utterances done and rejected.
+        on_progress: called after each utterance with the numbers of utterances done and rejected.
 
     Returns:
         The statistics, as in the JSON file.
@@ -43,7 +44,7 @@ def write_shard(
     with contextlib.suppress(FileNotFoundError):
         files.remove(f"{path}.json")  # of an earlier shard: beside this one it would be believed
     with files.writing(path) as temporary:
-        statistics = _write_records(shard, settings, directory, temporary, report)
+        statistics = _write_records(shard, settings, directory, temporary, on_progress)
         statistics.num_bytes = os.path.getsize(temporary)
         statistics.sha256 = files.sha256(temporary)
     statistics.items_sha256 = shard.items_sha256
@@ -101,7 +102,7 @@ def _write_records(
     settings: sharding.Settings,
     directory: str,
     path: str,
-    report: Callable[[int, int], None],
+    on_progress: Progress,
 ) -> shard_statistics.ShardStatistics:
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()
@@ -116,7 +117,7 @@ def _write_records(
                 writer.write(schema.make_example(record))
                 statistics.count(record, item, settings.vocabularies, level)
                 speakers.add(record.speaker)
-            report(done, len(statistics.rejected))
+            on_progress(done, len(statistics.rejected))
     statistics.speakers = sorted(speakers)
     return statistics
 
@@ -163,13 +164,10 @@ def _check_unchanged(item: items.Item) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
-    """Builds the frontend once per process.
+    """Builds the frontend: a function of float32 [num_samples].
 
-    It uses one thread and no GPU, so that neither the number of workers nor that of cores changes a bit.
-
-    Returns:
-        A function of float32 [num_samples] that returns fbank_dtype [num_frames, num_bins] and whether all of
-        that is finite.
+    It returns fbank_dtype [num_frames, num_bins] and whether all of that is finite. It uses one thread and
+    no GPU, so that neither the number of workers nor that of cores changes a bit.
     """
     from tensorflow.core.protobuf import config_pb2
 

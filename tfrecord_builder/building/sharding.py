@@ -57,10 +57,8 @@ class Shard:
 def write(listed: catalog.Catalog, num_shards: int, directory: str) -> list[Shard]:
     """Assigns the items of each split to shards in turn, and writes the .jsonl file of each shard.
 
-    Args:
-        listed: holds the items; their order is that of the sha256 of their ids.
-        num_shards: number of shards per split; a split with fewer items gets one shard per item.
-        directory: where to write the .jsonl files.
+    The order of the items is that of the sha256 of their ids. A split with fewer items than num_shards gets
+    one shard per item.
     """
     shards = []
     for split, size in listed.split_sizes().items():

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from tfrecord_builder import dataset_info, errors, files, recordings
 
 STAGING = ".build"
-_PLAN_FILE = "plan"  # holds the fingerprint of the build
-_PUBLISHED_FILE = "published"  # what the plan file becomes when all but dataset_info.json is in place
+_FINGERPRINT_FILE = "plan"
+_PUBLISHED_FILE = "published"  # its name when all but dataset_info.json is in place
 _REPLACED = "replaced"
-_NOT_PUBLISHED = {_PLAN_FILE, _PUBLISHED_FILE, _REPLACED, dataset_info.INFO_FILE}
+_NOT_PUBLISHED = {_FINGERPRINT_FILE, _PUBLISHED_FILE, _REPLACED, dataset_info.INFO_FILE}
 _TEMPORARY_SUFFIX = ".incomplete"
 _UNFINISHED_SUFFIXES = (_TEMPORARY_SUFFIX, ".tfrecord.json")
 
@@ -37,8 +37,8 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         UserError: an interrupted build had another corpus or other flags, and overwrite is off.
     """
     staging = os.path.join(output_dir, STAGING)
-    plan_file = os.path.join(staging, _PLAN_FILE)
-    if _read(plan_file) not in ("", fingerprint):
+    fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
+    if _read(fingerprint_file) not in ("", fingerprint):
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir}: the interrupted build there had another corpus or other flags; "
@@ -50,7 +50,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     # A store has no empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(_TEMPORARY_SUFFIX)])
-    files.write_text(plan_file, fingerprint)
+    files.write_text(fingerprint_file, fingerprint)
     return staging
 
 
@@ -78,7 +78,7 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
     for name in new_files:
         _move(name, staging, output_dir)
     _remove(output_dir, old_files.difference(new_files))
-    files.move(os.path.join(staging, _PLAN_FILE), os.path.join(staging, _PUBLISHED_FILE))
+    files.move(os.path.join(staging, _FINGERPRINT_FILE), os.path.join(staging, _PUBLISHED_FILE))
     _finish(output_dir)
 
 

@@ -10,7 +10,7 @@ import multiprocessing
 import multiprocessing.connection
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 
 import tqdm
@@ -26,13 +26,9 @@ REPORT_EVERY = 16  # utterances
 def write_shards(
     shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
-    """Writes the shards that are not finished yet.
+    """Writes the shards that are not finished yet, from their .jsonl files in the directory.
 
-    Args:
-        shards: all shards of the build.
-        settings: what every shard is made with.
-        directory: where to write; it holds the .jsonl files.
-        num_workers: number of processes; it changes no byte. One is this process itself.
+    The number of workers changes no byte; a single one is this process itself.
 
     Returns:
         The statistics of all shards, in their order.
@@ -53,11 +49,11 @@ def write_shards(
 
 
 def write_shard(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str, report: Callable[[int, int], None]
+    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: shard_writer.Progress
 ) -> shard_statistics.ShardStatistics:
     """Writes a shard as shard_writer.write_shard does; raises UserError if the disk refuses it."""
     try:
-        return shard_writer.write_shard(shard, settings, directory, report)
+        return shard_writer.write_shard(shard, settings, directory, on_progress)
     except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
         if not isinstance(error, (OSError, tf.errors.OpError)):
             raise
@@ -81,15 +77,15 @@ def run_worker(connection: Connection) -> None:
         while True:
             shard, settings, directory = connection.recv()
             try:
-                report = functools.partial(_report, connection, shard.file)
-                connection.send(write_shard(shard, settings, directory, report))
+                on_progress = functools.partial(_send_progress, connection, shard.file)
+                connection.send(write_shard(shard, settings, directory, on_progress))
             except errors.UserError as error:
                 connection.send(error)
     except (EOFError, ConnectionError):  # all is done, or the parent died
         return
 
 
-def _report(connection: Connection, file: str, done: int, rejected: int) -> None:
+def _send_progress(connection: Connection, file: str, done: int, rejected: int) -> None:
     if done % REPORT_EVERY == 0:
         connection.send((file, done, rejected))
 

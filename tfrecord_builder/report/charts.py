@@ -1,13 +1,24 @@
-"""Bar charts: counts per bin and split, which the template of the page draws as stacked bars."""
+"""Bar charts of the page, and the counts of tones, initials and finals that some of them show."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Optional
+
+from tfrecord_builder import syllables
 
 _MAX_BINS = 60
 _MAX_LABELS = 12
+ER_HUA = "er-hua"
+NO_INITIAL = "none"
+OTHER_TONE = "other"
+INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
+
+_FINALS = {*syllables.FINALS, "e"}  # er without its r
+_Parts = tuple[Optional[str], Optional[str], Optional[str]]  # initial, final, tone
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
@@ -65,7 +76,50 @@ def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:
     return Chart(title, bars)
 
 
+def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
+    """Counts the "tones", "initials" and "finals" of tokens; empty for a token type that is not pinyin.
+
+    A final with er-hua counts as itself and as ER_HUA; what is not pinyin (letters, digits) as OTHER_TONE.
+    """
+    if token_type not in _SPLIT:
+        return {}
+    found = {name: collections.Counter() for name in ("tones", "initials", "finals")}
+    for token, number in token_counts.items():
+        initial, final, tone = _SPLIT[token_type](token)
+        if initial is final is None:
+            tone = OTHER_TONE
+        if final and final.endswith("r") and final != "er":
+            final = final[:-1]
+            found["finals"][ER_HUA] += number
+        for name, part in (("initials", initial), ("finals", final), ("tones", tone)):
+            if part is not None:
+                found[name][part] += number
+    if token_type == "toneless":
+        del found["tones"]
+    return found
+
+
 def _step(size: int, most: int) -> int:
     """Returns the smallest of 1, 2, 5, 10, 20, ... that divides size into at most `most` bins."""
     steps = (10**power * factor for power in itertools.count() for factor in (1, 2, 5))
     return next(step for step in steps if size <= most * step)
+
+
+def _split_syllable(token: str) -> _Parts:
+    initial, final, tone = syllables.split_syllable(token) or (None, None, None)
+    return NO_INITIAL if initial == "" else initial, final, tone
+
+
+def _split_toneless(token: str) -> _Parts:
+    return (*_split_syllable(f"{token}5")[:2], None)
+
+
+def _split_part(token: str) -> _Parts:
+    if token in syllables.INITIALS:
+        return token, None, None
+    final, tone = token[:-1], token[-1:]
+    is_final = tone in syllables.TONES and final.removesuffix("r") in _FINALS
+    return (None, final, tone) if is_final else (None, None, None)
+
+
+_SPLIT = {"syllable": _split_syllable, "toneless": _split_toneless, "initial_final": _split_part}

@@ -11,7 +11,7 @@ import jinja2
 from tfrecord_builder import dataset_info, files, syllables
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import shard_statistics
-from tfrecord_builder.report import charts, findings, listings, sounds
+from tfrecord_builder.report import charts, listings
 
 _SPLITS = ("train", "dev", "test")
 _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
@@ -19,12 +19,16 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
 )
+_MANY_REJECTED = 0.01  # of all utterances
+_MANY_UNKNOWN = 0.01  # of all labels of a split
+
+Totals = Mapping[str, shard_statistics.ShardStatistics]
 
 
 def write(
     path: str,
     info: dataset_info.DatasetInfo,
-    totals: Mapping[str, shard_statistics.ShardStatistics],
+    totals: Totals,
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> None:
@@ -38,7 +42,7 @@ def write(
 
 def _render(
     info: dataset_info.DatasetInfo,
-    totals: dict[str, shard_statistics.ShardStatistics],
+    totals: Totals,
     rejected: Iterable[listings.Rejection],
     saved: vocabularies.Vocabularies,
 ) -> str:
@@ -49,7 +53,7 @@ def _render(
         info=info,
         totals=totals,
         all_splits=all_splits,
-        findings=list(findings.find(info, totals)),
+        findings=list(list_findings(info, totals)),
         histograms=list(_histograms(totals)),
         sounds=list(_sounds(totals, info.token_type)),
         labels={
@@ -65,27 +69,71 @@ def _render(
     )
 
 
-def _histograms(totals: dict[str, shard_statistics.ShardStatistics]) -> Iterator[charts.Chart]:
+def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
+    """Yields sentences about rejected utterances, overlap of splits, unknown labels and clipping."""
+    kept = sum(split.num_utterances for split in info.splits.values())
+    if info.num_rejected > _MANY_REJECTED * kept:
+        yield (
+            f"{info.num_rejected:,} of {kept + info.num_rejected:,} utterances were rejected; "
+            "the reasons are at the end of this page."
+        )
+    for name in sorted(set(info.splits) - {"train"}):
+        split = info.splits[name]
+        yield from _overlap(name, "sentences", split.shared_sentences.get("train", 0), split.num_sentences)
+        if name in totals and "train" in totals:
+            speakers = set(totals[name].speakers) - {""}
+            yield from _overlap(name, "speakers", len(speakers & {*totals["train"].speakers}), len(speakers))
+        yield from _unknown(name, "tokens", split.unknown_tokens, split.num_tokens)
+        yield from _unknown(name, "characters", split.unknown_characters, split.num_characters)
+    if "train" not in info.splits:
+        yield "There is no train split."
+    clipped = sum(total.clipped_utterances for total in totals.values())
+    if clipped:
+        yield f"{clipped:,} of {kept:,} utterances clip: several samples in a row are at full scale."
+
+
+def _overlap(split: str, noun: str, shared: int, total: int) -> Iterator[str]:
+    if shared and shared == total:
+        yield (
+            f"All {noun} of {split} ({shared:,}) are also in train: an error rate on {split} says nothing "
+            f"about new {noun}."
+        )
+    elif shared:
+        yield (
+            f"{shared:,} of the {total:,} {noun} of {split} ({100 * shared / total:.1f} %) are also in "
+            f"train: the error rate on {split} is lower than on new {noun} alone."
+        )
+
+
+def _unknown(split: str, noun: str, unknown: int, total: int) -> Iterator[str]:
+    if unknown > _MANY_UNKNOWN * total:
+        yield (
+            f"{unknown:,} of the {total:,} {noun} of {split} ({100 * unknown / total:.1f} %) are not in the "
+            "vocabulary; the model cannot recognise them."
+        )
+
+
+def _histograms(totals: Totals) -> Iterator[charts.Chart]:
     for title, field, per_unit, unit in _HISTOGRAMS:
         counts = _counts(totals, field)
         if any(counts.values()):
             yield charts.histogram(title, counts, per_unit, unit)
 
 
-def _sounds(totals: dict[str, shard_statistics.ShardStatistics], token_type: str) -> Iterator[charts.Chart]:
-    by_split = {name: sounds.count(total.token_counts, token_type) for name, total in totals.items()}
+def _sounds(totals: Totals, token_type: str) -> Iterator[charts.Chart]:
+    by_split = {name: charts.count_sounds(total.token_counts, token_type) for name, total in totals.items()}
     occurring = {final for found in by_split.values() for final in found.get("finals", ())}
     for kind, names in (
-        ("tones", (*syllables.TONES, sounds.OTHER)),
-        ("initials", sounds.INITIALS),
-        ("finals", [final for final in (*syllables.FINALS, sounds.ER_HUA) if final in occurring]),
+        ("tones", (*syllables.TONES, charts.OTHER_TONE)),
+        ("initials", charts.INITIALS),
+        ("finals", [final for final in (*syllables.FINALS, charts.ER_HUA) if final in occurring]),
     ):
         counts = {name: found.get(kind, {}) for name, found in by_split.items()}
         if any(counts.values()):
             yield charts.categories(kind.capitalize(), counts, names)
 
 
-def _counts(totals: dict[str, shard_statistics.ShardStatistics], field: str) -> dict[str, dict[str, int]]:
+def _counts(totals: Totals, field: str) -> dict[str, dict[str, int]]:
     return {split: getattr(total, field) for split, total in totals.items()}
 
 

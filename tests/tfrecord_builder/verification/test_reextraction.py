@@ -10,7 +10,7 @@ import soundfile
 
 from tfrecord_builder import dataset_info, vocabulary
 from tfrecord_builder.records import record_checks
-from tfrecord_builder.verification import reextraction, sidecar_files
+from tfrecord_builder.verification import data_directory, reextraction
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -33,7 +33,7 @@ def data_dir(built, tmp_path):
 
 def _check(data_dir, num_samples=9, seed=1, done=None):
     info = dataset_info.DatasetInfo.load(str(data_dir))
-    saved = sidecar_files.load_vocabularies(str(data_dir), info)
+    saved = data_directory.load_vocabularies(str(data_dir), info)
     made = reextraction.Reextraction(str(data_dir), info, saved, (done if done is not None else []).append)
     return [str(each).removeprefix(f"{data_dir}/") for each in made.problems(num_samples, seed)]
 
@@ -62,7 +62,7 @@ def test_text_records_are_made_again(tmp_path):
 
 
 def _vocabularies(data_dir, info):
-    saved = sidecar_files.load_vocabularies(str(data_dir), info)
+    saved = data_directory.load_vocabularies(str(data_dir), info)
     return saved.tokens, saved.characters
 
 
@@ -208,4 +208,4 @@ def test_a_line_that_is_not_an_item(data_dir, line):
 def test_a_changed_vocabulary_is_not_used(data_dir):
     info = dataset_info.DatasetInfo.load(str(data_dir))
     vocabulary.Vocabulary(["<unk>", "x"]).save(str(data_dir / "tokens.txt"))
-    assert sidecar_files.load_vocabularies(str(data_dir), info) is None
+    assert data_directory.load_vocabularies(str(data_dir), info) is None

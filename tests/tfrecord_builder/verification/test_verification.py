@@ -13,7 +13,7 @@ import pytest
 
 from tfrecord_builder import dataset_info, errors
 from tfrecord_builder.records import record_checks, record_file
-from tfrecord_builder.verification import data_directory, problems, sidecar_files
+from tfrecord_builder.verification import data_directory, problems
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -30,7 +30,7 @@ def data_dir(built, tmp_path):
 
 def _verify(data_dir, advance=lambda num_bytes: None):
     info = dataset_info.DatasetInfo.load(str(data_dir))
-    saved = sidecar_files.load_vocabularies(str(data_dir), info)
+    saved = data_directory.load_vocabularies(str(data_dir), info)
     return list(data_directory.check(str(data_dir), info, saved, advance))
 
 
