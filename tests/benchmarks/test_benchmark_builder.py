@@ -12,6 +12,8 @@ import soundfile
 
 from benchmarks import bars, builder, builder_input, builder_loops, builder_ours, builder_programs
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(paths.ROOT)
 
 

@@ -16,6 +16,8 @@ from benchmarks import train_step, train_step_ours, train_step_work
 from estimator_asr import config as config_lib
 from tfrecord_builder import errors
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(paths.ROOT)
 CONFIG = train_step.BenchmarkConfig(
     encoder_layers=1,
@@ -107,7 +109,7 @@ def test_both_sides_have_the_same_loss_and_gradient_norm(model, batch, capsys):
 def test_table_and_bars_of_the_sides(model, batch, capsys):
     found = train_step.time_sides(train_step.make_sides(model, batch), CONFIG, batch)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(f"operations a step, {batch.num_frames.sum()} frames")
+    assert lines[0].endswith(f"operations per step, {batch.num_frames.sum()} frames")
     assert [line[:18].strip() for line in lines[2:]] == ["ours", "PyTorch", "matmul, ours", "matmul, PyTorch"]
     assert [(bar.minimum, bar.maximum) for bar in found] == [(-np.inf, 1), (45, np.inf)]
 

@@ -128,6 +128,7 @@ def test_sigterm_saves_a_checkpoint(directory, stopped):
     assert step > 0
 
 
+@pytest.mark.slow
 def test_training_continues_on_replicas_and_then_on_one_device(directory, stopped):
     flags = ["--model=language", f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}"]
     step = stopped[2]

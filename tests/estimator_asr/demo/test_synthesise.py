@@ -218,9 +218,9 @@ def _to_the_group(number):
     "end, exit_code",
     [
         (_to_the_group(signal.SIGINT), 130),
-        (_to_the_group(signal.SIGTERM), 143),
-        (lambda process: process.terminate(), 143),
-        (lambda process: process.kill(), -signal.SIGKILL),
+        pytest.param(_to_the_group(signal.SIGTERM), 143, marks=pytest.mark.slow),
+        pytest.param(lambda process: process.terminate(), 143, marks=pytest.mark.slow),
+        pytest.param(lambda process: process.kill(), -signal.SIGKILL, marks=pytest.mark.slow),
     ],
     ids=["ctrl_c", "sigterm_to_all", "sigterm", "sigkill"],
 )

@@ -69,7 +69,9 @@ def assert_equal(left, right):
         np.testing.assert_array_equal(value, right[name], name)
 
 
-@pytest.mark.parametrize("kind, accumulation", [("language", 3), ("acoustic", 1)])
+@pytest.mark.parametrize(
+    "kind, accumulation", [("language", 3), pytest.param("acoustic", 1, marks=pytest.mark.slow)]
+)
 def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
     settings = {
         "kind": kind,
