@@ -89,24 +89,15 @@ class Checked:
 
 
 def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines one flag per field; `--help` of the running program lists them.
-
-    A flag that an earlier config defined with the same description is shared.
-
-    Raises:
-        flags.DuplicateFlagError: a flag of that name means something else, which is a bug.
-    """
+    """Defines one flag per field; `--help` of the running program lists them."""
     hints = typing.get_type_hints(config_class)
     for field, described in _settings(config_class):
         flag = _make_flag(field, described, hints[field.name])
-        if field.name not in flag_values:
-            flags.DEFINE_flag(flag, flag_values)
-        elif _describe(flag_values[field.name]) != _describe(flag):
-            raise flags.DuplicateFlagError.from_flag(field.name, flag_values, other_flag_values=None)
+        flags.DEFINE_flag(flag, flag_values)
         # absl would list the flag under this module; --help lists the key flags of the program.
-        flag_values.register_key_flag_for_module(sys.argv[0], flag_values[field.name])
+        flag_values.register_key_flag_for_module(sys.argv[0], flag)
         former_name = field.metadata[config_json.FORMER_NAME]
-        if former_name and former_name not in flag_values:
+        if former_name:
             parser, text = _FormerParser(field.name, described.help), f"refused; it is --{field.name} now"
             flags.DEFINE_flag(flags.Flag(parser, None, former_name, None, text), flag_values)
 
@@ -173,10 +164,6 @@ def _make_flag(field: dataclasses.Field, described: _Setting, field_type: Any) -
 def _help(described: _Setting) -> str:
     choices = described.choices and f"; one of: {', '.join(map(str, described.choices))}"
     return f"{described.help}{choices or ''}"
-
-
-def _describe(flag: flags.Flag) -> tuple:
-    return flag.default, flag.help, flag.parser  # absl makes one parser for the same arguments
 
 
 class _Parser(flags.ArgumentParser):

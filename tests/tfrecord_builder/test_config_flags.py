@@ -115,22 +115,6 @@ def test_a_required_flag_is_named_with_its_help(arguments, message):
     assert str(caught.value) == message
 
 
-def test_two_configs_share_a_flag_in_the_same_words_only():
-    @dataclasses.dataclass(frozen=True)
-    class Same:
-        xla: bool = config_flags.setting(True, "compile with XLA")
-
-    @dataclasses.dataclass(frozen=True)
-    class Other:
-        xla: bool = config_flags.setting(False, "compile with XLA")
-
-    flag_values = flags.FlagValues()
-    config_flags.define(TrainConfig, flag_values)
-    config_flags.define(Same, flag_values)
-    with pytest.raises(flags.DuplicateFlagError, match="xla"):
-        config_flags.define(Other, flag_values)
-
-
 def test_a_field_without_setting_is_no_flag():
     @dataclasses.dataclass(frozen=True)
     class Config:
