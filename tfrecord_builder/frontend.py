@@ -21,7 +21,7 @@ LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist fre
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
-IntOrTensor = Union[int, np.ndarray, "tf.Tensor"]
+IntOrTensor = Union[int, "tf.Tensor"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class FrontendConfig(config_flags.Checked):
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
     """Returns the number of windows that fit into a waveform (Kaldi's snip_edges)."""
     count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
-    return _at_least_zero(count)
+    return max(count, 0) if isinstance(count, int) else tf.maximum(count, 0)
 
 
 def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
@@ -132,9 +132,3 @@ def _fft_length(window_samples: int) -> int:
 def _povey_window(window_samples: int) -> np.ndarray:
     phase = 2 * np.pi * np.arange(window_samples) / (window_samples - 1)
     return np.power(0.5 - 0.5 * np.cos(phase), POVEY_POWER).astype(np.float32)
-
-
-def _at_least_zero(count: IntOrTensor) -> IntOrTensor:
-    if isinstance(count, int):
-        return max(count, 0)
-    return tf.maximum(count, 0) if tf.is_tensor(count) else np.maximum(count, 0)

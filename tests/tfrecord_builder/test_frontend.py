@@ -153,7 +153,6 @@ def test_num_frames_is_the_length_of_the_features(config, num_samples, expected)
 
 def test_num_frames_of_tensors_and_arrays():
     assert frontend.num_frames(tf.constant([10, 400, 16000]), CONFIG).numpy().tolist() == [0, 1, 98]
-    assert frontend.num_frames(np.array([10, 400, 16000]), CONFIG).tolist() == [0, 1, 98]
 
 
 def test_num_subsampled_frames_rounds_up():
