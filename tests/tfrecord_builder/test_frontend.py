@@ -151,7 +151,7 @@ def test_num_frames_is_the_length_of_the_features(config, num_samples, expected)
     )
 
 
-def test_num_frames_of_tensors_and_arrays():
+def test_num_frames_of_tensors():
     assert frontend.num_frames(tf.constant([10, 400, 16000]), CONFIG).numpy().tolist() == [0, 1, 98]
 
 
