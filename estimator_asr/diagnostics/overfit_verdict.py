@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr import task_spec
-from estimator_asr.monitoring import advice, alarms, observations
+from estimator_asr.monitoring import advice
 
 # A loss that still falls by this fraction in the second half of the steps needs more steps.
 _STILL_FALLING = 0.1
@@ -33,10 +33,6 @@ class Result(NamedTuple):
     def error_rate(self) -> float:
         """Decoded error rate of the last step."""
         return self.metrics[-1][self.spec.error_rate]
-
-    def mean(self, tag: str) -> float:
-        """Returns the mean of a metric over the last steps; 0 if there is no such metric."""
-        return observations.mean_metrics(self.metrics).get(tag, 0.0)
 
 
 def describe(result: Result, train_command: str, base_rate: float, data_dir: str) -> str:
@@ -64,8 +60,7 @@ def _find_cause(result, train_command, base_rate, data_dir):
     first, middle, last = map(np.mean, _tenths(result.losses))
     key, num_contradictions = result.spec.features[0], count_contradictions(result)
     is_finite = all(np.isfinite(features[key]).all() for features, _ in result.batches)
-    too_long = result.mean("too-long-fraction")
-    part = max(("ctc-loss", "decoder-loss"), key=result.mean)
+    too_long = result.metrics[-1].get("too-long-fraction", 0.0)
     causes = (
         (not is_finite, f"features contain NaN or Inf; find them with {advice.verify(data_dir)}"),
         (
@@ -79,23 +74,10 @@ def _find_cause(result, train_command, base_rate, data_dir):
             f"with {advice.doctor(data_dir)}",
         ),
         (not math.isfinite(last), f"the loss is NaN or Inf: the learning rate is too high; try {slower}"),
-        (
-            result.mean("gradient-zero-fraction") >= alarms.ZERO_FRACTION,
-            f"nearly all gradients are zero; try {slower}",
-        ),
         (last >= first, f"the loss rises: the learning rate is too high; try {slower}"),
         (
             last < (1 - _STILL_FALLING) * middle,
             f"the loss still falls: the learning rate or the time limit is too low; try {faster}",
-        ),
-        (
-            result.mean("blank-fraction") >= alarms.BLANK_FRACTION,
-            "all frames are blank: the labels do not match the audio, or the learning rate is far off; try "
-            f"{slower}",
-        ),
-        (
-            result.error_rate == 0,
-            f"all labels are decoded, but {part} stays at {result.mean(part):.2g}; try more time or {slower}",
         ),
         (True, f"the loss is constant: the learning rate is too high or the model too small; try {slower}"),
     )

@@ -46,24 +46,16 @@ def test_failure_shows_the_last_loss_and_error_rate():
 
 
 @pytest.mark.parametrize(
-    "losses, metrics, cause, command",
+    "losses, cause, command",
     [
-        ([5.0, float("nan")], {}, "the loss is NaN or Inf: the learning rate is too high", f"{AGAIN}0.0003"),
-        ([5.0] * 50 + [9.0] * 50, {}, "the loss rises: the learning rate is too high", f"{AGAIN}0.0003"),
-        (FALLING, {"blank_fraction": 1.0}, "the loss still falls: the learning rate or", f"{AGAIN}0.009"),
-        (STUCK, {"blank_fraction": 0.99}, "all frames are blank: the labels do not", f"{AGAIN}0.0003"),
-        (STUCK, {"blank_fraction": 0.98}, "the loss is constant: the learning rate", f"{AGAIN}0.0003"),
-        (STUCK, {"gradient_zero_fraction": 0.9}, "nearly all gradients are zero", f"{AGAIN}0.0003"),
-        (
-            STUCK,
-            {"token_error_rate": 0.0, "decoder_loss": 0.5, "ctc_loss": 0.01},
-            "all labels are decoded, but decoder-loss stays at 0.5",
-            f"{AGAIN}0.0003",
-        ),
+        ([5.0, float("nan")], "the loss is NaN or Inf: the learning rate is too high", f"{AGAIN}0.0003"),
+        ([5.0] * 50 + [9.0] * 50, "the loss rises: the learning rate is too high", f"{AGAIN}0.0003"),
+        (FALLING, "the loss still falls: the learning rate or", f"{AGAIN}0.009"),
+        (STUCK, "the loss is constant: the learning rate", f"{AGAIN}0.0003"),
     ],
 )
-def test_causes_in_the_losses(losses, metrics, cause, command):
-    said = describe(losses, **metrics)
+def test_causes_in_the_losses(losses, cause, command):
+    said = describe(losses)
     assert cause in said and said.endswith(command)
 
 
