@@ -7,7 +7,7 @@
 DATA then holds the shards of each split, each with a .jsonl file that names its recordings, tokens.txt,
 characters.txt, readings.tsv, rejected.tsv (rejected utterances, and why), report.html (look at it before
 training) and dataset_info.json, which the other programs read. An interrupted build continues where it
-stopped when it is called again with the same flags.
+stopped when it is run again with the same flags.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(config: build_config.BuildConfig, *others: object) -> None:
     info = builder.build(config, *others)
     print("\n".join(_describe(info)))
     print(f"rejected: {info.num_rejected}, see {os.path.join(config.output_dir, dataset_info.REJECTED_FILE)}")
-    print(f"look before you train: {os.path.join(config.output_dir, dataset_info.REPORT_FILE)}")
+    print(f"report (read it before training): {os.path.join(config.output_dir, dataset_info.REPORT_FILE)}")
 
 
 def _describe(info: dataset_info.DatasetInfo) -> list[str]:

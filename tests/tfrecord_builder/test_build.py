@@ -47,7 +47,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_build_goes_on_later(tmp_pat
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
     assert full.returncode == 1
-    assert "cannot be written" in full.stderr and "make room" in full.stderr
+    assert "cannot be written" in full.stderr and "free some space" in full.stderr
     assert "Traceback" not in full.stderr
     again = _run(*arguments)
     assert again.returncode == 0, again.stderr
@@ -62,7 +62,7 @@ def test_what_came_of_it_is_told(tmp_path):
         "train: 3 utterances, 0.00 hours, 2 speakers, 3 sentences, "
         "10 tokens (0 unknown), 10 characters (0 unknown)",
         f"rejected: 0, see {tmp_path}/out/rejected.tsv",
-        f"look before you train: {tmp_path}/out/report.html",
+        f"report (read it before training): {tmp_path}/out/report.html",
     ]
     assert os.path.exists(f"{tmp_path}/out/report.html")
 

@@ -80,7 +80,7 @@ def _import_beam():
     except ImportError as error:
         raise errors.UserError(
             f"--runner: Apache Beam cannot be imported ({error}); "
-            'call pip install "estimator-asr[beam]", or pip install apache-beam==2.69.0.'
+            'run pip install "estimator-asr[beam]", or pip install apache-beam==2.69.0.'
         ) from error
     return apache_beam
 
@@ -123,7 +123,7 @@ def _run(
     except Exception as error:  # each runner has errors of its own
         logging.debug("The pipeline failed", exc_info=True)
         raise errors.UserError(
-            f"--runner={runner}: the pipeline failed ({_one_line(error)}); fix that and call the build "
+            f"--runner={runner}: the pipeline failed ({_one_line(error)}); fix that and run the build "
             "again, with --verbosity=1 to see more: finished shards are kept."
         ) from error
 

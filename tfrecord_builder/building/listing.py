@@ -36,7 +36,7 @@ def list_corpus(
     where = ", ".join(corpus_dirs)
     if not listed.count_utterances():
         raise errors.UserError(
-            f"--corpus_dir: {where} lists no utterance; check --corpus and the files of the corpus."
+            f"--corpus_dir: {where} has no utterances; check --corpus and the files of the corpus."
         )
     if dev_fraction:
         make_dev_split(listed, dev_fraction)

@@ -57,7 +57,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
             raise  # the store of the corpus, not this one
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be written ({error.strerror or error}); "
-            "make room or fix the permissions and call the build again: finished shards are kept."
+            "free some space or fix the permissions, then run the build again: finished shards are kept."
         ) from error
 
 

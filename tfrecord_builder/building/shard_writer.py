@@ -158,7 +158,7 @@ def _check_unchanged(item: items.Item) -> None:
     if items.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
-            "call the build again and leave the corpus alone while it runs: finished shards are kept."
+            "run the build again and leave the corpus alone while it runs: finished shards are kept."
         )
 
 

@@ -60,7 +60,7 @@ def write_shard(
         reason = error.strerror if isinstance(error, OSError) else error.message
         raise errors.UserError(
             f"{directory}: {shard.file} cannot be written ({reason}); "
-            "make room or fix the permissions and call the build again: finished shards are kept."
+            "free some space or fix the permissions, then run the build again: finished shards are kept."
         ) from error
 
 
@@ -179,5 +179,5 @@ def _worker_died(process) -> errors.UserError:
     process.join()  # it has let go of the pipe
     return errors.UserError(
         f"--num_workers: a worker process ended with exit code {process.exitcode} before its shard was "
-        "whole; pass fewer workers if memory ran out, otherwise see above. Finished shards are kept."
+        "complete; pass fewer workers if memory ran out, otherwise see above. Finished shards are kept."
     )

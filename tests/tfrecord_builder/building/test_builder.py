@@ -446,7 +446,7 @@ def test_an_id_in_two_directories_is_refused(tmp_path):
 
 def test_empty_manifest(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
-    with pytest.raises(errors.UserError, match="lists no utterance"):
+    with pytest.raises(errors.UserError, match="has no utterances"):
         _build(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -184,7 +184,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
             staging.publish(str(tmp_path), _info())
     assert str(caught.value) == (
         f"--output_dir: {tmp_path} cannot be written (No space left on device); "
-        "make room or fix the permissions and call the build again: finished shards are kept."
+        "free some space or fix the permissions, then run the build again: finished shards are kept."
     )
     monkeypatch.undo()
     _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back

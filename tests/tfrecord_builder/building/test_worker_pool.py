@@ -212,7 +212,7 @@ def test_a_full_disk(tmp_path, monkeypatch, keep_ctrl_c):
     assert isinstance(error, errors.UserError)
     assert str(error) == (
         f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device); "
-        "make room or fix the permissions and call the build again: finished shards are kept."
+        "free some space or fix the permissions, then run the build again: finished shards are kept."
     )
 
 
