@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump
-from estimator_asr.inputs import batch_source, batches, dataset_elements, splits
+from estimator_asr.inputs import batches, input_fn, splits
 from estimator_asr.scoring import report
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, program, schema
 
@@ -74,7 +74,7 @@ def _compare_dump(dump, infos, data_dirs, tokens) -> Comparison:
             "train again with --dump_batches."
         )
     with splits.explain_damage(data_dirs, _SPLIT):
-        records = batch_source.read_batch(split, config.input, dump.position)
+        records = input_fn.read_batch(split, config.input, dump.position)
         source = _parse(records, split, dump, config)
     is_masked = config.input.spec_augment and config.spec.reads_audio
     rows = batch_comparison.compare(dump, source, is_masked)
@@ -97,9 +97,9 @@ def _read_config(dump):
 
 def _parse(records, split, dump, config) -> batch_comparison.Source:
     first = batches.Shard(0, dump.num_replicas)
-    features, labels = batch_source.batch_of(records, split, config.input, dump.position, first)
+    features, labels = input_fn.batch_of(records, split, config.input, dump.position, first)
     own = records[:: dump.num_replicas]
-    examples = dataset_elements.read(
+    examples = input_fn.read_elements(
         lambda: schema.parse_examples(
             tf.data.Dataset.from_tensor_slices(own), split.num_bins, split.fbank_dtype
         )

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
@@ -24,7 +24,7 @@ import tqdm
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, task_spec
-from estimator_asr.inputs import dataset_elements, input_fn, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, program
@@ -74,21 +74,13 @@ def _check_pattern(pattern: Optional[str]) -> None:
 
 
 class Subject(NamedTuple):
-    """What is evaluated.
+    """What is evaluated."""
 
-    Attributes:
-        recogniser: the model.
-        spec: what it reads.
-        input: how records become batches.
-        measures: measure to reference and hypothesis.
-        facts: name to text or number, for the report.
-    """
-
-    recogniser: recogniser.Recogniser
-    spec: task_spec.TaskSpec
-    input: config_lib.InputConfig
-    measures: Mapping[str, tuple[str, str]]
-    facts: Mapping[str, object]
+    recogniser: recogniser.Recogniser  # the model
+    spec: task_spec.TaskSpec  # what it reads
+    input: config_lib.InputConfig  # how records become batches
+    measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
+    facts: Mapping[str, object]  # name to text or number, for the report
 
 
 def evaluate(config: EvaluateConfig) -> dict:
@@ -98,9 +90,9 @@ def evaluate(config: EvaluateConfig) -> dict:
         infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
     report.create_output_dir(config.output_dir)  # before the model is opened
     subject = (_open_saved_model if config.model_dir is None else _open_model)(config, infos)
-    num_utterances = splits.read_split(infos, config.data_dir, config.split, subject.spec).num_utterances
-    with contextlib.closing(subject.recogniser.session):
-        scored = _score(subject, _read_batches(config, infos, subject), num_utterances)
+    source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
+    with contextlib.closing(subject.recogniser.session), splits.explain_damage(config.data_dir, config.split):
+        scored = _score(subject, source)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
     scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people)
@@ -138,13 +130,13 @@ def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
-def _score(
-    subject: Subject, batches: Iterator[dict], num_utterances: int
-) -> dict[str, list[utterances.ScoredUtterance]]:
+def _score(subject: Subject, source: splits.Split) -> dict[str, list[utterances.ScoredUtterance]]:
     """Recognises every utterance once; returns the utterances of each measure, ordered by their ids."""
     scored = {measure: [] for measure in subject.measures}
-    with tqdm.tqdm(total=num_utterances, unit=" utterances", desc="evaluate", disable=None) as progress:
-        for batch in batches:
+    read = input_fn.build_input_fn(source, subject.input, training=False)
+    total = source.num_utterances
+    with tqdm.tqdm(total=total, unit=" utterances", desc="evaluate", disable=None) as progress:
+        for batch, _ in input_fn.read_elements(read):
             outputs = subject.recogniser.run(batch)
             for measure, (reference, hypothesis) in subject.measures.items():
                 columns = (batch[name] for name in ("utterance_id", "speaker", reference))
@@ -154,18 +146,6 @@ def _score(
                 ]
             progress.update(len(batch["utterance_id"]))
     return {measure: sorted(rows, key=lambda row: row.utterance_id) for measure, rows in scored.items()}
-
-
-def _read_batches(
-    config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo], subject: Subject
-) -> Iterator[dict]:
-    """Yields the features of one epoch as numpy arrays."""
-    read = input_fn.build_input_fn(
-        infos, config.data_dir, config.split, subject.input, spec=subject.spec, training=False
-    )
-    with splits.explain_damage(config.data_dir, config.split):
-        for features, _ in dataset_elements.read(read):
-            yield features
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:

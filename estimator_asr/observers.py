@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.diagnostics import label_checks, nan_recorder
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import losses, replicas
 from estimator_asr.monitoring import advice, data_wait, hparams, progress
 from estimator_asr.tasks import registry
@@ -29,20 +29,13 @@ from tfrecord_builder import dataset_info
 
 
 class Training(NamedTuple):
-    """A training to observe.
+    """A training to observe."""
 
-    Attributes:
-        model: its settings, and the directory that it writes.
-        infos, data_dirs: the data.
-        command: the command line that started it.
-        cluster: that this process belongs to; None: it trains alone.
-    """
-
-    model: model_directory.ModelDirectory
+    model: model_directory.ModelDirectory  # its settings, and the directory that it writes
     infos: Sequence[dataset_info.DatasetInfo]
     data_dirs: Sequence[str]
-    command: str
-    cluster: Optional[cluster_lib.Cluster]
+    command: str  # the command line that started it
+    cluster: Optional[cluster_lib.Cluster]  # that this process belongs to; None: it trains alone
 
     @property
     def directory(self) -> str:
@@ -52,11 +45,7 @@ class Training(NamedTuple):
         return os.path.join(self.model.path, f"tmp_{self.cluster.name}")
 
     def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
-        """Returns the observers of this process, after a check of the labels.
-
-        Args:
-            plan: of the training.
-            clock: runs during training steps.
+        """Checks the labels, and returns the observers of this process; the clock runs during training steps.
 
         Raises:
             errors.UserError: labels have the wrong form.
@@ -89,7 +78,7 @@ class Training(NamedTuple):
         spec = self.model.config.spec
         return progress.ProgressHook(
             {
-                "number": step.number,
+                "number": step.update.number,
                 "loss": step.scalars["avg-loss"],
                 "error_rate": step.scalars[spec.error_rate],
                 "inputs": step.num_inputs,
@@ -98,14 +87,14 @@ class Training(NamedTuple):
             max_steps=plan.max_steps,
             seconds=self.model.config.train.progress_seconds,
             num_replicas=replicas.num_replicas(),
-            num_parameters=step.num_parameters,
+            num_parameters=step.update.num_parameters,
             clock=clock,
         )
 
     def _measure_data_wait(self, clock, step):
         return data_wait.DataWaitHook(
             step.wait,
-            step.number,
+            step.update.number,
             every_steps=self.model.config.train.save_summary_steps,
             model_dir=self.directory,
             seconds=lambda: clock.seconds,
@@ -114,24 +103,18 @@ class Training(NamedTuple):
 
     def _record_nan(self, plan, step):
         config = self.model.config
-
-        def read_records(position):
-            from estimator_asr.inputs import batch_source
-
-            return batch_source.read_batch(plan.source, config.input, position)
-
         return nan_recorder.NanRecorderHook(
             {
-                "is_finite": step.is_finite,
-                "number": step.number,
+                "is_finite": step.update.is_finite,
+                "number": step.update.number,
                 "position": step.features["seed"],
-                "loss": step.loss,
-                "gradient_norm": step.gradient_norm,
+                "loss": step.update.loss,
+                "gradient_norm": step.update.gradient_norm,
                 "learning_rate": step.scalars["learning-rate"],
             },
             model_dir=self.directory,
             config_json=config.to_json(indent=2),
-            read_records=read_records,
+            read_records=functools.partial(input_fn.read_batch, plan.source, config.input),
             fbank_dtype=plan.source.fbank_dtype,
             max_skipped=config.watch.skip_bad_batches,
             is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
@@ -154,7 +137,7 @@ class Training(NamedTuple):
         return memory_probe.MemoryProbeHook(
             step.features,
             step.labels,
-            step.gradient_norm,
+            step.update.gradient_norm,
             model=self.model,
             source=plan.source,
             bucketing=plan.progress.bucketing,
@@ -168,7 +151,7 @@ class Training(NamedTuple):
         return batch_dump.BatchDumpHook(
             step.features,
             step.labels,
-            step.number,
+            step.update.number,
             model_dir=self.directory,
             num_batches=self.model.config.watch.dump_batches,
             num_replicas=replicas.num_replicas(),
@@ -180,7 +163,7 @@ class Training(NamedTuple):
         from estimator_asr.monitoring import histograms
 
         every_steps = self.model.config.display.histogram_steps
-        return histograms.build_hook(step.gradients, every_steps, self.directory)
+        return histograms.build_hook(step.update.gradients, every_steps, self.directory)
 
     def _profile(self, step):
         from estimator_asr.monitoring import profiler
@@ -207,7 +190,7 @@ class Training(NamedTuple):
         )
         dog = watchdog.Watchdog(training)
         return (
-            [lambda step: watchdog.WatchdogHook(dog, step.number, step.scalars)],
+            [lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars)],
             [watchdog.WatchdogExporter(dog)],
         )
 
@@ -228,7 +211,7 @@ class Training(NamedTuple):
     def _choose_ctc_kernel(self):
         config = self.model.config.train
         has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
-        if not has_gpu or not registry.of(self.model.config).uses_ctc:
+        if not has_gpu or not registry.of(self.model).uses_ctc:
             return losses.CLASSIC
         from estimator_asr.diagnostics import ctc_check
 

@@ -21,9 +21,9 @@ import tensorflow as tf
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.diagnostics import nan_files, nan_search, trial
-from estimator_asr.inputs import batch_source, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.tasks import registry
-from estimator_asr.training.optimizer import optimization
+from estimator_asr.training.optimizer import replica_sums
 from tfrecord_builder import config_flags, errors, program
 
 
@@ -60,7 +60,7 @@ def run(nan_dir: str, report: dict, records: Sequence[bytes]) -> Replay:
     config = model.config
     num_bins = config.frontend and config.frontend.num_bins
     source = splits.Split.of_records(config.spec, num_bins, report["fbank_dtype"])
-    features, labels = batch_source.batch_of(records, source, config.input, report["position"])
+    features, labels = input_fn.batch_of(records, source, config.input, report["position"])
     return replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
 
 
@@ -79,10 +79,10 @@ def replay(
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = trial.placeholders((features, labels))
-        forward = registry.of(model.config).forward(model, *inputs, True)
+        forward = registry.of(model).forward(*inputs, True)
         loss = forward.losses.average()
         gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
-        gradients = [optimization.merge_rows(gradient) for gradient in gradients if gradient is not None]
+        gradients = [replica_sums.merge_rows(gradient) for gradient in gradients if gradient is not None]
         norm = tf.linalg.global_norm(gradients)
         _restore(session, checkpoint)
         feeds = trial.feeds(inputs, (features, labels))

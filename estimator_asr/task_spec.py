@@ -1,7 +1,4 @@
-"""TaskSpec: what a model reads from the records and how its output is named, as plain data.
-
-tasks/ adds the graph. Inputs, configuration and checkpoints need this description alone.
-"""
+"""TaskSpec: what a model reads from the records and how its output is named, as plain data."""
 
 from __future__ import annotations
 
@@ -12,30 +9,18 @@ from tfrecord_builder import dataset_info
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """Description of one of the models that train.py trains.
+    """Description of one of the models that train.py trains."""
 
-    Attributes:
-        name: value of --model, section of config.json and scope of the variables.
-        unit: what a length counts, "frames" or "tokens".
-        features: keys of what the model reads and of its length.
-        labels: keys of the ids to learn and of their number.
-        batch_budget: field of InputConfig that limits a batch, in `unit`.
-        error_rate: tag of the decoded error rate, which chooses the best checkpoint.
-        class_variable, class_axis: the variable that has one place per class, and that axis.
-        vocabularies: fields of ExperimentConfig that hold a sha256, and the file that each belongs to.
-        main_settings: flags that TensorBoard's HParams table shows first (it has room for five).
-    """
-
-    name: str
-    unit: str
-    features: tuple[str, str]
-    labels: tuple[str, str]
-    batch_budget: str
-    error_rate: str
-    class_variable: str
-    class_axis: int
-    vocabularies: dict[str, str]
-    main_settings: tuple[str, ...]
+    name: str  # value of --model, section of config.json and scope of the variables
+    unit: str  # what a length counts, "frames" or "tokens"
+    features: tuple[str, str]  # keys of what the model reads and of its length
+    labels: tuple[str, str]  # keys of the ids to learn and of their number
+    batch_budget: str  # field of InputConfig that limits a batch, in `unit`
+    error_rate: str  # tag of the decoded error rate, which chooses the best checkpoint
+    class_variable: str  # the variable that has one place per class
+    class_axis: int  # that axis of it
+    vocabularies: dict[str, str]  # fields of ExperimentConfig that hold a sha256, and the file of each
+    main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first; it has room for five
 
     @property
     def length_key(self) -> str:

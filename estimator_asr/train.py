@@ -56,11 +56,9 @@ def main(directories: Directories, *sections: Any) -> int:
 
 
 def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
-    """Trains a model directory; returns the exit code.
+    """Trains a model directory with the settings of config.SECTIONS by name; returns the exit code.
 
     Args:
-        data_dirs, model_dir: the directories.
-        sections: settings by the names of config.SECTIONS.
         command: the command line that started the program.
 
     Raises:
@@ -111,8 +109,7 @@ def build_config(
     """Returns the settings of the flags together with the description of the data.
 
     Raises:
-        errors.UserError: an acoustic model cannot be trained on text, nor a language model without
-            characters.
+        errors.UserError: the model is acoustic and the data are text, or it needs characters that they lack.
     """
     spec = task_spec.SPECS[sections["train"].model]
     if spec.reads_audio and infos[0].frontend is None:
@@ -120,18 +117,14 @@ def build_config(
             f"{data_dirs[0]}: holds text, expected audio features for --model=acoustic; "
             "give another --data_dir, or --model=language"
         )
-    if spec.writes_characters and not any(_num_characters(info) for info in infos):
+    train = [info.splits[plan.TRAIN_SPLIT] for info in infos if plan.TRAIN_SPLIT in info.splits]
+    if spec.writes_characters and not any(split.num_characters for split in train):
         raise errors.UserError(
             f"{','.join(data_dirs)}: has 0 characters that pair with tokens, expected some for "
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
-    return registry.of(config).complete(config)
-
-
-def _num_characters(info):
-    split = info.splits.get(plan.TRAIN_SPLIT)
-    return split.num_characters if split else 0
+    return registry.complete(config)
 
 
 def _set_up_logging():

@@ -15,7 +15,7 @@ from absl import logging
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import label_checks, overfit_verdict, trial
-from estimator_asr.inputs import dataset_elements, input_fn, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info, errors
@@ -47,10 +47,8 @@ def run(
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
     count = config.watch.overfit_batches
-    read = input_fn.build_input_fn(
-        infos, data_dirs, "train", simple.input, spec=config.spec, training=True, seed=config.train.seed
-    )
-    batches = list(dataset_elements.read(lambda: read().take(count)))
+    read = input_fn.build_input_fn(split, simple.input, training=True, seed=config.train.seed)
+    batches = list(input_fn.read_elements(lambda: read().take(count)))
     model = model_directory.open_new(data_dirs[0], simple, data_dirs[0])
     label_checks.check(infos, data_dirs, model, splits=("train",))
     result = learn(model, batches, seconds * count)

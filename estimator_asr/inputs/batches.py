@@ -1,7 +1,7 @@
 """Parses, masks and pads the records of a batch, for one replica.
 
-Replica r of n takes rows r, r + n, r + 2n ... of the batch. One that gets none (of a small last batch) gets a
-row of length 0, which no loss or statistic counts.
+Replica r of n takes rows r, r + n, r + 2n ... of the batch. A replica without rows (in a small last batch)
+gets one of length 0, which no loss or statistic counts.
 """
 
 from __future__ import annotations
@@ -40,18 +40,15 @@ def finish(
     *,
     training: bool,
 ) -> dict[str, tf.Tensor]:
-    """Returns the features of one per-replica batch, parsed, masked and padded.
+    """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
 
     Args:
-        records: string [batch], serialised.
+        records: string [batch], serialised, of all replicas.
         position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
-        shard: which rows.
-        source: what the records hold.
+        shard: the rows of this replica.
+        source: of the records.
         config: of the masks.
         training: adds the masks and `seed`, and leaves out the texts.
-
-    Returns:
-        The features of input_fn.build_input_fn.
     """
     batch = schema.parse_batch(shard.of(records), source.num_bins, source.fbank_dtype)
     dropped = {"duration_ms", *(_TEXT if training else ())}  # a GPU cannot hold strings

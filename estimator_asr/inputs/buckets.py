@@ -17,17 +17,11 @@ _MAX_LENGTHS = 256
 
 @dataclasses.dataclass(frozen=True)
 class Bucketing:
-    """How a split is cut into batches. A batch is for all replicas together, and is sharded among them.
+    """How a split is cut into batches. A batch is for all replicas together, and is sharded among them."""
 
-    Attributes:
-        bucket_ends: longest length of each bucket, increasing.
-        batch_sizes: utterances per batch of each bucket.
-        batches_per_epoch: the small last batch of each bucket included.
-    """
-
-    bucket_ends: tuple[int, ...]
-    batch_sizes: tuple[int, ...]
-    batches_per_epoch: int
+    bucket_ends: tuple[int, ...]  # longest length of each bucket, increasing
+    batch_sizes: tuple[int, ...]  # utterances per batch of each bucket
+    batches_per_epoch: int  # including the small last batch of each bucket
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -41,7 +35,7 @@ def choose(length_counts: Mapping[int, int], num_buckets: int, budget: int) -> B
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
         num_buckets: maximum number of buckets.
-        budget: frames or tokens per batch, padding included; an utterance longer than that is a batch alone.
+        budget: frames or tokens per batch with padding; an utterance longer than that is a batch alone.
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)

@@ -9,26 +9,23 @@ batches. Each utterance comes exactly once per epoch. Padding is zero, and "" fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import task_spec
 from estimator_asr.inputs import batches, buckets, input_progress, order, splits
-from tfrecord_builder import dataset_info
 
 _PREFETCHED_BATCHES = 4
 
 
 def build_input_fn(
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    split: str,
+    source: splits.Split,
     config: config_lib.InputConfig,
     *,
-    spec: task_spec.TaskSpec,
     training: bool,
     seed: int = 0,
     start: input_progress.Position = input_progress.START,
@@ -38,10 +35,8 @@ def build_input_fn(
     """Returns the input_fn of an Estimator.
 
     Args:
-        infos, data_dirs: the data, of one vocabulary and frontend.
-        split: name of the split; directories without it are skipped.
+        source: the split.
         config: batch budget, shuffling and masking.
-        spec: of the model that reads the batches.
         training: endless epochs, shuffled and masked; otherwise one epoch in the order of the shards, with
             the texts (utterance_id, speaker, transcript, pronunciation) among the features.
         seed: epoch e uses seed + e.
@@ -56,11 +51,7 @@ def build_input_fn(
         max_tokens], num_tokens int32 [batch], character_ids, num_characters likewise, in training seed int64
         [2] (seed + epoch, index of the batch in the epoch), and for the acoustic model fbank float32 [batch,
         max_frames, num_bins], num_frames int32 [batch]. labels: dict of the target ids and their number.
-
-    Raises:
-        errors.UserError: the split does not exist, or a shard is missing or truncated.
     """
-    source = splits.read_split(infos, data_dirs, split, spec)
     bucketing = source.bucket(config)
 
     def finish(position, number, records):
@@ -68,7 +59,7 @@ def build_input_fn(
         features = batches.finish(records, position, shard, source, config, training=training)
         if fixed_shapes:
             features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
-        return features, {key: features[key] for key in spec.labels}
+        return features, {key: features[key] for key in source.spec.labels}
 
     @tf.autograph.experimental.do_not_convert  # there is nothing to convert, and looking takes a second
     def read(input_context):
@@ -94,11 +85,7 @@ def read_epoch(
 ) -> tf.data.Dataset:
     """Returns the batches of an epoch as a dataset of (position int64 [2], records string [batch]).
 
-    Args:
-        source: the split.
-        bucketing: which lengths share a batch, and its number of utterances.
-        config: of the shuffling.
-        seed: of the order, seed + epoch; None: the order of the shards.
+    `seed` is that of the order, seed + epoch; None: the order of the shards.
     """
 
     def to_buckets(lengths, records):
@@ -142,3 +129,58 @@ def _options():
     options.threading.private_threadpool_size = order.count_threads()
     options.threading.max_intra_op_parallelism = 1
     return options
+
+
+def read_batch(source: splits.Split, config: config_lib.InputConfig, position: Sequence[int]) -> list[bytes]:
+    """Returns the serialised records of a training batch in the order of its rows, for all replicas together.
+
+    `position` is features["seed"] of the step that had it: seed + epoch, and index in the epoch.
+    """
+
+    def build():
+        epoch = read_epoch(source, source.bucket(config), config, int(position[0]))
+        return epoch.skip(int(position[1])).take(1)
+
+    ((_, records),) = read_elements(build)
+    return list(records)
+
+
+def batch_of(
+    records: Sequence[bytes],
+    source: splits.Split,
+    config: config_lib.InputConfig,
+    position: Sequence[int],
+    shard: batches.Shard = batches.WHOLE,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns features and labels of a batch as the model_fn gets them in training.
+
+    Args:
+        records: of the whole batch, serialised.
+        source: of the records; Split.of_records is enough.
+        position: as for read_batch.
+        shard: the rows of a replica.
+    """
+
+    def finish(records):
+        return batches.finish(records, tf.constant(position, tf.int64), shard, source, config, training=True)
+
+    (features,) = read_elements(lambda: tf.data.Dataset.from_tensors(list(records)).map(finish))
+    return features, {key: features[key] for key in source.spec.labels}
+
+
+def read_elements(build_dataset: Callable[[], tf.data.Dataset]) -> Iterator:
+    """Yields the elements of a dataset as numpy values; needs no eager execution.
+
+    Runs on the CPU, in a graph of its own, inside which `build_dataset` is called.
+    """
+    graph = tf.Graph()  # not the default one while the caller uses an element
+    with graph.as_default(), tf.device("/cpu:0"):
+        element = tf.compat.v1.data.make_one_shot_iterator(build_dataset()).get_next()
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with contextlib.closing(tf.compat.v1.Session(graph=graph, config=config)) as session:
+        while True:
+            try:
+                values = session.run(element)
+            except tf.errors.OutOfRangeError:
+                return
+            yield values

@@ -1,7 +1,7 @@
 """The position of training in its data, from the global step: which epoch, and which batch of it.
 
-The position is a division of the batches consumed by the batches per epoch. A run whose batches, data or seed
-differ from those before restarts its epoch, and counts from there. That start lies in
+They are quotient and remainder of the batches consumed by the batches per epoch. A run whose batches, data or
+seed differ from those before restarts its epoch and counts from there; the start of that epoch is stored in
 MODEL_DIR/input_progress.json.
 """
 
@@ -30,21 +30,13 @@ START = Position(0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class InputProgress:
-    """Counts batches from the start of an epoch.
+    """Counts batches from the start of an epoch."""
 
-    Attributes:
-        first_step: global step at that start.
-        epoch: number of that epoch.
-        order_sha256: of what the order of an epoch depends on: data, seed, shuffling.
-        bucketing: batches of an epoch.
-        batches_per_step: batches per update of the weights.
-    """
-
-    first_step: int
-    epoch: int
-    order_sha256: str
-    bucketing: buckets.Bucketing
-    batches_per_step: int
+    first_step: int  # global step at that start
+    epoch: int  # number of that epoch
+    order_sha256: str  # of what the order of an epoch depends on: data, seed, shuffling
+    bucketing: buckets.Bucketing  # batches of an epoch
+    batches_per_step: int  # batches per update of the weights
 
     @property
     def steps_per_epoch(self) -> float:
@@ -66,15 +58,10 @@ class InputProgress:
 
 
 def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> InputProgress:
-    """Returns the progress of a run that continues at a global step.
+    """Returns the progress of a run that continues from the checkpoint of a global step.
 
-    Args:
-        saved: of the runs before; None counts all steps with `wanted`.
-        step: of the checkpoint.
-        wanted: batches, order and batches per step of this run, from epoch 0 on.
-
-    Returns:
-        `saved` if nothing differs, else `wanted` from the start of the epoch that was interrupted.
+    It is `saved`, of the runs before (None: none), if nothing differs from `wanted`, which counts this run's
+    batches from epoch 0 on; otherwise `wanted` from the start of the epoch that was interrupted.
     """
     if saved is None:
         return wanted

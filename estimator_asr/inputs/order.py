@@ -28,10 +28,7 @@ def count_threads() -> int:
 def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int]) -> tf.data.Dataset:
     """Reads the records of an epoch in chunks; parsing records one by one costs more than what is parsed.
 
-    Args:
-        source: the split.
-        shuffle_records: size of the shuffle buffer.
-        seed: of the order, int or int64 []; None reads the shards in their order.
+    The seed of the order is int or int64 []; None reads the shards in their order.
 
     Returns:
         Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).

@@ -36,9 +36,8 @@ def mask_features(
     """Returns `fbank` with its masks; a masked value is the mean of its bin in its utterance.
 
     Args:
-        fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames are padding and stay as
+        fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay as
             they are.
-        num_frames: int32 [batch].
         config: number and maximum width of the masks.
         draws: of these utterances.
     """
@@ -58,11 +57,7 @@ def mask_features(
 def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Returns bool [batch, length]: the union of masks, each 0 .. `widest` wide and within the first `limit`.
 
-    Args:
-        draws: float32 [batch, num_masks, 2].
-        widest: int32 [batch].
-        limit: int32 [batch].
-        length: int32 [].
+    `draws` is float32 [batch, num_masks, 2]; `widest` and `limit` are int32 [batch].
     """
     width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
     start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)

@@ -21,29 +21,17 @@ from tfrecord_builder import dataset_info, errors, schema
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The shards of a split and the statistics that training needs.
+    """The shards of a split and the statistics that training needs."""
 
-    Attributes:
-        spec: of the model that reads it; lengths count its unit, frames or tokens.
-        paths: shard files.
-        length_counts: {length: number of utterances}.
-        seconds: total duration of the audio; 0 for text.
-        num_bins: features per frame; None reads no audio features.
-        fbank_dtype: how the shards store them.
-        max_tokens: largest number of tokens of an utterance.
-        sha256: of the names, sizes and hashes of the shards.
-        unknown_fraction: of the tokens, those that are not in the vocabulary.
-    """
-
-    spec: task_spec.TaskSpec
-    paths: tuple[str, ...]
-    length_counts: dict[int, int]
-    seconds: float
-    num_bins: Optional[int]
-    fbank_dtype: str
-    max_tokens: int
-    sha256: str
-    unknown_fraction: float = 0.0
+    spec: task_spec.TaskSpec  # of the model that reads it; lengths count its unit, frames or tokens
+    paths: tuple[str, ...]  # shard files
+    length_counts: dict[int, int]  # {length: number of utterances}
+    seconds: float  # total duration of the audio; 0 for text
+    num_bins: Optional[int]  # features per frame; None reads no audio features
+    fbank_dtype: str  # how the shards store them
+    max_tokens: int  # largest number of tokens of an utterance
+    sha256: str  # of the names, sizes and hashes of the shards
+    unknown_fraction: float = 0.0  # of the tokens, those that are not in the vocabulary
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -69,12 +57,6 @@ def read_split(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], split: str, spec: task_spec.TaskSpec
 ) -> Split:
     """Joins a split over those of the data directories that have it.
-
-    Args:
-        infos: dataset_info.json of each directory.
-        data_dirs: the directories.
-        split: name of the split.
-        spec: of the model that reads it.
 
     Raises:
         errors.UserError: no directory has the split, it has nothing that the model learns from, the

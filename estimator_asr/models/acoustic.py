@@ -11,8 +11,14 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import encoders, layers
+from estimator_asr.models import cnn_encoder, decoders, encoders, layers, transformer_encoders
 
+ENCODERS = {
+    "conformer": encoders.Encoder(transformer_encoders.conformer, subsampling=4),
+    "transformer": encoders.Encoder(transformer_encoders.transformer, subsampling=4),
+    "cnn": encoders.Encoder(cnn_encoder.cnn, subsampling=4),
+}
+DECODERS = {"greedy": decoders.greedy_ctc}
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
 
@@ -47,12 +53,13 @@ def build(
             (syllables.part_matrix), or None.
         token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
         num_tokens: int32 [batch]; ids at or beyond it are ignored.
-        seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None: neither.
+        seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages instead
+            of the batch's own statistics.
     """
     with tf.compat.v1.variable_scope("acoustic"):
         fbank = normalise(fbank, num_frames)
         with tf.compat.v1.variable_scope("encoder"):
-            encoding = encoders.ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
+            encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             ctc_logits = classify(hidden, class_vectors(num_classes, hidden.shape[-1], token_parts))
@@ -70,12 +77,8 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     Digital silence is far below any speech in the log domain and would compress the range of the speech:
     values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
 
-    Args:
-        fbank: float [batch, num_frames, num_bins].
-        num_frames: int32 [batch].
-
     Returns:
-        float32 [batch, num_frames, num_bins], zero at padded frames.
+        float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
     """
     fbank = tf.cast(fbank, tf.float32)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
@@ -119,11 +122,9 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
     """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
 
     Args:
-        config: AcousticConfig.
         previous_ids: int32 [batch, length], the token before each position.
         encoding: encoders.Encoding.
-        num_classes, token_parts: as for build.
-        seed: as for build.
+        config, num_classes, token_parts, seed: as for build.
 
     Returns:
         float32 [batch, length, num_classes]; position i depends on previous_ids 0 to i.

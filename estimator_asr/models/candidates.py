@@ -14,17 +14,11 @@ import tensorflow as tf
 
 
 class Pairs(NamedTuple):
-    """The (position, character) pairs of a batch, ordered by position, before they are scored.
+    """The (position, character) pairs of a batch, ordered by position, before they are scored."""
 
-    Attributes:
-        positions: int32 [num_pairs].
-        characters: int32 [num_pairs].
-        readings: int32 [num_pairs], index of the pair (token, character) among all that the mask allows.
-    """
-
-    positions: tf.Tensor
-    characters: tf.Tensor
-    readings: tf.Tensor
+    positions: tf.Tensor  # int32 [num_pairs]
+    characters: tf.Tensor  # int32 [num_pairs]
+    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among all that the mask allows
 
 
 class Candidates(NamedTuple):
@@ -44,12 +38,9 @@ class Best(NamedTuple):
 
 
 def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray) -> Pairs:
-    """Returns the candidates of each real position.
+    """Returns the candidates of each real position, by `character_mask` bool [tokens, characters].
 
-    Args:
-        token_ids: int32 [batch, length].
-        num_tokens: int32 [batch]; tokens at or beyond it are padding.
-        character_mask: bool [tokens, characters].
+    `token_ids` are int32 [batch, length], of which `num_tokens` int32 [batch] are real.
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -67,9 +58,7 @@ def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.n
 def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the sparse softmax cross-entropy over the candidates of each position.
 
-    Args:
-        candidates: of [batch, length] positions.
-        character_ids: int32 [batch, length], the labels.
+    `character_ids` are the labels, int32 [batch, length].
 
     Returns:
         Losses and weights, float32 [batch, length]. A weight is 1 where the label is a candidate; elsewhere

@@ -6,13 +6,13 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.models import encoding, layers, normalisation
+from estimator_asr.models import encoders, layers, normalisation
 from tfrecord_builder import frontend
 
 VGG_CHANNELS = (32, 64, 128)
 
 
-def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> encoding.Encoding:
+def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> encoders.Encoding:
     """VGG-like stack (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
 
     The first two poolings halve time and frequency, the last one frequency alone.
@@ -30,7 +30,7 @@ def cnn(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tenso
     flat = tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
     flat = layers.dropout(flat, config.acoustic_dropout, seed)
     outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu)
-    return encoding.Encoding(layers.clear_padding(outputs, mask), num_frames, mask)
+    return encoders.Encoding(layers.clear_padding(outputs, mask), num_frames, mask)
 
 
 def _convolve(inputs, mask, channels, seed, name):

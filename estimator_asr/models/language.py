@@ -37,11 +37,10 @@ def build(
         config: sizes and rates.
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        token_vocabulary_size: number of tokens.
-        character_vocabulary_size: number of characters.
+        token_vocabulary_size, character_vocabulary_size: numbers of tokens and characters.
         character_mask: bool [tokens, characters], the candidates of each token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
-        seed: int64 [2] of the batch, in training: dropout and token noise are on. None: neither.
+        seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
 
     Returns:
         Candidates of [batch, length] positions; with token noise those of the replacing tokens.
@@ -90,16 +89,10 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
 
 
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
-    """Hashes the token n-grams around each position to rows of a table.
+    """Hashes the token n-grams around each position to rows of a table, int64 [batch, length, num_windows].
 
-    Args:
-        token_ids: int32 [batch, length].
-        mask: float32 [batch, length]; padding hashes like positions beyond the ends.
-        vocabulary_size: number of tokens.
-        num_rows: rows of the table; a prime number gives the fewest collisions.
-
-    Returns:
-        int64 [batch, length, num_windows], from 0 up to num_rows.
+    Padding (where the mask, float32 [batch, length], is 0) hashes like positions beyond the ends. A prime
+    number of rows gives the fewest collisions.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)

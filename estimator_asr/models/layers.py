@@ -87,7 +87,7 @@ def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate` (rounded to 1/256) and scales the rest up; seed None: neither.
+    """Zeroes values with probability `rate` (rounded to 1/256) and scales the rest up; not without a seed.
 
     One random byte per value: on a CPU that takes a quarter of the time of tf.nn.dropout, which samples
     floats and took a sixth of a training step.
@@ -132,21 +132,15 @@ def add_positions(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def feed_forward(
-    inputs: tf.Tensor,
-    inner_units: int,
-    dropout_rate: float,
-    seed: Optional[tf.Tensor],
-    name: str = "feed_forward",
+    inputs: tf.Tensor, inner_units: int, dropout_rate: float, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
     """Returns dense(dropout(relu(dense(inputs)))) with `inner_units` in the middle, shape of inputs."""
-    with tf.compat.v1.variable_scope(name):
+    with tf.compat.v1.variable_scope("feed_forward"):
         inner = dense(inputs, inner_units, "inner", tf.nn.relu)
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
-def self_attention(
-    inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, name: str = "self_attention"
-) -> tf.Tensor:
+def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int) -> tf.Tensor:
     """Multi-head attention to the positions that the mask allows (Vaswani et al., 2017, section 3.2).
 
     Args:
@@ -154,12 +148,11 @@ def self_attention(
         mask: float32 [batch, length] (real positions), or [batch or 1, length, length] (which positions
             each may attend to).
         num_heads: number of heads; divides units.
-        name: variable scope.
 
     Returns:
         float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
     """
-    with tf.compat.v1.variable_scope(name):
+    with tf.compat.v1.variable_scope("self_attention"):
         parts = ("query", "key", "value")
         if mask.shape.rank == 2:
             inputs = clear_padding(inputs, mask)
@@ -168,14 +161,10 @@ def self_attention(
 
 
 def cross_attention(
-    inputs: tf.Tensor,
-    memory: tf.Tensor,
-    memory_mask: tf.Tensor,
-    num_heads: int,
-    name: str = "cross_attention",
+    inputs: tf.Tensor, memory: tf.Tensor, memory_mask: tf.Tensor, num_heads: int
 ) -> tf.Tensor:
     """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; as self_attention."""
-    with tf.compat.v1.variable_scope(name):
+    with tf.compat.v1.variable_scope("cross_attention"):
         (queries,) = _project_to_heads(inputs, ("query",), inputs.shape[-1], num_heads)
         memory = clear_padding(memory, memory_mask)
         keys, values = _project_to_heads(memory, ("key", "value"), inputs.shape[-1], num_heads)
@@ -230,13 +219,13 @@ def causal_mask(length) -> tf.Tensor:
     return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)
 
 
-def depthwise_conv(inputs: tf.Tensor, kernel_size: int, name: str = "depthwise_conv") -> tf.Tensor:
+def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter; inputs must be zero at padding. No bias: batch norm
     follows.
 
     Time is the height of the image: on a CPU that is three to five times as fast as the width.
     """
-    with tf.compat.v1.variable_scope(name):
+    with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance is that of a full convolution: far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]

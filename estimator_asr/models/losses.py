@@ -18,7 +18,7 @@ def ctc_loss(
     num_tokens: tf.Tensor,
     kernel: str = CLASSIC,
 ) -> tf.Tensor:
-    """Negative log probability of the labels summed over all alignments (Graves et al., 2006).
+    """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
     An utterance without labels, or with fewer frames than labels plus repeats, has no alignment: its loss and
     gradient are 0. So is the gradient of every frame at or beyond num_frames (cuDNN's kernel returns another:
@@ -35,9 +35,7 @@ def ctc_loss(
         float32 [batch].
 
     Raises:
-        ValueError: the labels are not a matrix of integers.
-        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL; a label is not a class, or is
-            the blank.
+        ValueError, tf.errors.InvalidArgumentError: as for check_labels; the blank is no label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
@@ -79,18 +77,13 @@ KERNELS = {CLASSIC: _classic, CUDNN: _cudnn}
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Returns the labels, and fails in the step in which one of them is not 0 to size - 1.
+    """Returns ids int32 [batch, max_ids], 0 at or beyond num_ids (int32 [batch]), checked in each step.
 
-    The kernels do not: they drop or change a blank among the labels without an error.
-
-    Args:
-        ids: int32 [batch, max_ids].
-        num_ids: int32 [batch]; ids at or beyond it are ignored and returned as 0.
-        size: number of labels.
+    The kernels do not check: they drop or change a blank among the labels without an error.
 
     Raises:
         ValueError: the ids are not a matrix of integers.
-        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL.
+        tf.errors.InvalidArgumentError (when it runs): with WRONG_LABEL; one of them is not 0 to size - 1.
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
@@ -115,7 +108,7 @@ def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Te
 def cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float = 0.0
 ) -> tf.Tensor:
-    """Computes the sparse softmax cross-entropy of each position, times its weight.
+    """Returns the sparse softmax cross-entropy of each position times its weight, float32 [batch, length].
 
     With smoothing s the target is 1 - s for the label plus s spread evenly over all classes (Szegedy et al.,
     2016, section 7).
@@ -125,9 +118,6 @@ def cross_entropy(
         labels: int32 [batch, length].
         weights: float32 [batch, length]; 0 excludes a position, even if its logits are NaN.
         label_smoothing: s, from 0 up to 1.
-
-    Returns:
-        float32 [batch, length].
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)

@@ -23,13 +23,11 @@ MOMENTUM = 0.998
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions of the batch (Ioffe and Szegedy, 2015).
 
-    Outside training the moving averages replace the statistics of the batch.
+    In training the batch's own statistics are used and averaged; outside it the moving averages replace them.
 
     Args:
         inputs: float [batch, length, ..., units]; any axes between length and units have no padding.
         mask: float32 [batch, length].
-        is_training: whether to use (and average) the batch's own statistics.
-        name: variable scope.
 
     Returns:
         Tensor of the dtype and shape of inputs; values at padding are normalised too.

@@ -6,13 +6,13 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.models import encoding, layers, normalisation
+from estimator_asr.models import encoders, layers, normalisation
 from tfrecord_builder import frontend
 
 
 def conformer(
     config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
-) -> encoding.Encoding:
+) -> encoders.Encoding:
     """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
     return _run_blocks(config, conformer_block, hidden, num_frames, mask, seed)
@@ -20,19 +20,19 @@ def conformer(
 
 def transformer(
     config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
-) -> encoding.Encoding:
+) -> encoders.Encoding:
     """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020)."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
     return _run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, seed)
 
 
-def _run_blocks(config, block, hidden, num_frames, mask, seed) -> encoding.Encoding:
+def _run_blocks(config, block, hidden, num_frames, mask, seed) -> encoders.Encoding:
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = block(config, hidden, mask, seed)
     outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
-    return encoding.Encoding(outputs, num_frames, mask)
+    return encoders.Encoding(outputs, num_frames, mask)
 
 
 def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> tuple:
@@ -55,14 +55,8 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Te
     """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1, zeros beyond the ends. No
     bias: batch norm follows.
 
-    Args:
-        inputs: float32 [batch, length, num_bins, channels].
-        mask: float32 [batch, length].
-        channels: number of output channels.
-        name: variable scope.
-
-    Returns:
-        float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
+    Inputs are float32 [batch, length, num_bins, channels] with a mask [batch, length], the result is float32
+    [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])

@@ -93,13 +93,13 @@ class SampleRecogniser:
 
     def __init__(self, model: model_directory.ModelDirectory):
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            features = registry.of(model.config).placeholders(model.config, batch_size=1)
+            features = registry.of(model).placeholders(batch_size=1)
             ids, num_ids = model.config.spec.labels
             labels = {
                 ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
                 num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
             }
-            found = registry.of(model.config).recognise(model, features, labels)
+            found = registry.of(model).recognise(features, labels)
             self._inputs = {**features, **labels}
             self._fetches = {name: value for name, value in found._asdict().items() if value is not None}
             self._saver = tf.compat.v1.train.Saver()

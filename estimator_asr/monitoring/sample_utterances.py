@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import task_spec
-from estimator_asr.inputs import dataset_elements
+from estimator_asr.inputs import input_fn
 from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
@@ -67,7 +67,7 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
 
 def _read(info, shard, spec):
     num_bins = info.frontend.num_bins if spec.reads_audio else None
-    records = dataset_elements.read(
+    records = input_fn.read_elements(
         lambda: schema.parse_examples(tf.data.TFRecordDataset(shard), num_bins, info.fbank_dtype)
     )
     return (Utterance(values["utterance_id"].decode(), shard, values) for values in records)

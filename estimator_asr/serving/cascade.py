@@ -32,18 +32,17 @@ def transcribe(
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """Builds the cascade.
+    """Builds the cascade; `restore` fills its variables.
 
     Args:
-        acoustic: the acoustic model; its variables are created here and filled by `restore`.
-        language: the language model, or None.
+        acoustic, language: the models; without a language model transcripts are joined tokens.
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; 0 makes an empty transcript.
 
     Returns:
-        The outputs of every signature, [batch] each: transcript (string, hanzi, or joined tokens without a
-        language model), pinyin (string, tokens separated by spaces), acoustic_score (float32, log probability
-        of the best CTC path) and language_score (of the characters; 0 without a language model).
+        The outputs of every signature, [batch] each: transcript (string), pinyin (string, tokens separated by
+        spaces), acoustic_score (float32, log probability of the best CTC path) and language_score (of the
+        characters; 0 without a language model).
     """
     tokens = recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
     if language is None:
@@ -61,15 +60,10 @@ def transcribe(
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> Sequences:
-    """Returns the hypotheses of one model as strings.
-
-    Args:
-        model: of any task.
-        features: what its task reads, by key; all of them may have length 0.
-    """
+    """Returns the hypotheses of a model of any task as strings; all of the features may have length 0."""
     key, _ = model.config.spec.features
     features = {**features, key: _at_least_one_column(features[key])}
-    found = registry.of(model.config).recognise(model, features)
+    found = registry.of(model).recognise(features)
     is_characters = model.config.spec.writes_characters
     file = dataset_info.CHARACTERS_FILE if is_characters else dataset_info.TOKENS_FILE
     strings = _table(model, file, tf.int64, tf.string, "").lookup(tf.cast(found.ids, tf.int64))
@@ -77,12 +71,9 @@ def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tens
 
 
 def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor) -> Sequences:
-    """Returns the characters of tokens, one for one.
+    """Returns the characters that the language model writes for tokens, one for one.
 
-    Args:
-        model: the language model.
-        tokens: string [batch, max_tokens].
-        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+    Tokens are string [batch, max_tokens]; those at or beyond num_tokens (int32 [batch]) are ignored.
     """
     unknown_id = vocabulary.Vocabulary.unknown_id
     ids = _table(model, dataset_info.TOKENS_FILE, tf.string, tf.int64, unknown_id).lookup(tokens)

@@ -44,20 +44,17 @@ class ModelInfo:
 class ExportInfo:
     """Content of export.json.
 
-    Attributes:
-        language: None for an export that writes tokens.
-        input: fields of config.InputConfig for the batches of evaluate.
-        files: path in the version, with slashes, to its size and digest.
-        sha256: hex digest of all other fields.
+    `input` has fields of config.InputConfig for the batches of evaluate; `files` has the size and digest of
+    each file by its path in the version, with slashes.
     """
 
     frontend: frontend.FrontendConfig
     token_type: str = config_json.formerly("unit")
     acoustic: ModelInfo
-    language: Optional[ModelInfo]
+    language: Optional[ModelInfo]  # None for an export that writes tokens
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
-    sha256: str = ""
+    sha256: str = ""  # hex digest of all other fields
 
     def save(self, version_dir: str) -> None:
         """Writes export.json with the size and sha256 of every other file, which must exist by now."""

@@ -37,11 +37,7 @@ class Recogniser:
 
 
 def load(version_dir: str, signature: str) -> Recogniser:
-    """Loads a version for one of its signatures.
-
-    Args:
-        version_dir: as `find_version` returns it.
-        signature: "serving_default", "waveform" or "features".
+    """Loads a version (see find_version) for a signature: "serving_default", "waveform" or "features".
 
     Raises:
         errors.UserError: a file of the export is damaged.

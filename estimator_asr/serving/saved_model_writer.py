@@ -28,12 +28,7 @@ from tfrecord_builder import dataset_info
 def write(
     acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel], export_dir: str
 ) -> str:
-    """Writes a new version.
-
-    Args:
-        acoustic: the acoustic model.
-        language: None for an export that writes tokens.
-        export_dir: created if it does not exist; other versions in it stay.
+    """Writes a new version; without a language model it writes tokens. Other versions stay.
 
     Returns:
         Path of the version; its name is the time in seconds, or one more than the newest version.

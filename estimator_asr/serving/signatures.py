@@ -57,11 +57,9 @@ def _is_silent(waveform, num_samples):
 
 
 def decode_wavs(wav_bytes: tf.Tensor, sample_rate: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes 16-bit PCM WAV files; several channels are averaged.
+    """Decodes 16-bit PCM WAV files, string [batch]; several channels are averaged.
 
-    Args:
-        wav_bytes: string [batch].
-        sample_rate: the only one accepted; a file of another rate fails the batch and names both rates.
+    A file of another sample rate fails the batch and names both rates.
 
     Returns:
         waveform float32 [batch, max_samples], zero at or beyond num_samples, and num_samples int32 [batch].

@@ -60,14 +60,13 @@ def _find_best(path):
 def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:
     """Builds one model as the export does and restores it.
 
-    Returns:
-        Recogniser from the features of the records (TaskSpec.features) to "transcript", and "pinyin" where
-        the model writes tokens.
+    The features of the records (TaskSpec.features) become "transcript", and "pinyin" where the model writes
+    tokens.
     """
     model, config = trained.model, trained.model.config
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
-        features = registry.of(config).placeholders(config)
+        features = registry.of(model).placeholders()
         sequences = cascade.recognise(model, features)
         outputs = {"transcript": cascade.join(sequences, model.output_token_type)}
         if not config.spec.writes_characters:

@@ -14,8 +14,8 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import experiment, task_spec
-from estimator_asr.models import acoustic, decoders, decoding, encoders, losses
-from estimator_asr.tasks import metrics, objective, task
+from estimator_asr.models import acoustic, decoders, losses
+from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
 _ATTENTION = "cross_attention/attention_weights"  # name of the op in models/layers.py
@@ -27,39 +27,40 @@ class Acoustic(task.Task):
     spec = task_spec.ACOUSTIC
     uses_ctc = True
 
-    def complete(self, config) -> experiment.ExperimentConfig:
+    @staticmethod
+    def complete(config) -> experiment.ExperimentConfig:
         chosen = config.acoustic
-        for flag, registry in (("encoder", encoders.ENCODERS), ("decoding", decoders.DECODERS)):
+        for flag, registry in (("encoder", acoustic.ENCODERS), ("decoding", acoustic.DECODERS)):
             name = getattr(chosen, flag)
             if name not in registry:
                 raise errors.UserError(f"train: --{flag} is {name}, expected one of {', '.join(registry)}")
-        return dataclasses.replace(config, subsampling=encoders.ENCODERS[chosen.encoder].subsampling)
+        return dataclasses.replace(config, subsampling=acoustic.ENCODERS[chosen.encoder].subsampling)
 
-    def build(self, model, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
+    def build(self, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
         return acoustic.build(
-            model.config.acoustic,
+            self.model.config.acoustic,
             features["fbank"],
             features["num_frames"],
-            num_classes=model.tokens.num_classes,
-            token_parts=task.find_token_parts(model),
+            num_classes=self.model.tokens.num_classes,
+            token_parts=self.token_parts(),
             token_ids=labels and labels["token_ids"],
             num_tokens=labels and labels["num_tokens"],
             seed=seed,
         )
 
-    def losses(self, model, outputs, features, labels, training, ctc_kernel) -> objective.Losses:
+    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
         ctc = ctc_part(outputs, labels, ctc_kernel)
         if outputs.decoder_logits is None:
-            return objective.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
-        config = model.config.acoustic
+            return metrics.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
+        config = self.model.config.acoustic
         decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
         weight = config.ctc_weight
         total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
-        return objective.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
+        return metrics.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
 
-    def metrics(self, model, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         """Returns ratios by tag; what needs decoding is computed only where it is fetched."""
-        hypotheses = _search(model, outputs)
+        hypotheses = self._search(outputs)
         found, references = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
         ratios = {
             self.spec.error_rate: metrics.edit_ratio(*found, *references),
@@ -73,19 +74,18 @@ class Acoustic(task.Task):
             ratios["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
         return ratios
 
-    def decode(self, model, outputs, features) -> task.Recognition:
-        hypotheses = _search(model, outputs)
+    def decode(self, outputs, features) -> task.Recognition:
+        hypotheses = self._search(outputs)
         log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
         return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
 
-
-def _search(model, outputs) -> decoding.Hypotheses:
-    config = model.config.acoustic
-    return decoders.DECODERS[config.decoding](config, outputs.ctc_logits, outputs.num_frames)
+    def _search(self, outputs) -> decoders.Hypotheses:
+        config = self.model.config.acoustic
+        return acoustic.DECODERS[config.decoding](config, outputs.ctc_logits, outputs.num_frames)
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:
-    """Returns the CTC loss over the labels; an utterance that cannot be aligned adds to neither."""
+    """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count."""
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     loss = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
     is_possible = losses.has_alignment(outputs.num_frames, token_ids, num_tokens)
@@ -104,12 +104,7 @@ def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothin
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the labels followed by the end symbol, and weights 1 for both.
-
-    Args:
-        token_ids: int32 [batch, max_tokens].
-        num_tokens: int32 [batch].
-        end_id: class of the end symbol.
+    """Returns the labels (int32 [batch, max_tokens]) followed by the end symbol, and weights 1 for both.
 
     Returns:
         int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
@@ -135,10 +130,7 @@ def too_long_fraction(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: t
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
     """Returns the decoder's error rate where it is given all previous labels; the end symbol counts.
 
-    Args:
-        logits: float32 [batch, max_tokens + 1, num_classes].
-        labels: token_ids int32 [batch, max_tokens], num_tokens int32 [batch]; utterances without labels
-            do not count.
+    Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """
     num_tokens = labels["num_tokens"]
     targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)

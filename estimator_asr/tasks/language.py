@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr import task_spec
 from estimator_asr.models import candidates, language, losses
-from estimator_asr.tasks import metrics, objective, task
+from estimator_asr.tasks import metrics, task
 
 
 class Language(task.Task):
@@ -14,32 +14,32 @@ class Language(task.Task):
 
     spec = task_spec.LANGUAGE
 
-    def check_ids(self, model, features, labels):
-        token_ids = losses.check_labels(features["token_ids"], features["num_tokens"], model.tokens.size)
+    def check_ids(self, features, labels):
+        token_ids = losses.check_labels(features["token_ids"], features["num_tokens"], self.model.tokens.size)
         character_ids, num_characters = labels["character_ids"], labels["num_characters"]
-        character_ids = losses.check_labels(character_ids, num_characters, model.characters.size)
+        character_ids = losses.check_labels(character_ids, num_characters, self.model.characters.size)
         return {**features, "token_ids": token_ids}, {**labels, "character_ids": character_ids}
 
-    def build(self, model, features, labels=None, seed=None) -> candidates.Candidates:
+    def build(self, features, labels=None, seed=None) -> candidates.Candidates:
         return language.build(
-            model.config.language,
+            self.model.config.language,
             features["token_ids"],
             features["num_tokens"],
-            token_vocabulary_size=model.tokens.size,
-            character_vocabulary_size=model.characters.size,
-            character_mask=model.readings.mask(model.tokens, model.characters),
-            token_parts=task.find_token_parts(model),
+            token_vocabulary_size=self.model.tokens.size,
+            character_vocabulary_size=self.model.characters.size,
+            character_mask=self.model.readings.mask(self.model.tokens, self.model.characters),
+            token_parts=self.token_parts(),
             seed=seed,
         )
 
-    def losses(self, model, outputs, features, labels, training, ctc_kernel) -> objective.Losses:
+    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
         length = tf.shape(features["token_ids"])[1]
         targets, is_paired = pair_characters(features["num_tokens"], length, labels)
         loss, weights = candidates.cross_entropy(outputs, targets)
         weights *= is_paired[:, None]  # a character that is no candidate has weight 0 already
-        return objective.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
+        return metrics.Losses(tf.reduce_sum(loss * weights), {}, tf.reduce_sum(weights))
 
-    def metrics(self, model, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
+    def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         num_tokens, num_characters = features["num_tokens"], labels["num_characters"]
         characters, references = candidates.best(outputs).characters, labels["character_ids"]
         num_paired = tf.where(tf.equal(num_tokens, num_characters), num_tokens, 0)
@@ -52,7 +52,7 @@ class Language(task.Task):
             "used-label-fraction": metrics.Ratio(losses.num_labels, num_labels),
         }
 
-    def decode(self, model, outputs, features) -> task.Recognition:
+    def decode(self, outputs, features) -> task.Recognition:
         best = candidates.best(outputs)
         return task.Recognition(
             best.characters, features["num_tokens"], tf.reduce_sum(best.log_probs, axis=1)
@@ -60,12 +60,7 @@ class Language(task.Task):
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the character of each token.
-
-    Args:
-        num_tokens: int32 [batch].
-        length: int32 [], of the token axis.
-        labels: character_ids int32 [batch, max_characters], num_characters int32 [batch].
+    """Returns the character of each token of [batch, length].
 
     Returns:
         int32 [batch, length] characters, and float32 [batch], 0 for an utterance whose numbers of tokens and

@@ -1,4 +1,4 @@
-"""Metrics as ratios of sums (edits over labels, blanks over frames), for summaries and evaluation."""
+"""Losses and metrics as ratios of sums: loss over labels, edits over labels, blanks over frames."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimator_asr.models import replicas
 from tfrecord_builder import vocabulary
 
 _NO_ID = -2  # padding of hypotheses is -1
@@ -28,17 +29,36 @@ class Ratio(NamedTuple):
         return tuple(tf.math.divide_no_nan(*means) for means in pairs)
 
 
+class Losses(NamedTuple):
+    """Losses of this replica's batch, as sums: sums over batches and replicas give the average per label."""
+
+    total: tf.Tensor  # float32 [], the sum of the parts, each times its weight
+    parts: dict[str, Ratio]  # loss over labels of each part, by tag
+    num_labels: tf.Tensor  # float32 [], the labels of the parts, each times its weight
+
+    def average(self) -> tf.Tensor:
+        """Returns the total per label of this replica."""
+        return tf.math.divide_no_nan(self.total, self.num_labels)
+
+    def to_minimise(self) -> tf.Tensor:
+        """Returns the loss whose mean over the replicas is the total per label of the whole batch.
+
+        Replicas have different numbers of labels, so each sum is divided by their mean number.
+        """
+        (all_labels,) = replicas.sum_over_replicas([self.num_labels])
+        return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
+
+    def ratios(self) -> dict[str, Ratio]:
+        """Returns avg-loss and the parts, per label."""
+        return {"avg-loss": Ratio(self.total, self.num_labels), **self.parts}
+
+
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
     """Returns edits over reference length of a batch, equal to those that scoring counts in the texts.
 
-    An unknown id stands for any text outside the vocabulary: in a reference it matches nothing, not even the
-    unknown id of a hypothesis.
-
-    Args:
-        ids: int32 [batch, max_ids], hypotheses; ids at or beyond num_ids are ignored.
-        num_ids: int32 [batch].
-        references: int32 [batch, max_references].
-        num_references: int32 [batch].
+    Ids are int32 [batch, max_ids] and ignored at or beyond their number, int32 [batch]. An unknown id stands
+    for any text outside the vocabulary: in a reference it matches nothing, not even the unknown id of a
+    hypothesis.
     """
     width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
     hypotheses = _to_sparse(ids, num_ids, width)
@@ -87,11 +107,9 @@ def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
 
 
 def zero_fraction(gradients: Iterable[tuple]) -> Ratio:
-    """Returns the fraction of exact zeros in the dense gradients.
+    """Returns the fraction of exact zeros in the dense ones of (gradient, variable) pairs.
 
-    Args:
-        gradients: pairs of gradient and variable; sparse ones (tf.IndexedSlices) are left out, as most of
-            their rows are always zero.
+    Most rows of sparse gradients (tf.IndexedSlices) are always zero.
     """
     dense = [gradient for gradient, _ in gradients if isinstance(gradient, tf.Tensor)]
     zeros = [tf.reduce_sum(tf.cast(tf.equal(gradient, 0), tf.float32)) for gradient in dense]

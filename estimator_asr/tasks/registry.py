@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from estimator_asr import experiment
+from estimator_asr import experiment, model_directory
 from estimator_asr.tasks import task
 
 
-def _build_acoustic() -> task.Task:
+def _load_acoustic() -> type[task.Task]:
     from estimator_asr.tasks import acoustic
 
-    return acoustic.Acoustic()
+    return acoustic.Acoustic
 
 
-def _build_language() -> task.Task:
+def _load_language() -> type[task.Task]:
     from estimator_asr.tasks import language
 
-    return language.Language()
+    return language.Language
 
 
 # A program loads the graph code of the models that it runs.
-TASKS: dict[str, Callable[[], task.Task]] = {"acoustic": _build_acoustic, "language": _build_language}
+TASKS: dict[str, Callable[[], type[task.Task]]] = {"acoustic": _load_acoustic, "language": _load_language}
 
 
-def of(config: experiment.ExperimentConfig) -> task.Task:
-    """Returns the task of a model's settings."""
-    return TASKS[config.model]()
+def of(model: model_directory.ModelDirectory) -> task.Task:
+    """Returns the task of a model."""
+    return TASKS[model.config.model]()(model)
+
+
+def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
+    """Returns the settings of a new run with what follows from them, see Task.complete."""
+    return TASKS[config.model]().complete(config)

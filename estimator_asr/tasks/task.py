@@ -13,24 +13,18 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory, task_spec
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.tasks import metrics, objective
+from estimator_asr.tasks import metrics
 from tfrecord_builder import syllables
 
 Tensors = dict[str, tf.Tensor]
 
 
 class Forward(NamedTuple):
-    """Losses and metrics of a batch.
+    """Losses and metrics of a batch."""
 
-    Attributes:
-        losses: sums over the batch.
-        ratios: decoded error rate and other metrics, by tag.
-        num_inputs: int32 [], frames or tokens without padding.
-    """
-
-    losses: objective.Losses
-    ratios: dict[str, metrics.Ratio]
-    num_inputs: tf.Tensor
+    losses: metrics.Losses  # sums over the batch
+    ratios: dict[str, metrics.Ratio]  # decoded error rate and other metrics, by tag
+    num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
 
     def metrics(self) -> dict[str, metrics.Ratio]:
         """Returns losses per label and all other metrics, by tag."""
@@ -40,87 +34,60 @@ class Forward(NamedTuple):
 class Recognition(NamedTuple):
     """Hypotheses of a batch.
 
-    Attributes:
-        ids: int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids.
-        num_ids: int32 [batch].
-        scores: float32 [batch], log probability.
-        log_probs: float32 [batch, num_subsampled, num_classes], of the CTC head; None for the language model.
-        attention: float32 [batch, num_labels + 1, num_subsampled], of the decoder's last block given the
-            labels, mean of its heads; None without labels or without a decoder.
+    `attention` is that of the decoder's last block given the labels, mean of its heads; None without labels
+    or without a decoder.
     """
 
-    ids: tf.Tensor
-    num_ids: tf.Tensor
-    scores: tf.Tensor
-    log_probs: Optional[tf.Tensor] = None
-    attention: Optional[tf.Tensor] = None
+    ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
+    num_ids: tf.Tensor  # int32 [batch]
+    scores: tf.Tensor  # float32 [batch], log probability
+    log_probs: Optional[tf.Tensor] = None  # float32 [batch, num_subsampled, num_classes], of CTC
+    attention: Optional[tf.Tensor] = None  # float32 [batch, num_labels + 1, num_subsampled]
 
 
 class Task(abc.ABC):
-    """A model with its features and labels, graph, losses, metrics and decoding.
+    """A model (settings and vocabularies) with its features and labels, graph, losses, metrics and decoding.
 
-    `model` is a model_directory.ModelDirectory (settings and vocabularies), `features` and `labels` are the
-    tensors of input_fn by key. All variables are made under the scope `spec.name`.
+    `features` and `labels` are the tensors of input_fn by key. All variables are under the scope `spec.name`.
     """
 
     spec: task_spec.TaskSpec
     uses_ctc = False
 
+    def __init__(self, model: model_directory.ModelDirectory):
+        self.model = model
+
     @abc.abstractmethod
     def build(
-        self,
-        model: model_directory.ModelDirectory,
-        features: Tensors,
-        labels: Optional[Tensors] = None,
-        seed: Optional[tf.Tensor] = None,
+        self, features: Tensors, labels: Optional[Tensors] = None, seed: Optional[tf.Tensor] = None
     ) -> Any:
         """Builds the graph and returns its outputs, as `losses`, `metrics` and `decode` take them.
 
         Args:
-            model: settings and vocabularies.
             features: what `spec.features` names.
             labels: what `spec.labels` names, for a decoder that needs them.
-            seed: int64 [2] of the batch, in training: dropout is on and batch norm uses the batch. None:
-                neither.
+            seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages
+                instead of the batch's own statistics.
         """
 
     @abc.abstractmethod
     def losses(
-        self,
-        model: model_directory.ModelDirectory,
-        outputs: Any,
-        features: Tensors,
-        labels: Tensors,
-        training: bool,
-        ctc_kernel: str,
-    ) -> objective.Losses:
+        self, outputs: Any, features: Tensors, labels: Tensors, training: bool, ctc_kernel: str
+    ) -> metrics.Losses:
         """Returns the sums of the losses over the batch."""
 
     @abc.abstractmethod
     def metrics(
-        self,
-        model: model_directory.ModelDirectory,
-        outputs: Any,
-        features: Tensors,
-        labels: Tensors,
-        losses: objective.Losses,
+        self, outputs: Any, features: Tensors, labels: Tensors, losses: metrics.Losses
     ) -> dict[str, metrics.Ratio]:
         """Returns the metrics beside the losses by tag, `spec.error_rate` among them."""
 
     @abc.abstractmethod
-    def decode(self, model: model_directory.ModelDirectory, outputs: Any, features: Tensors) -> Recognition:
+    def decode(self, outputs: Any, features: Tensors) -> Recognition:
         """Returns the best hypothesis of each utterance."""
 
-    def placeholders(self, config: experiment.ExperimentConfig, batch_size: Optional[int] = None) -> Tensors:
-        """Returns placeholders for `spec.features`, named by their keys."""
-        key, length_key = self.spec.features
-        bins, dtype = ([config.frontend.num_bins], tf.float32) if self.spec.reads_audio else ([], tf.int32)
-        return {
-            key: tf.compat.v1.placeholder(dtype, [batch_size, None, *bins], key),
-            length_key: tf.compat.v1.placeholder(tf.int32, [batch_size], length_key),
-        }
-
-    def complete(self, config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
+    @staticmethod
+    def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
         """Returns the settings of a new run with what follows from them.
 
         Raises:
@@ -128,47 +95,46 @@ class Task(abc.ABC):
         """
         return config
 
-    def check_ids(
-        self, model: model_directory.ModelDirectory, features: Tensors, labels: Tensors
-    ) -> tuple[Tensors, Tensors]:
+    def placeholders(self, batch_size: Optional[int] = None) -> Tensors:
+        """Returns placeholders for `spec.features`, named by their keys."""
+        key, length_key = self.spec.features
+        bins, dtype = [], tf.int32
+        if self.spec.reads_audio:
+            bins, dtype = [self.model.config.frontend.num_bins], tf.float32
+        return {
+            key: tf.compat.v1.placeholder(dtype, [batch_size, None, *bins], key),
+            length_key: tf.compat.v1.placeholder(tf.int32, [batch_size], length_key),
+        }
+
+    def check_ids(self, features: Tensors, labels: Tensors) -> tuple[Tensors, Tensors]:
         """Returns features and labels, and fails in the step in which an id is out of range."""
-        del model
         return features, labels
 
     def forward(
-        self,
-        model: model_directory.ModelDirectory,
-        features: Tensors,
-        labels: Tensors,
-        training: bool,
-        ctc_kernel: str = losses_lib.CLASSIC,
+        self, features: Tensors, labels: Tensors, training: bool, ctc_kernel: str = losses_lib.CLASSIC
     ) -> Forward:
         """Builds the model with its losses and metrics.
 
-        Args:
-            model, features, labels: as for `build`; in training features hold the batch's seed.
-            training: whether dropout, label smoothing and batch statistics are on.
-            ctc_kernel: one of losses.KERNELS, for a task that uses CTC.
+        In training, features hold the batch's seed, and dropout, label smoothing and batch statistics are on.
+        `ctc_kernel` is one of losses.KERNELS, for a task that uses CTC.
         """
-        features, labels = self.check_ids(model, features, labels)
-        outputs = self.build(model, features, labels, features["seed"] if training else None)
+        features, labels = self.check_ids(features, labels)
+        outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
-        losses = self.losses(model, outputs, features, labels, training, ctc_kernel)
-        return Forward(losses, self.metrics(model, outputs, features, labels, losses), num_inputs)
+        losses = self.losses(outputs, features, labels, training, ctc_kernel)
+        return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 
-    def recognise(
-        self, model: model_directory.ModelDirectory, features: Tensors, labels: Optional[Tensors] = None
-    ) -> Recognition:
+    def recognise(self, features: Tensors, labels: Optional[Tensors] = None) -> Recognition:
         """Builds the model and decodes; with labels the attention to them is returned too."""
-        return self.decode(model, self.build(model, features, labels), features)
+        return self.decode(self.build(features, labels), features)
 
-    def predict(self, model: model_directory.ModelDirectory, features: Tensors) -> Tensors:
+    def predict(self, features: Tensors) -> Tensors:
         """Returns the predictions of an EstimatorSpec: ids and their number by `spec.labels`, and score."""
-        found = self.recognise(model, features)
+        found = self.recognise(features)
         ids, num_ids = self.spec.labels
         return {ids: found.ids, num_ids: found.num_ids, "score": found.scores}
 
-
-def find_token_parts(model: model_directory.ModelDirectory) -> Optional[np.ndarray]:
-    """Returns the initials, finals and tones of each token (syllables.part_matrix); None for other units."""
-    return syllables.part_matrix(model.tokens.tokens) if model.config.token_type == "syllable" else None
+    def token_parts(self) -> Optional[np.ndarray]:
+        """Returns syllables.part_matrix: initials, finals and tones of each token; None for other units."""
+        is_syllable = self.model.config.token_type == "syllable"
+        return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None

@@ -42,9 +42,7 @@ def check_usable(model_dir: str) -> None:
 def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """Creates the directory if it is missing and locks it against other trainings, see files.take_lock.
 
-    Args:
-        model_dir: the model directory.
-        wait_seconds: time to wait for another training to end.
+    Waits at most `wait_seconds` for another training to end.
 
     Raises:
         errors.UserError: another training is running in it; nothing was changed.

@@ -1,16 +1,22 @@
-"""Evaluates a checkpoint on dev and runs what follows: best checkpoints, evaluation log, report, alarms."""
+"""Evaluates checkpoints on dev and runs what follows: best checkpoints, evaluation log, report, alarms."""
 
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import time
 from collections.abc import Callable, Sequence
 
 from absl import logging
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, evaluation_log
+from estimator_asr.training import stopping
 
 DEV_SPLIT = "dev"
+_LINKS_DIRECTORY = "evaluating"
+_POLL_SECONDS = 1.0
 
 
 class Report(estimator_api.Exporter):
@@ -38,7 +44,14 @@ class FreeMemory(estimator_api.Exporter):
 
 
 class Evaluation:
-    """Evaluation of a model on dev."""
+    """Evaluation of a model on dev.
+
+    Args:
+        model: the model to train.
+        input_fn: of dev.
+        hooks: session hooks of each evaluation.
+        exporters: run after each evaluation, besides those of every training.
+    """
 
     def __init__(
         self,
@@ -47,14 +60,6 @@ class Evaluation:
         hooks: Sequence[estimator_api.SessionRunHook],
         exporters: Sequence[estimator_api.Exporter],
     ):
-        """Evaluates nothing yet.
-
-        Args:
-            model: the model to train.
-            input_fn: of dev.
-            hooks: session hooks of each evaluation.
-            exporters: run after each evaluation, besides those of every training.
-        """
         error_rate = model.config.spec.error_rate
         self._model = model
         self._input_fn = input_fn
@@ -93,15 +98,53 @@ class Evaluation:
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
         """Evaluates the newest checkpoint, if an earlier run was killed before it could and it matters.
 
-        Args:
-            estimator: of the model.
-            is_last: whether training ends at a step.
+        `is_last` says of a step whether training ends there.
         """
         step, config = checkpoints.latest_step(self._model.path), self._model.config
         is_regular = step > 0 and step % config.train.save_checkpoints_steps == 0
         is_due = is_last(step) or (is_regular and _decides_training(config))
         if is_due and not is_evaluated(self._model.path, step):
             self.run(estimator, estimator.latest_checkpoint())
+
+    def follow(
+        self,
+        estimator: estimator_api.Estimator,
+        is_last: Callable[[int], bool],
+        termination: stopping.Termination,
+    ) -> None:
+        """Evaluates each new checkpoint while the workers of a cluster train, until the last one.
+
+        The last one does not wait for the throttle. Arguments as for catch_up.
+
+        Raises:
+            stopping.Terminated: SIGTERM came.
+        """
+        known, not_before = None, 0.0
+        while True:
+            termination.raise_if_requested()
+            checkpoint = checkpoints.find_latest(self._model.path)
+            ends_training = checkpoint is not None and is_last(checkpoints.step_of(checkpoint))
+            if checkpoint in (None, known) or (time.monotonic() < not_before and not ends_training):
+                time.sleep(_POLL_SECONDS)
+                continue
+            known, not_before = checkpoint, time.monotonic() + self.throttle_seconds
+            if self._run_on_links(estimator, checkpoint) and ends_training:
+                return
+
+    def _run_on_links(self, estimator, checkpoint):
+        """Evaluates links to a checkpoint, which the chief may delete; returns False if it did before."""
+        directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
+        os.makedirs(directory, exist_ok=True)  # left by a killed evaluator, or by NFS, which keeps open files
+        try:
+            try:
+                linked = checkpoints.link(checkpoint, directory)
+            except FileNotFoundError:
+                logging.warning("%s: was deleted before it could be evaluated", checkpoint)
+                return False
+            self.run(estimator, linked)
+            return True
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def is_evaluated(model_dir: str, step: int) -> bool:

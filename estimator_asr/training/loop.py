@@ -23,21 +23,13 @@ from tfrecord_builder import dataset_info
 
 
 class Observers(NamedTuple):
-    """What observes and explains a training; it trains the same without.
+    """What observes and explains a training; it trains the same without."""
 
-    Attributes:
-        build_hooks: each returns a session hook for the tensors of a training step.
-        evaluation_hooks: session hooks of each evaluation on dev.
-        exporters: run after each evaluation on dev.
-        running: entered while training runs.
-        ctc_kernel: one of losses.KERNELS that computes the loss correctly on this machine.
-    """
-
-    build_hooks: Sequence[model_fn.BuildHook] = ()
-    evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()
-    exporters: Sequence[estimator_api.Exporter] = ()
-    running: contextlib.AbstractContextManager = contextlib.nullcontext()
-    ctc_kernel: str = losses.CLASSIC
+    build_hooks: Sequence[model_fn.BuildHook] = ()  # each returns a hook for the tensors of a step
+    evaluation_hooks: Sequence[estimator_api.SessionRunHook] = ()  # session hooks of each evaluation on dev
+    exporters: Sequence[estimator_api.Exporter] = ()  # run after each evaluation on dev
+    running: contextlib.AbstractContextManager = contextlib.nullcontext()  # entered while training runs
+    ctc_kernel: str = losses.CLASSIC  # one of losses.KERNELS that is correct on this machine
 
 
 def train(
@@ -56,105 +48,69 @@ def train(
         observe: returns the observers of a training that is about to start.
 
     Raises:
-        errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses the
-            data or a step.
+        errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses.
         stopping.Terminated: SIGTERM came; a checkpoint is saved.
     """
-    is_writer = cluster is None or cluster.is_chief
-    cluster_lib.write(cluster)
-    strategy = strategies.build_strategy(model.config.train, cluster)
-    num_replicas = strategy.num_replicas_in_sync if strategy else 1
-    plan = plan_lib.make(model, infos, data_dirs, plan_lib.find_first_step(model, is_writer))
-    plan_lib.log(plan, model.config.optimizer, num_replicas)
-    has_dev = any(evaluation.DEV_SPLIT in info.splits for info in infos)
-    history = evaluation_log.History(model.path, model.config.spec.error_rate)
-    rule = stopping.StopRule(history, model.config.stopping.early_stopping_evaluations, plan.max_steps)
-    reason = rule.find_reason(plan.first_step)
-    if reason and (not has_dev or evaluation.is_evaluated(model.path, plan.first_step)):
-        logging.info("%s: %s, nothing to do", model.path, reason)
+    loop = Loop(model, infos, data_dirs, cluster)
+    if loop.is_finished():
         return
     devices.log_devices(model.config.train.num_cpu_replicas, cluster)
-    clock = step_time.Clock()
     with splits.explain_damage(data_dirs, "train or dev"), stopping.Termination() as termination:
-        observers = observe(plan, clock)
-        train_input_fn = _build_input_fn(
-            model, infos, data_dirs, training=True, start=plan.start, num_replicas=num_replicas
-        )
-        if not (cluster and cluster.is_evaluator):
-            _warm_start(model, plan, train_input_fn, is_writer, data_dirs[0])
-        if is_writer:  # nothing refuses the run from here on
-            model_directory.write(model, data_dirs[0])
-            logging.info("settings: %s", os.path.join(model.path, experiment.CONFIG_FILE))
-            input_progress.save(model.path, plan.progress)
-        dev = _build_evaluation(model, infos, data_dirs, observers, termination) if has_dev else None
-        if not has_dev:
-            logging.warning("%s: has no dev split, so nothing is evaluated", ",".join(data_dirs))
-        running = Loop(
-            model, plan, rule, train_input_fn, dev, observers, strategy, cluster, termination, clock
-        )
-        with observers.running:
-            running.run()
+        loop.prepare(observe(loop.plan, loop.clock), termination)
+        loop.save_settings()  # nothing refuses the run from here on
+        with loop.observers.running:
+            loop.run()
 
 
-def _build_input_fn(model, infos, data_dirs, *, training, **options):
-    return input_fn.build_input_fn(
-        infos,
-        data_dirs,
-        plan_lib.TRAIN_SPLIT if training else evaluation.DEV_SPLIT,
-        model.config.input,
-        spec=model.config.spec,
-        training=training,
-        seed=model.config.train.seed,
-        fixed_shapes=model.config.train.xla,
-        **options,
-    )
+class Loop:
+    """A training in stages: plan, prepare, save the settings, run."""
 
+    def __init__(self, model, infos, data_dirs, cluster):
+        cluster_lib.write(cluster)
+        self.model, self.infos, self.data_dirs, self.cluster = model, infos, data_dirs, cluster
+        self.is_writer = cluster is None or cluster.is_chief
+        self.strategy = strategies.build_strategy(model.config.train, cluster)  # None: one device
+        self.num_replicas = self.strategy.num_replicas_in_sync if self.strategy else 1
+        first_step = plan_lib.find_first_step(model, self.is_writer)
+        self.plan = plan_lib.make(model, infos, data_dirs, first_step)
+        plan_lib.log(self.plan, model.config.optimizer, self.num_replicas)
+        history = evaluation_log.History(model.path, model.config.spec.error_rate)
+        patience = model.config.stopping.early_stopping_evaluations
+        self.rule = stopping.StopRule(history, patience, self.plan.max_steps)
+        self.has_dev = any(evaluation.DEV_SPLIT in info.splits for info in infos)
+        self.clock = step_time.Clock()
 
-def _build_evaluation(model, infos, data_dirs, observers, termination):
-    read = _build_input_fn(model, infos, data_dirs, training=False)
-    hooks = [stopping.StopEvaluationHook(termination), *observers.evaluation_hooks]
-    return evaluation.Evaluation(model, read, hooks, observers.exporters)
+    def is_finished(self) -> bool:
+        """Returns whether an earlier run has trained and evaluated all; logs why."""
+        path, first_step = self.model.path, self.plan.first_step
+        reason = self.rule.find_reason(first_step)
+        is_finished = bool(reason) and (not self.has_dev or evaluation.is_evaluated(path, first_step))
+        if is_finished:
+            logging.info("%s: %s, nothing to do", path, reason)
+        return is_finished
 
+    def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
+        """Builds the inputs and the evaluation, and finds the weights of a warm start."""
+        self.observers, self.termination = observers, termination
+        options = {"start": self.plan.start, "num_replicas": self.num_replicas}
+        self.train_input_fn = self._build_input_fn(self.plan.source, training=True, **options)
+        if not (self.cluster and self.cluster.is_evaluator):
+            self._warm_start()
+        self.dev = None
+        if self.has_dev:
+            hooks = [stopping.StopEvaluationHook(termination), *observers.evaluation_hooks]
+            dev = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
+            dev_input_fn = self._build_input_fn(dev, training=False)
+            self.dev = evaluation.Evaluation(self.model, dev_input_fn, hooks, observers.exporters)
+        else:
+            logging.warning("%s: has no dev split, so nothing is evaluated", ",".join(self.data_dirs))
 
-def _warm_start(model, plan, train_input_fn, is_writer, data_dir):
-    if not model.config.train.warm_start_from and not model.config.train.warm_start_tokens:
-        return
-    from estimator_asr.checkpointing.pretrained import warm_start
-
-    def build_graph():
-        features, labels = tf.compat.v1.data.make_initializable_iterator(train_input_fn()).get_next()
-        model_fn.build_model_fn(model, plan)(features, labels, estimator_api.ModeKeys.TRAIN)
-
-    describe = functools.partial(model_directory.write, model, data_dir)
-    warm_start.prepare(model, build_graph, is_writer, describe)
-
-
-class Loop(NamedTuple):
-    """A training that is ready to run.
-
-    Attributes:
-        model: the model to train.
-        plan: of the training.
-        rule: when the training ends.
-        train_input_fn: of the train split.
-        dev: evaluation on dev; None: the data has no dev split.
-        observers: of the training.
-        strategy: None: one device, or an evaluator.
-        cluster: that this process belongs to; None: it trains alone.
-        termination: whether SIGTERM came.
-        clock: runs during training steps.
-    """
-
-    model: model_directory.ModelDirectory
-    plan: plan_lib.TrainingPlan
-    rule: stopping.StopRule
-    train_input_fn: Callable
-    dev: Optional[evaluation.Evaluation]
-    observers: Observers
-    strategy: Optional[object]
-    cluster: Optional[cluster_lib.Cluster]
-    termination: stopping.Termination
-    clock: step_time.Clock
+    def save_settings(self) -> None:
+        """Writes config.json, the vocabularies and the position in the data; in a cluster the chief does."""
+        if self.is_writer:
+            model_directory.write(self.model, self.data_dirs[0])
+            logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))
+            input_progress.save(self.model.path, self.plan.progress)
 
     def run(self) -> None:
         """Trains, or evaluates, until the end."""
@@ -182,14 +138,12 @@ class Loop(NamedTuple):
 
     def _train_as_worker(self):
         """In a cluster train_and_evaluate evaluates nothing and calls no listeners."""
-        from estimator_asr.training.distributed import coordinated_stop
-
         if self.cluster.is_chief and self.cluster.evaluator is None:
             logging.warning("TF_CONFIG: lists no evaluator, so dev is evaluated once, after training")
         # Not _is_last: an evaluation that one worker sees and another does not yet would separate them.
         if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
-            stop = coordinated_stop.CoordinatedStopHook(self.termination, num_workers, self._stops_early)
+            stop = stopping.CoordinatedStopHook(self.termination, num_workers, self._stops_early)
             train_spec = estimator_api.TrainSpec(self.train_input_fn, self.plan.max_steps, [stop])
             unused = estimator_api.EvalSpec(self.train_input_fn)
             estimator_api.train_and_evaluate(self._build_estimator(self.strategy), train_spec, unused)
@@ -200,17 +154,26 @@ class Loop(NamedTuple):
             self.dev.run(estimator, estimator.latest_checkpoint())
 
     def _evaluate_checkpoints(self):
-        from estimator_asr.training.distributed import evaluator
-
         if self.dev:
-            estimator = self._build_estimator(None)
-            evaluator.evaluate_checkpoints(
-                self.model.path,
-                functools.partial(self.dev.run, estimator),
-                is_last=self._is_last,
-                throttle_seconds=self.dev.throttle_seconds,
-                termination=self.termination,
-            )
+            self.dev.follow(self._build_estimator(None), self._is_last, self.termination)
+
+    def _build_input_fn(self, source, **options):
+        config = self.model.config
+        options.update(seed=config.train.seed, fixed_shapes=config.train.xla)
+        return input_fn.build_input_fn(source, config.input, **options)
+
+    def _warm_start(self):
+        model = self.model
+        if not model.config.train.warm_start_from and not model.config.train.warm_start_tokens:
+            return
+        from estimator_asr.checkpointing.pretrained import warm_start
+
+        def build_graph():
+            batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()
+            model_fn.build_model_fn(model, self.plan)(*batch, estimator_api.ModeKeys.TRAIN)
+
+        describe = functools.partial(model_directory.write, model, self.data_dirs[0])
+        warm_start.prepare(model, build_graph, self.is_writer, describe)
 
     def _is_last(self, step):
         return self.rule.find_reason(step) is not None
@@ -219,7 +182,7 @@ class Loop(NamedTuple):
         return self.rule.find_early_stop(step) is not None
 
     def _build_early_stop(self, step):
-        return stopping.EarlyStoppingHook(step.number, self.rule)
+        return stopping.EarlyStoppingHook(step.update.number, self.rule)
 
     def _build_estimator(self, strategy):
         config = self.model.config.train

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
 from estimator_asr.models import losses, replicas
-from estimator_asr.tasks import metrics, objective, registry
+from estimator_asr.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
 from estimator_asr.training.optimizer import optimization, schedules
 
 _SERVING_KEY = "serving_default"
-BuildHook = Callable[[objective.Step], estimator_api.SessionRunHook]
+
+
+class Step(NamedTuple):
+    """Tensors of a training step for its hooks, of the first replica unless noted."""
+
+    update: optimization.Update  # loss, gradients and number of the step, of all replicas
+    features: dict[str, tf.Tensor]  # as the model_fn receives them
+    labels: dict[str, tf.Tensor]  # likewise
+    wait: tf.Tensor  # float64 [], seconds from the start of the step until its input arrived
+    scalars: dict[str, tf.Tensor]  # float32 [] each, by their tag in TensorBoard
+    num_inputs: tf.Tensor  # int32 [], frames or tokens without padding
+
+
+BuildHook = Callable[[Step], estimator_api.SessionRunHook]
 
 
 def build_model_fn(
@@ -28,25 +42,27 @@ def build_model_fn(
     """Returns the model_fn of the model's Estimator.
 
     Args:
-        model: architecture, vocabularies and hyperparameters.
         plan: of the training; needed for TRAIN alone.
         build_hooks: each returns a session hook for the tensors of a training step.
         ctc_kernel: one of losses.KERNELS.
     """
-    task = registry.of(model.config)
+    task = registry.of(model)
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:
-            return _predict_spec(task.predict(model, features))
+            return _predict_spec(task.predict(features))
         training = mode == estimator_api.ModeKeys.TRAIN
-        timed = (step_time.time_input if training else step_time.TimedInput)(features, labels)
-        forward = task.forward(model, timed.features, timed.labels, training, ctc_kernel)
+        if training:
+            features, labels, wait = step_time.time_input(features, labels)
+        forward = task.forward(features, labels, training, ctc_kernel)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            return _train_spec(model, plan, build_hooks, timed, forward)
+            update, scalars = _update(model, plan, forward)
+            step = Step(update, features, labels, wait, scalars, forward.num_inputs)
+            return _train_spec(step, build_hooks)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
@@ -66,7 +82,23 @@ def _eval_spec(forward):
     )
 
 
-def _train_spec(model, plan, build_hooks, timed, forward):
+def _train_spec(step, build_hooks):
+    return estimator_api.EstimatorSpec(
+        estimator_api.ModeKeys.TRAIN,
+        # Under a strategy the Estimator adds up the losses of the replicas.
+        loss=shown_loss(step.update.loss) / replicas.num_replicas(),
+        train_op=step.update.train_op,
+        training_hooks=[*step.update.hooks, *(build_hook(step) for build_hook in build_hooks)],
+    )
+
+
+def shown_loss(loss: tf.Tensor) -> tf.Tensor:
+    """Returns the loss for the EstimatorSpec: infinity for NaN, at which Estimator stops before our hooks."""
+    return tf.where(tf.math.is_finite(loss), loss, math.inf)
+
+
+def _update(model, plan, forward):
+    """Returns the update of the weights, and the metrics of the step by tag, which it writes as summaries."""
     global_step = tf.compat.v1.train.get_or_create_global_step()
     learning_rate = _build_learning_rate(model, plan, global_step)
     optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate)
@@ -80,26 +112,7 @@ def _train_spec(model, plan, build_hooks, timed, forward):
         **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
     _write_scalars(scalars)
-    step = objective.Step(
-        number=update.number,
-        features=timed.features,
-        labels=timed.labels,
-        loss=update.loss,
-        is_finite=update.is_finite,
-        gradients=update.gradients,
-        gradient_norm=update.gradient_norm,
-        scalars=scalars,
-        num_inputs=forward.num_inputs,
-        wait=timed.wait,
-        num_parameters=update.num_parameters,
-    )
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.TRAIN,
-        # Under a strategy the Estimator adds up the losses of the replicas.
-        loss=objective.shown_loss(update.loss) / replicas.num_replicas(),
-        train_op=update.train_op,
-        training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
-    )
+    return update, scalars
 
 
 def _build_learning_rate(model, plan, global_step):

@@ -22,14 +22,7 @@ TRAIN_SPLIT = "train"
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """A training from a step on.
-
-    Attributes:
-        source: the training data.
-        first_step: global step to resume from.
-        max_steps: global step at which training ends.
-        progress: counts steps in the training data.
-    """
+    """A training: `first_step` and `max_steps` are the global steps at which it resumes and ends."""
 
     source: splits.Split
     first_step: int
@@ -38,7 +31,7 @@ class TrainingPlan:
 
     @property
     def start(self) -> input_progress.Position:
-        """Position in the data to resume from."""
+        """Where in the data to resume."""
         return self.progress.position(self.first_step)
 
     @property
@@ -59,9 +52,7 @@ class TrainingPlan:
 def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> int:
     """Returns the step of the newest checkpoint that can be read; 0 if there is none.
 
-    Args:
-        model: the model to train.
-        is_writer: whether this process may set damaged files aside; the others find the same checkpoint.
+    Only the writer sets damaged files aside; the other workers find the same checkpoint.
 
     Raises:
         errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
@@ -86,12 +77,7 @@ def make(
     data_dirs: Sequence[str],
     first_step: int,
 ) -> TrainingPlan:
-    """Returns the plan of a run.
-
-    Args:
-        model: settings, and the progress of earlier runs.
-        infos, data_dirs: the data.
-        first_step: global step of the checkpoint; 0 for a new model.
+    """Returns the plan of a run from the step of its checkpoint on (0 for a new model).
 
     Raises:
         errors.UserError: the training split does not exist, or a shard of it is missing.

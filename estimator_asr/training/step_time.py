@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -30,25 +28,15 @@ class Clock:
             self._running_since = self._now()
 
 
-class TimedInput(NamedTuple):
-    """The input of a step, and the seconds from the start of the step until it arrived, float64 []."""
+def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
+    """Returns features and labels as the model must take them, and the seconds that they took to arrive.
 
-    features: Mapping[str, tf.Tensor]
-    labels: Mapping[str, tf.Tensor]
-    wait: Optional[tf.Tensor] = None
-
-
-def time_input(features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor]) -> TimedInput:
-    """Returns the input as the model must take it, with the time that it took to arrive.
-
-    The control dependencies keep a single thread from running the model before it reads the clock.
-
-    Args:
-        features, labels: of input_fn, by name, any dtypes and shapes.
+    The seconds are float64 []. The control dependencies keep a single thread from running the model before it
+    reads the clock.
     """
     started = tf.timestamp()
     with tf.control_dependencies([*features.values(), *labels.values()]):
         arrived = tf.timestamp()
     with tf.control_dependencies([arrived]):
-        timed = ({name: tf.identity(value) for name, value in given.items()} for given in (features, labels))
-        return TimedInput(*timed, arrived - started)
+        given = ({name: tf.identity(value) for name, value in part.items()} for part in (features, labels))
+        return (*given, arrived - started)

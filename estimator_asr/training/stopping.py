@@ -1,11 +1,13 @@
-"""Ends a training in order: after SIGTERM, or when the error rate on dev no longer improves."""
+"""Stops training: after SIGTERM, early when the error rate on dev no longer improves, or on all workers of a
+cluster.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Optional
 
 import tensorflow as tf
@@ -14,6 +16,7 @@ from absl import logging
 from estimator_asr import estimator_api
 from estimator_asr.checkpointing import evaluation_log
 from estimator_asr.training import step_time
+from tfrecord_builder import errors
 
 
 class Terminated(Exception):
@@ -55,7 +58,7 @@ class StopTrainingHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
-    """Leaves an evaluation at once after SIGTERM: its checkpoint is already saved."""
+    """Aborts an evaluation after SIGTERM; its checkpoint is already saved."""
 
     termination: Termination
 
@@ -65,7 +68,7 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Runs before the evaluation of a checkpoint: stops the clock, and skips the evaluation after SIGTERM."""
+    """Stops the clock while a checkpoint is saved and evaluated; skips the evaluation after SIGTERM."""
 
     termination: Termination
     clock: step_time.Clock
@@ -82,17 +85,11 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when a training ends: at its last step, or when the error rate on dev no longer improves.
+    """Decides when a training ends: at its last step, or when the error rate on dev no longer improves."""
 
-    Attributes:
-        history: evaluations on dev.
-        patience: evaluations without a new lowest error rate; 0: no early stopping.
-        max_steps: global step at which training ends.
-    """
-
-    history: evaluation_log.History
-    patience: int
-    max_steps: int
+    history: evaluation_log.History  # evaluations on dev
+    patience: int  # evaluations without a new lowest error rate; 0: no early stopping
+    max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
         """Returns why a training does not continue at a global step, as a clause of a sentence; or None."""
@@ -111,11 +108,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns the number of evaluations after the first one with the lowest rate; NaN is never the lowest.
-
-    Args:
-        error_rates: oldest first.
-    """
+    """Returns how many rates (oldest first) follow the first lowest one; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)
@@ -132,11 +125,7 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
     """Ends training early; the checkpoint of the last step is saved and evaluated.
 
     It must run after the saver hook, as the hooks of a training step do: then the evaluation of a checkpoint
-    ends training before the next step.
-
-    Attributes:
-        number: int64 [], global step before the update.
-        rule: when training ends.
+    ends training before the next step. `number` is the global step before the update, int64 [].
     """
 
     number: tf.Tensor
@@ -150,4 +139,46 @@ class EarlyStoppingHook(estimator_api.SessionRunHook):
         reason = self.rule.find_early_stop(step)
         if reason:
             logging.info("training ends at step %d: %s", step, reason)
+            run_context.request_stop()
+
+
+@dataclasses.dataclass(eq=False)
+class CoordinatedStopHook(estimator_api.SessionRunHook):
+    """Stops all workers of a cluster after the same step, when one received SIGTERM or must stop early.
+
+    A worker that stops alone leaves the others waiting forever, so each step sums the stop requests of all.
+    Every worker needs the hook, at the same position among its hooks. In the first step it also checks that
+    all workers started from the same checkpoint.
+    """
+
+    termination: Termination  # SIGTERM of this worker; set on all workers if one received it
+    num_workers: int
+    should_stop: Callable[[int], bool]  # called in every step with the number of completed steps
+
+    def begin(self):
+        self._global_step = tf.compat.v1.train.get_global_step()
+        self._own = tf.compat.v1.placeholder_with_default(tf.zeros([3], tf.int64), [3], "stop_requests")
+        reduce = tf.distribute.get_strategy().extended.reduce_to
+        self._sums = reduce(tf.distribute.ReduceOp.SUM, self._own, self._own)
+
+    def after_create_session(self, session, coord):
+        self._is_first = True
+        self._first_step = self._step = int(session.run(self._global_step))
+
+    def before_run(self, run_context):
+        own = [int(self.termination.is_requested), int(self.should_stop(self._step)), self._first_step]
+        return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._own: own})
+
+    def after_run(self, run_context, run_values):
+        sums, self._step = run_values.results
+        num_terminated, num_stopping, first_steps = (int(value) for value in sums)
+        if self._is_first and first_steps != self.num_workers * self._first_step:
+            raise errors.UserError(
+                f"TF_CONFIG: this worker starts at step {self._first_step} and others at another, expected "
+                "the same checkpoint for all; use one --model_dir on a shared volume"
+            )
+        self._is_first = False
+        if num_terminated:
+            self.termination.is_requested = True
+        if num_terminated or num_stopping:
             run_context.request_stop()

@@ -44,15 +44,10 @@ def dump(model, data_dir, num_batches=2, num_replicas=1):
     config = model.config
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(config.train.seed)  # as RunConfig(tf_random_seed) does
+        source = splits.read_split(infos, [data_dir], "train", config.spec)
+        seed = config.train.seed
         read = input_fn.build_input_fn(
-            infos,
-            [data_dir],
-            "train",
-            config.input,
-            spec=config.spec,
-            training=True,
-            seed=config.train.seed,
-            num_replicas=num_replicas,
+            source, config.input, training=True, seed=seed, num_replicas=num_replicas
         )
         first_parts = read().shard(num_replicas, 0)
         features, labels = tf.compat.v1.data.make_one_shot_iterator(first_parts).get_next()

@@ -43,7 +43,7 @@ def nan_dir(tmp_path_factory):
         part = small_batches.make_part(records, range(3))
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             features = {key: tf.constant(value) for key, value in part.items()}
-            registry.of(model.config).forward(model, features, features, True)
+            registry.of(model).forward(features, features, True)
             session.run(tf.compat.v1.global_variables_initializer())
             tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
 
@@ -124,7 +124,7 @@ def make_checkpoint(model, changes=()):
         features, labels = (
             {key: tf.constant(value) for key, value in arrays.items()} for arrays in (features, labels)
         )
-        registry.of(model.config).forward(model, features, labels, True)
+        registry.of(model).forward(features, labels, True)
         tf.compat.v1.train.create_global_step()
         session.run(tf.compat.v1.global_variables_initializer())
         for variable in tf.compat.v1.global_variables():

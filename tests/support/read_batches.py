@@ -7,7 +7,7 @@ import dataclasses
 import tensorflow as tf
 
 from estimator_asr import config, task_spec
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import input_fn, splits
 
 SETTINGS = config.InputConfig(
     batch_frames=160, batch_tokens=5, num_buckets=2, shuffle_records=100, spec_augment=False
@@ -22,9 +22,8 @@ def read(
 ):
     """Returns the first batches, all of them if num_batches is None."""
     info, path = data
-    build = input_fn.build_input_fn(
-        [info], [path], split, settings, spec=task_spec.SPECS[model], training=training, **options
-    )
+    source = splits.read_split([info], [path], split, task_spec.SPECS[model])
+    build = input_fn.build_input_fn(source, settings, training=training, **options)
     batches = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tensors = tf.compat.v1.data.make_one_shot_iterator(build()).get_next()

@@ -16,7 +16,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, estimator_api, training_config
-from estimator_asr.tasks import objective, registry
+from estimator_asr.tasks import registry
+from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import gradient_accumulation, optimization
 
@@ -43,10 +44,10 @@ def make_input_fn(is_whole):
 
 
 def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
-    task = registry.of(model.config)
+    task = registry.of(model)
 
     def model_fn(features, labels, mode):
-        losses = task.forward(model, features, labels, True).losses
+        losses = task.forward(features, labels, True).losses
         # At 0.01 the language model is done after 40 steps; of gradients that are nearly zero Adam then makes
         # steps of their rounding (8e-5 after 50).
         optimizer = optimization.build_optimizer(optimizer_config, tf.constant(0.003))
@@ -59,7 +60,7 @@ def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
             update = gradient_accumulation.minimize(losses, optimizer, clip_norm, step, num_batches, scale)
         return estimator_api.EstimatorSpec(
             mode,
-            loss=objective.shown_loss(loss),
+            loss=model_fn_lib.shown_loss(loss),
             train_op=update.train_op,
             training_hooks=update.hooks,
         )

@@ -126,7 +126,7 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
 def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
     """Write a checkpoint of random weights, none of them left at zero or one."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        registry.of(model.config).recognise(model, registry.of(model.config).placeholders(model.config))
+        registry.of(model).recognise(registry.of(model).placeholders())
         for variable in tf.compat.v1.global_variables():
             if variable.op.name.endswith("num_updates"):
                 session.run(variable.initializer)

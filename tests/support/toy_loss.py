@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from estimator_asr.tasks import acoustic, objective
+from estimator_asr.tasks import acoustic, metrics
 
 
 class TripleCtc(acoustic.Acoustic):
-    def losses(self, model, outputs, features, labels, training, ctc_kernel) -> objective.Losses:
+    def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:
         ctc = acoustic.ctc_part(outputs, labels, ctc_kernel)
-        return objective.Losses(3 * ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
+        return metrics.Losses(3 * ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)

@@ -17,7 +17,8 @@ import tensorflow as tf
 from estimator_asr import config, estimator_api, training_config
 from estimator_asr.diagnostics import nan_files, nan_recorder
 from estimator_asr.models import normalisation
-from estimator_asr.tasks import objective
+from estimator_asr.tasks import metrics
+from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
 from tfrecord_builder import errors, schema
@@ -45,7 +46,7 @@ class Fetch(estimator_api.SessionRunHook):
 def build_model_fn(get_loss, clip_norm, fetched):
     def model_fn(features, labels, mode):
         num_labels = features["num_labels"][0]
-        losses = objective.Losses(get_loss(features, num_labels), {}, num_labels)
+        losses = metrics.Losses(get_loss(features, num_labels), {}, num_labels)
         loss = losses.to_minimise()
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
         update = optimization.minimize(
@@ -120,7 +121,7 @@ def build_recording_model_fn(max_skipped):
             max_skipped=max_skipped,
         )
         return estimator_api.EstimatorSpec(
-            mode, loss=objective.shown_loss(loss), train_op=update.train_op, training_hooks=[recorder]
+            mode, loss=model_fn_lib.shown_loss(loss), train_op=update.train_op, training_hooks=[recorder]
         )
 
     return model_fn

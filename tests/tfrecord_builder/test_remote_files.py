@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, task_spec, training_config
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import audio, dataset_info, errors, files, frontend, remote_files
 from tfrecord_builder.building import build_config, builder, output_directory, shard_writer, worker_pool
 from tfrecord_builder.records import items
@@ -367,9 +367,8 @@ def test_the_trainer_reads_batches_from_a_store(corpora, store, tmp_path, writte
     for directory in directories:
         info = dataset_info.DatasetInfo.load(directory)
         settings = config_lib.InputConfig(batch_frames=500)
-        build = input_fn.build_input_fn(
-            [info], [directory], "train", settings, spec=task_spec.ACOUSTIC, training=False
-        )
+        source = splits.read_split([info], [directory], "train", task_spec.ACOUSTIC)
+        build = input_fn.build_input_fn(source, settings, training=False)
         batches.append(next(build().as_numpy_iterator()))
     tf.nest.map_structure(np.testing.assert_array_equal, *batches)
     assert len(batches[0][0]["utterance_id"]) == 8

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
-from estimator_asr.inputs import dataset_elements, splits
+from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
@@ -117,7 +117,7 @@ def read_slack(
         return examples.map(lambda each: {name: each[name] for name in _FEATURES}).padded_batch(_BATCH)
 
     slacks, end = [], time.monotonic() + seconds
-    for batch in dataset_elements.read(read):
+    for batch in input_fn.read_elements(read):
         slacks.extend(measure_slack(*row, subsampling) for row in zip(*(batch[name] for name in _FEATURES)))
         if time.monotonic() > end:
             break

@@ -12,7 +12,7 @@ import tqdm
 from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
-from estimator_asr.inputs import dataset_elements, input_fn, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder import dataset_info
 
@@ -43,9 +43,8 @@ def check(
     if not infos:
         return
     config = _config(infos, data_dirs, model_dir)
-    read = input_fn.build_input_fn(
-        infos, data_dirs, "train", config.input, spec=config.spec, training=True, seed=config.train.seed
-    )
+    source = splits.read_split(infos, data_dirs, "train", config.spec)
+    read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)
     with splits.explain_damage(data_dirs, "train"):
         input_rate = time_input(read, config.spec.length_key)
         yield findings.ok(f"input alone: {input_rate:,.0f} {config.spec.unit}/s")
@@ -77,7 +76,7 @@ def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
     def build():
         return read().map(lambda features, _: tf.reduce_sum(features[length_key]))
 
-    totals = dataset_elements.read(build)
+    totals = input_fn.read_elements(build)
     next(totals)  # the shuffle buffer is full now
     begin, count = time.monotonic(), 0
     while time.monotonic() - begin < seconds:
@@ -87,7 +86,7 @@ def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
 
 def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:
     """Times training steps on batches that are in memory already."""
-    batches = list(dataset_elements.read(lambda: read().take(1 + _NUM_STEPS)))
+    batches = list(input_fn.read_elements(lambda: read().take(1 + _NUM_STEPS)))
     model = model_directory.open_new(data_dir, config, data_dir)
     with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
         return _time(running, batches, config.spec.length_key)

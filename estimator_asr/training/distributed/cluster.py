@@ -26,17 +26,11 @@ _EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The processes of a distributed training, and which of them this one is.
+    """The processes of a distributed training, and which of them this one is."""
 
-    Attributes:
-        workers: host:port of each worker, the chief first.
-        evaluator: host:port, never connected to; None if no evaluator is listed.
-        rank: index of this process in workers; None for the evaluator.
-    """
-
-    workers: tuple[str, ...]
-    evaluator: Optional[str]
-    rank: Optional[int]
+    workers: tuple[str, ...]  # host:port of each worker, the chief first
+    evaluator: Optional[str]  # host:port, never connected to; None if no evaluator is listed
+    rank: Optional[int]  # index of this process in workers; None for the evaluator
 
     @property
     def is_chief(self) -> bool:

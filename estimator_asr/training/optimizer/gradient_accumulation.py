@@ -19,12 +19,12 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api
 from estimator_asr.models import normalisation, replicas
-from estimator_asr.tasks import objective
+from estimator_asr.tasks import metrics
 from estimator_asr.training.optimizer import loss_scale, optimization
 
 
 def minimize(
-    losses: objective.Losses,
+    losses: metrics.Losses,
     optimizer: tf.compat.v1.train.Optimizer,
     clip_norm: float,
     global_step: tf.Variable,
@@ -59,10 +59,10 @@ def minimize(
     factor = 1.0 if scale is None else scale.value
     means = [(average, one.read() / num_batches) for (average, _), one in zip(pending, average_sums)]
     pairs, divisor = list(zip(summed, variables)), all_totals[1] * factor
-    applied = optimization.apply(
+    op, _, new_norm, _ = optimization.apply(
         pairs, divisor, all_totals[0], means, optimizer, clip_norm, global_step, scale
     )
-    with tf.control_dependencies([applied.op, norm.assign(applied.norm)]):
+    with tf.control_dependencies([op, norm.assign(new_norm)]):
         reset = tf.group(*(one.reset() for one in [*sums, *average_sums, totals]))
     return optimization.Update(
         train_op,
@@ -71,7 +71,6 @@ def minimize(
         tuple(zip(batch.gradients, variables)),
         tf.where(batch.is_finite, tf.identity(norm), math.nan),
         batch.is_finite,
-        optimization.count_parameters(variables),
         {} if scale is None else {"loss-scale": scale.value},
         [UpdateHook(replicas.group_over_replicas(reset), num_batches)],
     )

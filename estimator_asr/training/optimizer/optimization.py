@@ -21,44 +21,23 @@ from estimator_asr.training.optimizer import loss_scale, replica_sums, skippable
 class Update(NamedTuple):
     """A training step and its metrics.
 
-    Attributes:
-        train_op: runs the step.
-        number: int64 [], global step before the update.
-        loss: float32 [], mean over all replicas of the loss that is minimised.
-        gradients: pairs of gradient and variable; sums over all replicas, before clipping.
-        gradient_norm: float32 [], their global norm.
-        is_finite: bool []; false if loss or gradients of a replica are NaN or Inf. An overflow that a lower
-            loss scale cures counts as finite.
-        num_parameters: number of trained values.
-        scalars: float32 [] each, further metrics by tag.
-        hooks: that the update needs.
+    `is_finite` is false if loss or gradients of a replica are NaN or Inf. An overflow that a lower loss scale
+    cures counts as finite.
     """
 
-    train_op: tf.Operation
-    number: tf.Tensor
-    loss: tf.Tensor
-    gradients: tuple
-    gradient_norm: tf.Tensor
-    is_finite: tf.Tensor
-    num_parameters: int
-    scalars: dict[str, tf.Tensor]
-    hooks: list[estimator_api.SessionRunHook]
+    train_op: tf.Operation  # runs the step
+    number: tf.Tensor  # int64 [], global step before the update
+    loss: tf.Tensor  # float32 [], mean over all replicas of the loss that is minimised
+    gradients: tuple  # pairs of gradient and variable; sums over all replicas, before clipping
+    gradient_norm: tf.Tensor  # float32 [], their global norm
+    is_finite: tf.Tensor  # bool []
+    scalars: dict[str, tf.Tensor]  # float32 [] each, further metrics by tag
+    hooks: list[estimator_api.SessionRunHook]  # that the update needs
 
-
-class Applied(NamedTuple):
-    """An applied (or skipped) update.
-
-    Attributes:
-        op: runs it.
-        gradients: divided, with unique indices.
-        norm: float32 [], their global norm.
-        is_finite: bool [], as in Update.
-    """
-
-    op: tf.Operation
-    gradients: list
-    norm: tf.Tensor
-    is_finite: tf.Tensor
+    @property
+    def num_parameters(self) -> int:
+        """Number of trained values."""
+        return sum(variable.shape.num_elements() for _, variable in self.gradients)
 
 
 def build_optimizer(
@@ -100,14 +79,14 @@ def minimize(
     with tf.control_dependencies([*update_ops, number]):
         averages = normalisation.pending_updates()
         applied = apply(pairs, divisor, total, averages, optimizer, clip_norm, global_step, scale)
+    train_op, gradients, norm, is_finite = applied
     return Update(
-        applied.op,
+        train_op,
         number,
         total / replicas.num_replicas(),
-        tuple(zip(applied.gradients, variables)),
-        applied.norm,
-        applied.is_finite,
-        count_parameters(variables),
+        tuple(zip(gradients, variables)),
+        norm,
+        is_finite,
         {} if scale is None else {"loss-scale": scale.value},
         [],
     )
@@ -131,7 +110,7 @@ def apply(
     clip_norm: float,
     global_step: tf.Variable,
     scale: Optional[loss_scale.LossScale],
-) -> Applied:
+) -> tuple[tf.Operation, list, tf.Tensor, tf.Tensor]:
     """Builds the update of variables, moving averages, loss scale and global step.
 
     A single multiplication divides, clips and skips.
@@ -142,9 +121,12 @@ def apply(
         loss: float32 [], sum over all replicas.
         averages: pairs of a moving average and its increment, of this replica.
         optimizer, clip_norm, global_step, scale: as for minimize.
+
+    Returns:
+        Operation; divided gradients with unique indices; their global norm; is_finite as in Update.
     """
     quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
-    gradients = [merge_rows(gradient) for gradient, _ in pairs]
+    gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]
     norm = tf.linalg.global_norm(gradients) * quotient
     is_loss_finite, is_gradient_finite = tf.math.is_finite(loss), tf.math.is_finite(norm)
     is_finite = is_loss_finite & is_gradient_finite
@@ -162,7 +144,7 @@ def apply(
     with tf.control_dependencies(others):
         op = replica_sums.apply(optimizer, list(zip(scaled, [v for _, v in pairs])), global_step)
     divided = [multiply(gradient, quotient) for gradient in gradients]
-    return Applied(op, divided, norm, is_finite | is_overflow)
+    return op, divided, norm, is_finite | is_overflow
 
 
 def sum_over_replicas(values: list) -> list:
@@ -170,16 +152,6 @@ def sum_over_replicas(values: list) -> list:
     if replicas.num_replicas() == 1:
         return values
     return tf.distribute.get_replica_context().merge_call(replica_sums.reduce, args=tuple(values))
-
-
-def count_parameters(variables: list) -> int:
-    """Returns the number of trained values."""
-    return sum(variable.shape.num_elements() for variable in variables)
-
-
-def merge_rows(gradient):
-    """Sums rows of equal index of a sparse gradient, so that its norm is that of the dense one."""
-    return replica_sums.merge_rows(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def multiply(gradient, factor):

@@ -30,14 +30,9 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
 
 
 def apply(optimizer: tf.compat.v1.train.Optimizer, pairs: list, global_step: tf.Variable) -> tf.Operation:
-    """Returns the update for gradients that are already summed over all replicas.
+    """Returns the update for (gradient, variable) pairs that are already summed over all replicas.
 
     Under a strategy, Optimizer.apply_gradients would sum them again.
-
-    Args:
-        optimizer: a v1 optimizer.
-        pairs: (gradient, variable); the gradients are equal on all replicas.
-        global_step: incremented by one.
     """
     if not tf.distribute.has_strategy():
         return optimizer.apply_gradients(pairs, global_step)
@@ -62,8 +57,10 @@ class _WithoutSums:
         return [value for value, _ in pairs]
 
 
-def merge_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Sums rows of equal index."""
+def merge_rows(slices):
+    """Sums rows of equal index of tf.IndexedSlices, so that their norm is that of the dense tensor."""
+    if not isinstance(slices, tf.IndexedSlices):
+        return slices
     indices, position = tf.unique(slices.indices)
     values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
     return tf.IndexedSlices(values, indices, slices.dense_shape)

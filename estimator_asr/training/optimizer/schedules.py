@@ -34,11 +34,7 @@ def build_schedule(
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from global step (int64 []) to learning rate (float32 []).
 
-    Args:
-        config: type of the schedule, its epochs and rates.
-        batch_size: mean utterances per step.
-        steps_per_epoch: mean steps per epoch.
-        history: error rates on dev, for the plateau schedule.
+    `batch_size` and `steps_per_epoch` are means; `history` has the error rates for the plateau schedule.
     """
     initial = initial_rate(config, batch_size)
     warmup_steps = int(steps_per_epoch * config.warmup_epochs)
@@ -105,8 +101,7 @@ def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_s
 
     Args:
         rates: step and error rate, oldest first; NaN is never the lowest.
-        patience: at least 1.
-        warmup_steps: step at which the warm-up ends.
+        patience, warmup_steps: at least 1, and the step at which the warm-up ends.
     """
     lowest, waited, reductions = math.inf, 0, 0
     for step, error_rate in rates:

@@ -8,17 +8,16 @@ import task_models
 import tensorflow as tf
 
 from estimator_asr.diagnostics import trial
-from estimator_asr.inputs import dataset_elements, input_fn
+from estimator_asr.inputs import input_fn, splits
 
 
 def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     kind = "language"  # test_overfit makes steps of both
     model, info, path = task_models.make_model(tmp_path, kind)
     before = sorted(os.listdir(model.path))
-    read = input_fn.build_input_fn(
-        [info], [path], "train", model.config.input, spec=model.config.spec, training=True
-    )
-    batches = list(dataset_elements.read(lambda: read().take(2)))
+    source = splits.read_split([info], [path], "train", model.config.spec)
+    read = input_fn.build_input_fn(source, model.config.input, training=True)
+    batches = list(input_fn.read_elements(lambda: read().take(2)))
     with trial.start(model, batches[0], tf.compat.v1.ConfigProto()) as running:
         rows = [running.step_with_metrics(batches[0]) for _ in range(8)]
         step = tf.compat.v1.train.get_global_step(running.session.graph)

@@ -157,9 +157,8 @@ def test_a_replica_without_a_row_gets_one_of_length_zero(data):
 
 def test_a_machine_reads_the_parts_of_its_own_replicas(data):
     info, path = data
-    build = input_fn.build_input_fn(
-        [info], [path], "train", read_batches.SETTINGS, spec=task_spec.ACOUSTIC, training=True, num_replicas=4
-    )
+    source = splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
+    build = input_fn.build_input_fn(source, read_batches.SETTINGS, training=True, num_replicas=4)
     context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features, _ = tf.compat.v1.data.make_one_shot_iterator(build(input_context=context)).get_next()

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.models import encoders, layers, normalisation, transformer_encoders
+from estimator_asr.models import acoustic, layers, normalisation, transformer_encoders
 
 NUM_BINS = 8
 CONFIG = config_lib.AcousticConfig(
@@ -22,7 +22,7 @@ CONFIG = config_lib.AcousticConfig(
     conv_kernel_size=5,
     acoustic_dropout=0.0,
 )
-every_encoder = pytest.mark.parametrize("name", sorted(encoders.ENCODERS))
+every_encoder = pytest.mark.parametrize("name", sorted(acoustic.ENCODERS))
 
 SEED = (1, 2)
 
@@ -36,7 +36,7 @@ class Model:
             self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
             self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
             config = dataclasses.replace(CONFIG, encoder=name)
-            self.encoding = encoders.ENCODERS[name].build(
+            self.encoding = acoustic.ENCODERS[name].build(
                 config, self.fbank, self.num_frames, SEED if training else None
             )
             self.updates = [v.assign_add(change) for v, change in normalisation.pending_updates()]
@@ -132,7 +132,7 @@ def train_in(name, kind):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         with tf.compat.v1.variable_scope("", custom_getter=functools.partial(cast_kernels, kind=kind)):
-            build, num_frames = encoders.ENCODERS[name].build, tf.constant([21, 30, 0])
+            build, num_frames = acoustic.ENCODERS[name].build, tf.constant([21, 30, 0])
             outputs, *_ = build(config, tf.cast(fbank, kind), num_frames, SEED)
         assert outputs.dtype == kind
         outputs = tf.cast(outputs, tf.float32)

@@ -33,7 +33,7 @@ def save_weights(model, seed):
         tf.compat.v1.set_random_seed(seed)
         labels = {"token_ids": tf.constant([[1]]), "num_tokens": tf.constant([1])}
         features = {"fbank": tf.zeros([1, 9, 20]), "num_frames": tf.constant([9])}
-        registry.of(model.config).build(model, features, labels)
+        registry.of(model).build(features, labels)
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), seed)
 

@@ -11,7 +11,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import config, evaluate, experiment, model_directory, training_config
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.tasks import registry
 
 
@@ -41,13 +41,12 @@ def make_model(path, kind):
 
 def evaluate_as_training(info, model, data_dir, favour):
     """The error rate of the task on dev, with random weights that favour <unk>; leaves a checkpoint."""
-    task = registry.of(model.config)
+    task = registry.of(model)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        read = input_fn.build_input_fn(
-            [info], [data_dir], "dev", config.InputConfig(), spec=model.config.spec, training=False
-        )
+        source = splits.read_split([info], [data_dir], "dev", model.config.spec)
+        read = input_fn.build_input_fn(source, config.InputConfig(), training=False)
         features, labels = tf.compat.v1.data.make_one_shot_iterator(read()).get_next()
-        value, update = task.forward(model, features, labels, False).ratios[task.spec.error_rate].metric()
+        value, update = task.forward(features, labels, False).ratios[task.spec.error_rate].metric()
         tf.compat.v1.train.create_global_step()
         session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()])
         (bias,) = (v for v in tf.compat.v1.trainable_variables() if v.op.name == favour)

@@ -58,7 +58,7 @@ def run_losses(ctc_weight, num_frames, ids, num_tokens, has_decoder=True):
         model = types.SimpleNamespace(
             config=types.SimpleNamespace(acoustic=config.AcousticConfig(ctc_weight=ctc_weight))
         )
-        sums = acoustic_task.Acoustic().losses(model, outputs, {}, labels, True, "classic")
+        sums = acoustic_task.Acoustic(model).losses(outputs, {}, labels, True, "classic")
         shown = {tag: ratio.value() for tag, ratio in sums.ratios().items()}
         return run([sums.parts, (sums.total, sums.num_labels), shown])
 
@@ -95,7 +95,7 @@ def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         fbank = tf.compat.v1.placeholder(tf.float32, part["fbank"].shape)
         inputs = {name: tf.constant(each) for name, each in part.items()}
-        forward = acoustic_task.Acoustic().forward(model, {**inputs, "fbank": fbank}, inputs, training=True)
+        forward = acoustic_task.Acoustic(model).forward({**inputs, "fbank": fbank}, inputs, training=True)
         gradients = tf.gradients(forward.losses.average(), tf.compat.v1.trainable_variables())
         session.run(tf.compat.v1.global_variables_initializer())
         results = []
@@ -116,7 +116,7 @@ def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
         for rows in ([0], [0, None]):
             part = {name: tf.constant(each) for name, each in small_batches.make_part(records, rows).items()}
             with tf.compat.v1.variable_scope("model", reuse=bool(sums)):
-                sums.append(acoustic_task.Acoustic().forward(model, part, part, training=False).losses)
+                sums.append(acoustic_task.Acoustic(model).forward(part, part, training=False).losses)
         session.run(tf.compat.v1.global_variables_initializer())
         alone, filled = session.run([[*each.parts["decoder-loss"], each.num_labels] for each in sums])
     np.testing.assert_allclose(alone, filled, rtol=1e-5)

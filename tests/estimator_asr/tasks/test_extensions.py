@@ -12,8 +12,8 @@ import toy_encoder
 import toy_loss
 
 from estimator_asr import config, estimator_api, experiment, model_directory, train, training_config
-from estimator_asr.inputs import input_fn
-from estimator_asr.models import decoders, encoders
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.models import acoustic
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
@@ -23,7 +23,7 @@ SMALL = {"encoder": "toy", "encoder_units": 16, "attention_heads": 2, "decoder_l
 
 @pytest.fixture(autouse=True)
 def encoder(monkeypatch):
-    monkeypatch.setitem(encoders.ENCODERS, "toy", toy_encoder.ENCODER)
+    monkeypatch.setitem(acoustic.ENCODERS, "toy", toy_encoder.ENCODER)
 
 
 def make_model(path, **acoustic):
@@ -40,10 +40,8 @@ def run(path, model, info):
     build = model_fn.build_model_fn(model, new_models.plan())
 
     def read(split, training):
-        data = [info], [str(path / "data")]
-        return input_fn.build_input_fn(
-            *data, split, model.config.input, spec=model.config.spec, training=training
-        )
+        source = splits.read_split([info], [str(path / "data")], split, model.config.spec)
+        return input_fn.build_input_fn(source, model.config.input, training=training)
 
     estimator = estimator_api.Estimator(build, model.path, estimator_api.RunConfig(model.path))
     estimator.train(read("train", True), max_steps=2)
@@ -58,14 +56,14 @@ def test_a_toy_encoder_that_subsamples_by_8_trains_on_the_data_as_it_is(tmp_path
 
 
 def test_a_toy_decoder_makes_the_error_rate(tmp_path, monkeypatch):
-    monkeypatch.setitem(decoders.DECODERS, "toy", toy_decoder.decode)
+    monkeypatch.setitem(acoustic.DECODERS, "toy", toy_decoder.decode)
     model, info = make_model(tmp_path, decoding="toy")
     # One token for each of the references of one, two and three tokens.
     assert run(tmp_path, model, info)["length-ratio"] == pytest.approx(3 / 6)
 
 
 def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry.TASKS, "acoustic", toy_loss.TripleCtc)
+    monkeypatch.setitem(registry.TASKS, "acoustic", lambda: toy_loss.TripleCtc)
     metrics = run(tmp_path, *make_model(tmp_path))
     assert metrics["avg-loss"] == pytest.approx(3 * metrics["ctc-loss"], rel=1e-5)
 

@@ -41,7 +41,7 @@ def test_the_error_rate_counts_all_and_the_loss_what_has_one_character_a_token(t
             "character_ids": tf.constant([impossible, [1, 0]]),  # 你 alone for two tokens
             "num_characters": tf.constant([2, 1]),
         }
-        forward = language.Language().forward(model, features, labels, training=False)
+        forward = language.Language(model).forward(features, labels, training=False)
         session.run(tf.compat.v1.global_variables_initializer())
         # Two wrong characters for a reference of two, and two for one.
         assert session.run(forward.ratios["character-error-rate"]) == (4, 3)

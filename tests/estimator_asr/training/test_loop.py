@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.checkpointing import saver
-from estimator_asr.training import loop, stopping
-from estimator_asr.training import plan as plan_lib
+from estimator_asr.training import loop
 from tfrecord_builder import errors
 
 
@@ -119,10 +118,7 @@ class Estimator:
 
 
 def test_no_hook_comes_after_the_saver_whose_listener_raises_after_sigterm(tmp_path, monkeypatch):
-    model, _, _ = loop_models.make_model(tmp_path)
     estimator = Estimator()
     monkeypatch.setattr(loop.Loop, "_build_estimator", lambda self, strategy: estimator)
-    plan = plan_lib.one_utterance(model.config.spec)
-    rule = stopping.StopRule(None, 0, 1)
-    loop.Loop(model, plan, rule, None, None, loop.Observers(), None, None, None, None).run()
+    loop.train(*loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3))
     assert isinstance(estimator.hooks[-1], saver.RegularSaver)

@@ -22,9 +22,8 @@ OF_EVERY_STEP = {"total-loss", "learning-rate", "gradient-norm", "gradient-zero-
 def build(tmp_path, kind, mode, **changes):
     """Calls the model_fn on a batch of the dev split; returns the spec and what feeds it."""
     model, info, path = task_models.make_model(tmp_path, kind, **changes)
-    read = input_fn.build_input_fn(
-        [info], [path], "dev", model.config.input, spec=model.config.spec, training=False
-    )
+    source = splits.read_split([info], [path], "dev", model.config.spec)
+    read = input_fn.build_input_fn(source, model.config.input, training=False)
     tf.compat.v1.set_random_seed(1)
     features, labels = tf.compat.v1.data.make_one_shot_iterator(read().repeat()).get_next()
     features["seed"] = tf.constant([1, 2], tf.int64)

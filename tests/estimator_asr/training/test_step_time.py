@@ -31,8 +31,8 @@ def test_the_time_until_the_labels_arrive_is_measured():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         slow = tf.data.Dataset.range(9).map(lambda index: tf.numpy_function(sleep, [index], tf.int64))
         labels = {"y": tf.compat.v1.data.make_one_shot_iterator(slow).get_next()}
-        timed = step_time.time_input({"x": tf.constant(0)}, labels)
-        waited, numbers = zip(*(session.run([timed.wait, timed.labels["y"]]) for _ in range(2)))
+        _, timed, wait = step_time.time_input({"x": tf.constant(0)}, labels)
+        waited, numbers = zip(*(session.run([wait, timed["y"]]) for _ in range(2)))
     assert min(waited) > 0.03 and numbers == (0, 1)
 
 
@@ -40,7 +40,7 @@ def test_the_model_runs_only_after_the_clock_was_read():
     """Otherwise a single thread would count the model's time as waiting."""
     with tf.Graph().as_default():
         given = tf.compat.v1.placeholder(tf.float32, [])
-        timed = step_time.time_input({"x": given}, {})
-        arrived = timed.wait.op.inputs[0].op
-        assert arrived in timed.features["x"].op.control_inputs
+        features, _, wait = step_time.time_input({"x": given}, {})
+        arrived = wait.op.inputs[0].op
+        assert arrived in features["x"].op.control_inputs
         assert given.op in arrived.control_inputs

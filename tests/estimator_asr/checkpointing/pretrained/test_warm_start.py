@@ -44,7 +44,7 @@ def lines(monkeypatch):
 def build_model(model):
     """Builds the model without losses and optimizer."""
     features, _ = tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
-    registry.of(model.config).build(model, features, features)
+    registry.of(model).build(features, features)
 
 
 def build_training_step(model):
@@ -228,7 +228,7 @@ def keras(tmp_path_factory):
 def run_ours(model, fbank):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features = {"fbank": tf.constant(fbank), "num_frames": tf.constant([fbank.shape[1]])}
-        outputs = registry.of(model.config).build(model, features)
+        outputs = registry.of(model).build(features)
         tf.compat.v1.train.Saver().restore(session, checkpoints.find_latest(model.path))
         return session.run(outputs.ctc_logits)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr import config
 from estimator_asr.models import normalisation
-from estimator_asr.tasks import objective
+from estimator_asr.tasks import metrics
 from estimator_asr.training.optimizer import gradient_accumulation, loss_scale, optimization
 
 SETTINGS = config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)
@@ -22,7 +22,7 @@ class Training:
         tokens = tf.gather(table, tf.cast(self.rows[:, 0], tf.int32))[:, 0]
         errors = tf.square(tf.linalg.matvec(self.rows, weights) + tokens - self.rows[:, 1])
         num_labels = tf.reduce_sum(self.rows[:, 0] + 1)  # rows have different numbers of labels
-        losses = objective.Losses(tf.reduce_sum(errors), {}, num_labels)
+        losses = metrics.Losses(tf.reduce_sum(errors), {}, num_labels)
         self.average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
         normalisation._defer(self.average, 0.1 * (tf.reduce_mean(self.rows[:, 1]) - self.average))
         self.step = tf.compat.v1.train.create_global_step()

@@ -7,7 +7,7 @@ import tensorflow as tf
 from read_batches import MASKED, read
 
 from estimator_asr import task_spec
-from estimator_asr.inputs import batch_source, batches, splits
+from estimator_asr.inputs import batches, input_fn, splits
 
 
 @pytest.fixture(scope="module")
@@ -19,13 +19,13 @@ def data(tmp_path_factory):
 def read_again(data, position, model):
     info, path = data
     source = splits.read_split([info], [path], "train", task_spec.SPECS[model])
-    return batch_source.read_batch(source, MASKED, position)
+    return input_fn.read_batch(source, MASKED, position)
 
 
 def make_again(records, data, position, model, shard=batches.WHOLE):
     bins = data[0].frontend.num_bins if model == "acoustic" else None
     source = splits.Split.of_records(task_spec.SPECS[model], bins, "float16")
-    return batch_source.batch_of(records, source, MASKED, position, shard)
+    return input_fn.batch_of(records, source, MASKED, position, shard)
 
 
 def assert_same(left, right):
@@ -55,3 +55,14 @@ def test_records_tell_the_utterances(data):
     examples = [tf.train.Example.FromString(r) for r in read_again(data, first[0]["seed"], "acoustic")]
     frames = [example.features.feature["num_frames"].int64_list.value[0] for example in examples]
     assert frames == first[0]["num_frames"].tolist()
+
+
+def test_elements_are_read_in_order_and_the_caller_keeps_its_graph():
+    graph = tf.Graph()
+    with graph.as_default():
+        elements = input_fn.read_elements(lambda: tf.data.Dataset.range(3).map(lambda i: {"twice": 2 * i}))
+        values = []
+        for element in elements:
+            assert tf.compat.v1.get_default_graph() is graph
+            values.append(int(element["twice"]))
+    assert values == [0, 2, 4]
