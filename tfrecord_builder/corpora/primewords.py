@@ -11,6 +11,7 @@ transcript twice: the first entry counts. The corpus has no splits: all of it is
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 
@@ -30,7 +31,11 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
         return os.path.join(audio_dir, name[:1], name[:2], f"{name}.wav"), "train"
 
     transcripts = _read_transcripts(os.path.join(corpus_dir, _TRANSCRIPT))
-    yield from layout.pair({"train": audio_dir}, transcripts, find_place)
+    for found in layout.pair({"train": audio_dir}, transcripts, find_place):
+        speaker = transcripts.get(
+            found.utterance_id, layout.Transcript()
+        ).speaker  # the folder is not a speaker
+        yield dataclasses.replace(found, speaker=speaker)
 
 
 def _read_transcripts(path: str) -> dict[str, layout.Transcript]:

@@ -16,7 +16,7 @@ def test_recordings_then_transcripts_without_one(tmp_path):
     found = _list(corpus_trees.make_primewords_corpus(tmp_path))
     assert [(u.utterance_id, u.speaker, u.text, u.split) for u in found] == [
         ("00a1ca32", "7", "你好 谢谢", "train"),  # the first of two entries
-        ("5732d955", "57", "", "train"),
+        ("5732d955", "", "", "train"),  # its folder is not a speaker
         ("0eb1f442", "9", "没有录音", "train"),
     ]
     assert found[0].audio == str(tmp_path / "audio_files" / "0" / "00" / "00a1ca32.wav")
@@ -38,11 +38,12 @@ def test_invalid_transcripts_are_refused(tmp_path, content, message):
         _list(tmp_path)
 
 
-def test_byte_order_mark_and_line_ends(tmp_path):
+def test_byte_order_mark_line_ends_and_an_entry_without_a_speaker(tmp_path):
     corpus_trees.make_primewords_corpus(tmp_path)
-    content = '\ufeff[\r\n{"file": "00a1ca32.wav",\r\n "user_id": "7", "text": "好"}\r\n]\r\n'
+    content = '\ufeff[\r\n{"file": "00a1ca32.wav",\r\n "text": "好"}\r\n]\r\n'
     small_corpora.write_text(tmp_path / "set1_transcript.json", content)
-    assert [(u.utterance_id, u.text) for u in _list(tmp_path)] == [("00a1ca32", "好"), ("5732d955", "")]
+    found = [(u.utterance_id, u.text, u.speaker) for u in _list(tmp_path)]
+    assert found == [("00a1ca32", "好", ""), ("5732d955", "", "")]
 
 
 def test_other_directories(tmp_path):
