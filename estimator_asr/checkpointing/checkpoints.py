@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import pathlib
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,16 +107,10 @@ def list_files(checkpoint: str) -> list[str]:
 
 
 def link(checkpoint: str, directory: str) -> str:
-    """Links a checkpoint into a directory, where it remains when the Saver deletes the original files.
+    """Links a checkpoint into a directory, where the Saver does not delete it; returns its prefix there.
 
     The .index comes last, so that a checkpoint that has one is complete. On a file system without hard links
-    the files are copied; files of the same names are replaced.
-
-    Returns:
-        The prefix in the directory.
-
-    Raises:
-        FileNotFoundError: the checkpoint is missing, or was deleted meanwhile.
+    the files are copied. Raises FileNotFoundError if the checkpoint was deleted.
     """
     index = f"{checkpoint}.index"
     for path in [*(path for path in list_files(checkpoint) if path != index), index]:
@@ -245,9 +240,5 @@ def find_model_variables(names: Iterable[str]) -> list[str]:
     A slot of the optimizer is named below its variable (a/kernel/Adam); its scalars are outside any scope.
     """
     known = set(names)
-    return sorted(n for n in known if n == "global_step" or ("/" in n and not _is_slot(n, known)))
-
-
-def _is_slot(name, known):
-    parts = name.split("/")
-    return any("/".join(parts[:count]) in known for count in range(1, len(parts)))
+    scopes = {name: [str(parent) for parent in pathlib.PurePosixPath(name).parents] for name in known}
+    return sorted(n for n in known if n == "global_step" or ("/" in n and known.isdisjoint(scopes[n])))

@@ -52,7 +52,7 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
         errors.UserError: there are checkpoints and none can be read.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
-    faults, state = {}, _state_path(model_dir)
+    faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
     if stated is None and (present or os.path.exists(state)):
         faults[state] = "cannot be read" if os.path.exists(state) else "is missing"
     candidates = [] if stated is None else [stated]
@@ -74,7 +74,7 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
 def _repair(model_dir, found, faults):
     """Writes the state first: if this is killed too, the next start finds a readable checkpoint at once."""
     if found is None:
-        os.remove(_state_path(model_dir))
+        os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))
     else:
         readable = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
         checkpoints.write_state(model_dir, found, readable)
@@ -99,7 +99,3 @@ def _move_damaged(model_dir, prefix):
     for path in checkpoints.list_files(prefix):
         os.rename(path, os.path.join(target, os.path.basename(path)))
     return target
-
-
-def _state_path(model_dir):
-    return os.path.join(model_dir, checkpoints.STATE_FILE)
