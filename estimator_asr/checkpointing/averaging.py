@@ -48,7 +48,7 @@ def save(values: dict[str, np.ndarray], prefix: str) -> None:
 
     Args:
         values: variables by name.
-        prefix: as of checkpoints.prefix_of.
+        prefix: of the checkpoint, see checkpoints.prefix_of.
     """
     names = sorted(values)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

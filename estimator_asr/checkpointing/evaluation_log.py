@@ -31,11 +31,7 @@ class Evaluation(NamedTuple):
 
 
 def read(model_dir: str) -> list[Evaluation]:
-    """Returns all evaluations, oldest first; [] if the file is missing.
-
-    Raises:
-        errors.UserError: the file is damaged.
-    """
+    """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
     return read_rows(os.path.join(model_dir, FILE), Evaluation, "remove it to forget all evaluations")
 
 
@@ -46,7 +42,7 @@ def record(model_dir: str, evaluation: Evaluation) -> None:
 
 
 def forget_after(model_dir: str, step: int) -> None:
-    """Drops evaluations of later checkpoints than the one that training continues from."""
+    """Drops the evaluations of checkpoints after the step that training continues from."""
     found = read(model_dir)
     kept = [evaluation for evaluation in found if evaluation.step <= step]
     if len(kept) < len(found):
@@ -54,15 +50,9 @@ def forget_after(model_dir: str, step: int) -> None:
 
 
 def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
-    """Reads a JSON file that write_rows wrote; [] if it is missing.
+    """Reads a JSON file that write_rows wrote; returns [] if it is missing.
 
-    Args:
-        path: of the file.
-        row_type: NamedTuple with a field `metrics`.
-        advice: what to do about a damaged file, besides restoring it.
-
-    Raises:
-        errors.UserError: the file is damaged.
+    Raises errors.UserError if it is damaged, with `advice` on what to do besides restoring it.
     """
     try:
         return [_parse(row, row_type) for row in json.loads(files.read_text(path))]
@@ -124,7 +114,8 @@ class History:
 
     def known_at(self, step: int) -> list[tuple[int, float]]:
         """Returns pairs of step and error rate, oldest first."""
-        version = _version(os.path.join(self._model_dir, FILE))
+        path = os.path.join(self._model_dir, FILE)
+        version = files.size_and_time(path) if os.path.exists(path) else None
         if version != self._version:
             self._version, self._evaluations = version, read(self._model_dir)
         return [
@@ -132,11 +123,3 @@ class History:
             for evaluation in self._evaluations
             if evaluation.known_at <= step
         ]
-
-
-def _version(path):
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -17,7 +17,7 @@ from absl import logging
 from estimator_asr.checkpointing import checkpoints
 from tfrecord_builder import errors
 
-DAMAGED_DIRECTORY = "damaged"
+_DAMAGED_DIRECTORY = "damaged"
 # Temporary files of the Saver and of the writer of the state.
 _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
 
@@ -41,9 +41,7 @@ def recover(model_dir: str) -> Optional[str]:
 
 
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
-    """Finds the checkpoint to continue from without changing anything.
-
-    It is the one that the state names, or the newest that can be read to the end.
+    """Finds the checkpoint to continue from: the one that the state names, or the newest readable one.
 
     Returns:
         Its prefix, None if there is no checkpoint; and the faults of files that come before it, by path.
@@ -92,8 +90,8 @@ def _repair(model_dir, found, faults):
 
 def _move_damaged(model_dir, prefix):
     """Moves the files of a checkpoint into a new directory and returns its path."""
-    target = os.path.join(model_dir, DAMAGED_DIRECTORY, os.path.basename(prefix))
-    names = itertools.chain([target], (f"{target}-{count}" for count in itertools.count(2)))
+    name = os.path.join(model_dir, _DAMAGED_DIRECTORY, os.path.basename(prefix))
+    names = (f"{name}-{count}" if count > 1 else name for count in itertools.count(1))
     target = next(name for name in names if not os.path.exists(name))
     os.makedirs(target)
     for path in checkpoints.list_files(prefix):

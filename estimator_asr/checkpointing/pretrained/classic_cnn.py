@@ -60,8 +60,10 @@ def translate(weights: dict[str, np.ndarray], path: str) -> tuple[dict[str, np.n
     kernel, bias = _kernel_and_bias(dense[-1])
     values.update({"acoustic/ctc/class_vectors": kernel.T, "acoustic/ctc/bias": bias[None]})
     remarks = []
-    if unused := [_describe(layer) for layer in layers if layer.name not in used]:
-        remarks.append(f"layers of the source that --encoder=cnn does not have: {', '.join(unused)}")
+    if unused := [layer for layer in layers if layer.name not in used]:
+        shapes = [max(layer.weights.values(), key=np.size).shape for layer in unused]
+        described = ", ".join(f"{layer.name} {list(shape)}" for layer, shape in zip(unused, shapes))
+        remarks.append(f"layers of the source that --encoder=cnn does not have: {described}")
     if any(norm is None for _, norm in stack[:_NUM_CONVOLUTIONS]):
         remarks.append(
             "convolutions of the source without batch norm: ours is initialised, their biases are lost"
@@ -115,7 +117,3 @@ def _translate_convolutions(pairs):
 def _kernel_and_bias(layer):
     kernel = layer.weights["kernel"]
     return kernel, layer.weights.get("bias", np.zeros(kernel.shape[-1], np.float32))
-
-
-def _describe(layer):
-    return f"{layer.name} {list(max(layer.weights.values(), key=np.size).shape)}"

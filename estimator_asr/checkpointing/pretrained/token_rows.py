@@ -20,7 +20,7 @@ class Names(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Number of rows that were copied, are only in the new model, and are only in the source."""
+    """Numbers of rows: copied, only in the new model, only in the source."""
 
     copied: int
     new: int
@@ -56,7 +56,7 @@ def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
 def copy(
     initial: np.ndarray, new: Names, source: np.ndarray, old: Names
 ) -> tuple[np.ndarray, np.ndarray, Count]:
-    """Copies the rows of names that both have; of a name that the source has twice, the first.
+    """Copies the rows whose names are in both; of rows with the same name in the source, the first.
 
     Args:
         initial: values of the new model.

@@ -19,20 +19,13 @@ _MAX_SHOWN = 3  # shapes in an error
 
 
 class Report(NamedTuple):
-    """What was copied, by variable.
+    """What was copied, by variable."""
 
-    Attributes:
-        whole: number of values, for variables copied whole.
-        rows: counts, for variables copied by token.
-        misfits: shapes in the new model and in the source, which cannot fit; these are initialised.
-        new, unused: variables that only the new model has, or only the source.
-    """
-
-    whole: dict[str, int]
-    rows: dict[str, token_rows.Count]
-    misfits: dict[str, tuple[list[int], list[int]]]
-    new: list[str]
-    unused: list[str]
+    whole: dict[str, int]  # number of values of variables copied whole
+    rows: dict[str, token_rows.Count]  # of variables copied by token
+    misfits: dict[str, tuple[list[int], list[int]]]  # shapes here and in the source; these are initialised
+    new: list[str]  # variables that the source lacks
+    unused: list[str]  # variables that only the source has
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
@@ -55,8 +48,8 @@ def combine(
     Variables of equal shape are copied whole, those with token rows token by token.
 
     Args:
-        model: the new one.
-        initial: its weights, by name.
+        model: the new model.
+        initial: its initialised weights, by name.
         source: the weights to start with.
     """
     unused = set(list_weights(source.values, model.config.model)) - set(initial)

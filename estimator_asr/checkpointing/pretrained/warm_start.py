@@ -19,15 +19,40 @@ from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import transfer, weight_files, weight_sources
 from tfrecord_builder import errors
 
-_WAIT_SECONDS = 600.0
+_WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0
 
 
-def check_settings(model: model_directory.ModelDirectory) -> None:
-    """Checks --warm_start_from and --warm_start_tokens against each other and against the model directory.
+def prepare(
+    model: model_directory.ModelDirectory,
+    build_graph: Callable[[], object],
+    is_chief: bool,
+    before_save: Callable[[], object],
+) -> None:
+    """Writes model.ckpt-0 into a model directory without a checkpoint, if --warm_start_from is set.
+
+    Args:
+        model: the one to train.
+        build_graph: builds the training step in the default graph.
+        is_chief: the chief writes, the other workers wait for its checkpoint.
+        before_save: called when the source is known to fit.
 
     Raises:
-        errors.UserError: they contradict each other, or the source is the model directory itself.
+        errors.UserError: the source is missing, damaged, or does not fit; or the chief wrote nothing.
     """
+    _check_settings(model)
+    source = model.config.train.warm_start_from
+    if not source:
+        return
+    if checkpoints.find_latest(model.path):
+        logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
+    elif is_chief:
+        write(model, weight_sources.open_source(model), build_graph, before_save)
+    else:
+        _wait_for_checkpoint(model.path)
+
+
+def _check_settings(model):
+    """Checks the flags against each other, and that the source is not the model directory itself."""
     source, tokens = model.config.train.warm_start_from, model.config.train.warm_start_tokens
     if tokens and not (source and weight_files.is_keras(source)):
         raise errors.UserError(
@@ -42,45 +67,15 @@ def check_settings(model: model_directory.ModelDirectory) -> None:
         )
 
 
-def prepare(
-    model: model_directory.ModelDirectory,
-    build_graph: Callable[[], object],
-    is_chief: bool = True,
-    before_save: Callable[[], object] = lambda: None,
-) -> None:
-    """Writes model.ckpt-0 into a model directory without a checkpoint, if --warm_start_from is set.
-
-    Args:
-        model: the one to train.
-        build_graph: builds the training step in the default graph.
-        is_chief: the chief writes, the other workers wait for its checkpoint.
-        before_save: called when the source is known to fit.
-
-    Raises:
-        errors.UserError: the source is missing, damaged, or does not fit; or the chief wrote nothing.
-    """
-    check_settings(model)
-    source = model.config.train.warm_start_from
-    if not source:
-        return
-    if checkpoints.find_latest(model.path):
-        logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
-    elif is_chief:
-        write(model, weight_sources.open_source(model), build_graph, before_save)
-    else:
-        _wait_for_checkpoint(model.path, _WAIT_SECONDS)
-
-
 def write(
     model: model_directory.ModelDirectory,
     source: weight_sources.WeightSource,
     build_graph: Callable[[], object],
-    before_save: Callable[[], object] = lambda: None,
+    before_save: Callable[[], object],
 ) -> None:
     """Writes model.ckpt-0 with the weights of a source, and logs where each weight comes from.
 
-    Raises:
-        errors.UserError: most of the variables that both models have do not fit.
+    Raises errors.UserError if most of the variables that both models have do not fit.
     """
     on_cpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu) as session:
@@ -102,12 +97,12 @@ def write(
         logging.info("%s", line)
 
 
-def _wait_for_checkpoint(model_dir, seconds):
-    limit = time.monotonic() + seconds
+def _wait_for_checkpoint(model_dir):
+    limit = time.monotonic() + _WAIT_SECONDS
     while not checkpoints.find_latest(model_dir):
         if time.monotonic() > limit:
             raise errors.UserError(
-                f"{model_dir}: the chief has written no checkpoint for {seconds:g} seconds, expected that of "
-                "--warm_start_from; read the chief's log, and use one --model_dir for all workers"
+                f"{model_dir}: the chief has written no checkpoint for {_WAIT_SECONDS:g} seconds, expected "
+                "that of --warm_start_from; read the chief's log, and use one --model_dir for all workers"
             )
-        time.sleep(min(1.0, seconds / 10))
+        time.sleep(_POLL_SECONDS)

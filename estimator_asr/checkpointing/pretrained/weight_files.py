@@ -18,20 +18,15 @@ _CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 
 
 def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
-    """Reads a Keras file, a checkpoint, or the newest checkpoint of a directory.
+    """Returns the path of a Keras file or checkpoint (the newest of a directory), and its weights by name.
 
-    Returns:
-        The file or checkpoint that was read, and its weights by name.
-
-    Raises:
-        errors.UserError: the file is missing or damaged.
+    Raises errors.UserError if the file is missing or damaged.
     """
     if is_keras(path):
         return path, read_keras(path)
     checkpoint = find_checkpoint(path)
-    return checkpoint, {
-        name: value for name, value in checkpoints.iterate(checkpoint) if value.dtype.kind not in "OSU"
-    }
+    values = checkpoints.iterate(checkpoint)
+    return checkpoint, {name: value for name, value in values if value.dtype.kind not in "OSU"}
 
 
 def is_keras(path: str) -> bool:
@@ -40,10 +35,9 @@ def is_keras(path: str) -> bool:
 
 
 def find_checkpoint(path: str) -> str:
-    """Returns the prefix of the newest checkpoint in a directory, or of the checkpoint that the path names.
+    """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
 
-    Raises:
-        errors.UserError: there is none.
+    Raises errors.UserError if there is none.
     """
     if os.path.isdir(path):
         return checkpoints.latest(path)
@@ -58,8 +52,7 @@ def find_checkpoint(path: str) -> str:
 def read_keras(path: str) -> dict[str, np.ndarray]:
     """Reads the weights of a Keras HDF5 file, named layer/weight, in the order of the layers.
 
-    Raises:
-        errors.UserError: the file is damaged, not HDF5, or has no weights.
+    Raises errors.UserError if the file is damaged, not HDF5, or has no weights.
     """
     import h5py
 

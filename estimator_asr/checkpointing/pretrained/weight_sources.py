@@ -17,19 +17,12 @@ _NGRAMS = "language/ngrams"
 
 
 class WeightSource(NamedTuple):
-    """Weights to start with.
+    """Weights to start with."""
 
-    Attributes:
-        path: checkpoint or file.
-        values: weights by our names of variables.
-        names: names of token rows, by variable.
-        remarks: sentences about what is left out or differs.
-    """
-
-    path: str
-    values: dict[str, np.ndarray]
-    names: dict[str, token_rows.Names]
-    remarks: tuple[str, ...]
+    path: str  # checkpoint or file
+    values: dict[str, np.ndarray]  # weights by our names of variables
+    names: dict[str, token_rows.Names]  # names of token rows, by variable
+    remarks: tuple[str, ...]  # sentences about what is left out or differs
 
 
 def open_source(model: model_directory.ModelDirectory) -> WeightSource:
@@ -63,7 +56,6 @@ def find_root(path: str) -> Optional[str]:
 
 
 def _open_checkpoint(model, path):
-    """Reads a checkpoint of a model directory, the newest one if the path is the directory."""
     checkpoint = weight_files.find_checkpoint(path)
     root = find_root(path)
     if root is None:

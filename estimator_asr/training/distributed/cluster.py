@@ -10,7 +10,6 @@ checkpoint and does not train. All processes have the same cluster and different
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import socket
@@ -132,11 +131,7 @@ def _error(what, expected):
 
 
 def check_port(cluster: Cluster) -> None:
-    """Checks that the port of this worker is free; the evaluator listens nowhere.
-
-    Raises:
-        errors.UserError: another process uses the port.
-    """
+    """Raises errors.UserError if another process uses the port of this worker; the evaluator has none."""
     if cluster.is_evaluator:
         return
     address = cluster.workers[cluster.rank]
@@ -145,9 +140,7 @@ def check_port(cluster: Cluster) -> None:
         try:
             listener.bind(("", int(address.rpartition(":")[2])))
         except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                raise errors.UserError(
-                    f"{VARIABLE}: cannot listen on {address} of this task ({error.strerror}), expected a "
-                    "free port; end the process that uses it or choose another port"
-                ) from None
-            raise
+            raise errors.UserError(
+                f"{VARIABLE}: cannot listen on {address} of this task ({error.strerror}), expected a free "
+                "port; end the process that uses it or choose another port"
+            ) from None

@@ -61,8 +61,8 @@ def with_source(model, source):
     return dataclasses.replace(model, config=dataclasses.replace(model.config, train=train))
 
 
-def prepare(model, build=build_model, **options):
-    warm_start.prepare(model, lambda: build(model), **options)
+def prepare(model, build=build_model, is_chief=True):
+    warm_start.prepare(model, lambda: build(model), is_chief, lambda: None)
 
 
 def read(path):
@@ -160,7 +160,7 @@ def test_update_counts_of_batch_norm_start_at_zero(tmp_path, am):
     source = weight_sources.open_source(model)
     scope = "acoustic/encoder/batch_norm_0"
     source.values[f"{scope}/num_updates"] = np.float32(500)
-    warm_start.write(model, source, lambda: build_model(model))
+    warm_start.write(model, source, lambda: build_model(model), lambda: None)
     new = read(model.path)
     assert new[f"{scope}/num_updates"] == 0
     np.testing.assert_array_equal(new[f"{scope}/moving_mean"], source.values[f"{scope}/moving_mean"])
@@ -205,6 +205,7 @@ def test_tokens_without_a_keras_file_are_refused(tmp_path, source):
 def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     model = make_new(tmp_path, "language", warm_start_from=lm)
     monkeypatch.setattr(warm_start, "_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(warm_start, "_POLL_SECONDS", 0.02)
     with pytest.raises(errors.UserError, match="new: the chief has written no checkpoint for 0.2 seconds"):
         prepare(model, is_chief=False)
     monkeypatch.setattr(warm_start.time, "sleep", lambda seconds: prepare(model))
