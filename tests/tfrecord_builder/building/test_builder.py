@@ -406,7 +406,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_build_goes_on_later(tmp_path
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     with monkeypatch.context() as patch:
         patch.setattr(method, "save", fail)
-        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\); make"):
+        with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\); free"):
             _build(corpus_dir, tmp_path / "out")
     assert _build(corpus_dir, tmp_path / "out").splits["train"].num_utterances == 6
 
