@@ -26,11 +26,11 @@ for _variable in (
 LONG = (
     "test_main",
     "test_workers",
-    "test_train",
     "test_resume",
     "test_replicas",
-    "test_early_stopping",
-    "test_memory",
+    "test_train",
+    "test_stopping",
+    "test_synthesise",
 )
 
 

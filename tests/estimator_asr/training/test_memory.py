@@ -11,19 +11,18 @@ import pytest
 
 NUM_EVALUATIONS = int(os.environ.get("NUM_EVALUATIONS", "7"))
 WARM = 4  # until then TensorFlow makes its threads and caches
-TESTS = paths.SUPPORT
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_with_evaluations(tmp_path):
-    command = [sys.executable, TESTS / "many_evaluations.py", str(tmp_path), str(NUM_EVALUATIONS)]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, paths.SUPPORT / "many_evaluations.py", str(tmp_path), str(NUM_EVALUATIONS)]
+    environment = {**os.environ, "PYTHONPATH": str(paths.ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     completed = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=200 + 15 * NUM_EVALUATIONS
     )
     assert completed.returncode == 0, completed.stderr[-3000:]
     memory = [float(line) for line in completed.stdout.split()]
     assert len(memory) == NUM_EVALUATIONS
-    # Without FreeMemory, 7 MiB more after each; what is left is summaries and the allocator's.
+    # Without FreeMemory it grows by 7 MiB per evaluation; summaries and the allocator remain.
     assert memory[-1] - memory[WARM - 1] < 16 + 0.1 * NUM_EVALUATIONS, memory
