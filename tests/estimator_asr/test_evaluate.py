@@ -274,7 +274,7 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
         "transcript": ["你".encode(), b"<unk>"],
     }
     monkeypatch.setattr(recogniser.Recogniser, "run", lambda *_: texts)
-    monkeypatch.setattr(evaluate, "_read_batches", lambda *_: iter([batch]))
+    monkeypatch.setattr(evaluate.input_fn, "read_elements", lambda read: iter([(batch, None)]))
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir)
     metrics = evaluate.evaluate(config)
     # <unk> is an error even where the reference of the record says so.

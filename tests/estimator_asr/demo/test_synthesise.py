@@ -128,7 +128,7 @@ def test_refuses_settings_that_are_incomplete(tmp_path):
 
 def test_refuses_a_directory_of_something_else(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    message = "holds files and no synthesis.json, expected an empty or a new directory"
+    message = "contains files but no synthesis.json, expected an empty or a new directory"
     with pytest.raises(errors.UserError, match=message):
         corpus_writer.claim(str(tmp_path), *small_plan())
     assert os.listdir(tmp_path) == ["letter.txt"]

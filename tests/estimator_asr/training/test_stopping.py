@@ -150,6 +150,7 @@ def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
     assert result["rates"] == {"1": 1, "2": 1, "3": 1, "4": 1, "5": 0.5, "6": 0.5}
 
 
+@pytest.mark.slow
 def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, lines):
     model, infos, dirs = stopping_replicas.make_model(tmp_path, train_steps=4)
     loop.train(model, infos, dirs)
