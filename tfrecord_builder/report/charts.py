@@ -67,7 +67,7 @@ def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
     for place, bin_counts in bins.items():
         low, high = (f"{edge * step / per_unit:g}" for edge in (place, place + 1))
         bars.append(Bar(f"{low} to {high} {unit}", "" if place % label_step else low, bin_counts))
-    return Chart(title, bars)
+    return Chart(f"{title} ({unit})", bars)
 
 
 def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:

@@ -3,7 +3,7 @@ from tfrecord_builder.report import charts
 
 def test_few_numbers_have_one_bar_each():
     chart = charts.histogram("Lengths", {"train": {"9": 4, "11": 1}, "dev": {"9": 1}}, 10, "s")
-    assert (chart.title, chart.highest) == ("Lengths", 5)
+    assert (chart.title, chart.highest) == ("Lengths (s)", 5)
     assert chart.bars == [
         charts.Bar("0.9 to 1 s", "0.9", {"train": 4, "dev": 1}),
         charts.Bar("1 to 1.1 s", "1", {"train": 0, "dev": 0}),
