@@ -24,7 +24,7 @@ def align(log_probs: np.ndarray, labels: Sequence[int], blank_id: int) -> Option
         blank_id: class of the blank.
 
     Returns:
-        One Span per label; None if the labels, with a blank between equal neighbours, need more frames.
+        One Span per label; None if the labels, plus a blank for each repeated label, need more frames.
     """
     states = np.full(2 * len(labels) + 1, blank_id)  # blank, label, blank, ..., label, blank
     states[1::2] = labels

@@ -41,12 +41,12 @@ _ELEMENTS = """
 
 
 def find() -> str | None:
-    """Gives the program; None where none is installed."""
+    """Returns the program; None where none is installed."""
     return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 def _connect(requests: int, answers: int) -> None:
-    """Gives the browser its pipes where it looks for them: it reads from descriptor 3 and writes to 4."""
+    """Puts the pipes where the browser looks for them: it reads from descriptor 3 and writes to 4."""
     copies = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (requests, answers)]
     for copy, descriptor in zip(copies, (3, 4)):
         os.dup2(copy, descriptor)
@@ -92,7 +92,7 @@ class Browser:
         self._call("Page.navigate", url=url)
 
     def run(self, script: str):
-        """Gives the value of an expression."""
+        """Returns the value of an expression."""
         answer = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         return answer["result"].get("value")
 
@@ -103,7 +103,7 @@ class Browser:
         return self.run(_ELEMENTS % json.dumps(name)) or []
 
     def wait(self, condition, seconds: float = 60.0):
-        """Gives what condition() gives as soon as that is true."""
+        """Returns the value of condition() as soon as it is true."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = condition()

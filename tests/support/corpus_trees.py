@@ -168,7 +168,7 @@ def make_nemo_corpus(directory) -> str:
 
 
 def make_cut(**changes) -> dict:
-    """Gives a MonoCut of a.wav as Lhotse writes it."""
+    """Returns a MonoCut of a.wav as Lhotse writes it."""
     sources = [{"type": "file", "channels": [0], "source": "wav/a.wav"}]
     recording = {"id": "a", "sources": sources, "sampling_rate": 16000, "num_samples": 16000, "duration": 1.0}
     supervision = {

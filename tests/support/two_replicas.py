@@ -87,7 +87,7 @@ def run(get_loss, clip_norm):
 
 
 def input_with_bad_batches():
-    """The second replica's value is no number in steps 1 and 3."""
+    """The second replica's value is NaN in steps 1 and 3."""
     values = [[1.0], [2.0], [3.0], [math.nan], [5.0], [6.0], [7.0], [math.inf]]
     features = {"value": values, "seed": [[3, step // 2] for step in range(8)]}
     return tf.data.Dataset.from_tensor_slices((features, values)).repeat()

@@ -132,7 +132,7 @@ def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
 
 
 def min_frames(tokens: Sequence[str]) -> int:
-    """Returns the frames that CTC needs for tokens: one per token, and a blank between equal neighbours."""
+    """Returns the frames that CTC needs for tokens: one per token, and a blank per repeated token."""
     return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
 
 
