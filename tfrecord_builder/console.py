@@ -7,6 +7,7 @@ directory does not have is taken from the installation.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.metadata
 import importlib.util
 import pathlib
@@ -61,7 +62,14 @@ def _summary(module: str) -> str:
 def _with_installed_flags(word: str) -> str:
     option, _, path = word.partition("=")
     if option.lstrip("-") == "flagfile" and not pathlib.Path(path).exists():
+        return f"{option}={find_flag_file(path)}"
+    return word
+
+
+def find_flag_file(path: str) -> str:
+    """Returns where the installation has a flag file (flags/demo/build.flags), or `path` if it has none."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files("estimator-asr") or ():
             if file.match(f"share/estimator_asr/{path}"):
-                return f"{option}={file.locate()}"
-    return word
+                return str(file.locate())
+    return path

@@ -18,9 +18,11 @@ import signal
 import sys
 
 from estimator_asr.demo import stages, tables
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import config_flags, console, errors, program
 
 _FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
+if not _FLAGS_DIR.is_dir():
+    _FLAGS_DIR = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
 _NUM_TRANSCRIBED = 10
 
 # Flags that a size adds to command lines.
@@ -144,7 +146,8 @@ def _exit_on(*numbers: signal.Signals) -> None:
 def _check_flag_files() -> None:
     if not _FLAGS_DIR.is_dir():
         raise errors.UserError(
-            f"demo: the flag files are missing in {_FLAGS_DIR}; run from a checkout of the repository."
+            f"demo: the flag files are missing in {_FLAGS_DIR}; install the package again, or run from a "
+            "checkout."
         )
 
 

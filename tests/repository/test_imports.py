@@ -16,7 +16,7 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
-        *("members", "recordings", "fonts", "lazy_tensorflow", "program"),
+        *("members", "recordings", "fonts", "lazy_tensorflow", "program", "console"),
     )
 }
 # The demo makes a corpus: it knows what the builder reads.

@@ -179,5 +179,6 @@ def test_under_nohup_a_closed_terminal_does_not_end_it():
 
 def test_says_that_it_needs_the_flag_files(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
-    with pytest.raises(errors.UserError, match="the flag files are missing in .*flags; run from a checkout"):
+    message = "the flag files are missing in .*flags; install the package again, or run from a checkout"
+    with pytest.raises(errors.UserError, match=message):
         demo._check_flag_files()
