@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import loop_models
 import numpy as np
 import small_records
 
@@ -15,16 +18,7 @@ ACOUSTIC = config.AcousticConfig(
     subsampling_channels=4,
     acoustic_dropout=0.0,
 )
-LANGUAGE = config.LanguageConfig(
-    language_layers=1,
-    language_units=16,
-    language_inner_units=16,
-    language_heads=2,
-    ngram_rows=31,
-    ngram_units=4,
-    ngram_dropout=0.0,
-    language_dropout=0.0,
-)
+LANGUAGE = dataclasses.replace(loop_models.LANGUAGE, ngram_dropout=0.0, language_dropout=0.0)
 
 
 def make_model(directory, kind):
