@@ -1,7 +1,8 @@
 """Local files and files in object stores, by the same functions.
 
-A path with a scheme (gs://, s3://, hdfs://) goes to remote_files, others to the operating system. A path may
-also name a member of an archive (speech.ark:17, see members.py), which has the size and time of the archive.
+A path with a scheme goes to s3_store (s3://) or gfile_store (gs://, hdfs://), others to the operating system.
+A path may also name a member of an archive (speech.ark:17, see members.py), which has the size and time of
+the archive.
 Every failure is an OSError, as of open().
 """
 
@@ -17,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tfrecord_builder import members, remote_files
+from tfrecord_builder import gfile_store, members, s3_store
 
 # Error codes of flock on file systems without locks: NFS has none for directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -26,6 +27,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EI
 def is_remote(path: str) -> bool:
     """Returns whether the path has a scheme."""
     return "://" in path
+
+
+def _store(path: str):
+    return s3_store if path.startswith("s3://") else gfile_store
 
 
 def exists(path: str) -> bool:
@@ -37,17 +42,18 @@ def exists(path: str) -> bool:
 
 
 def _exists(path: str) -> bool:
-    return remote_files.exists(path) if is_remote(path) else os.path.exists(path)
+    return _store(path).exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def is_directory(path: str) -> bool:
     """Returns whether a path is a directory; in an object store, a bucket or a prefix of objects."""
-    return remote_files.is_directory(path) if is_remote(path) else os.path.isdir(path)
+    return _store(path).is_directory(path) if is_remote(path) else os.path.isdir(path)
 
 
 def list_names(directory: str) -> list[str]:
     """Returns the names in a directory, sorted."""
-    return sorted(remote_files.list_names(directory) if is_remote(directory) else set(os.listdir(directory)))
+    list_them = _store(directory).list_names if is_remote(directory) else os.listdir
+    return sorted(set(list_them(directory)))
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -55,7 +61,7 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
     Links to directories are followed; each directory is visited once.
     """
-    walk = remote_files.walk(directory, suffixes) if is_remote(directory) else _walk(directory)
+    walk = _store(directory).walk(directory, suffixes) if is_remote(directory) else _walk(directory)
     for parent, folders, names in walk:
         folders.sort()  # which both walk in this order
         for name in sorted(names):
@@ -93,7 +99,7 @@ def size_and_time(path: str) -> tuple[int, int]:
 
 def _size_and_time(path: str) -> tuple[int, int]:
     if is_remote(path):
-        return remote_files.size_and_time(path)
+        return _store(path).size_and_time(path)
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns
 
@@ -107,13 +113,13 @@ def concerns_one_file(error: OSError) -> bool:
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; of a remote file or a member of an archive, a temporary copy."""
     try:
-        return remote_files.open_copy(path) if is_remote(path) else open(path, "rb")
+        return _store(path).open_copy(path) if is_remote(path) else open(path, "rb")
     except FileNotFoundError:
         member = members.parse(path)
         if member is None:
             raise
         path = member.path
-        with remote_files.reading(path) if is_remote(path) else open(path, "rb") as file:
+        with _store(path).reading(path) if is_remote(path) else open(path, "rb") as file:
             return members.copy(file, member)
 
 
@@ -129,28 +135,28 @@ def sha256(path: str) -> str:
 def make_directory(path: str) -> None:
     """Creates a directory with its parents, unless it exists. Object stores have no directories."""
     if is_remote(path):
-        return remote_files.make_directory(path)
+        return _store(path).make_directory(path)
     os.makedirs(path, exist_ok=True)
 
 
 def move(source: str, target: str) -> None:
     """Moves a file within a file system, replacing the target."""
     if is_remote(source):
-        return remote_files.move(source, target)
+        return _store(source).move(source, target)
     os.replace(source, target)
 
 
 def remove(path: str) -> None:
     """Removes a file."""
     if is_remote(path):
-        return remote_files.remove(path)
+        return _store(path).remove(path)
     os.remove(path)
 
 
 def remove_tree(directory: str) -> None:
     """Removes a directory with its contents."""
     if is_remote(directory):
-        return remote_files.remove_tree(directory)
+        return _store(directory).remove_tree(directory)
     shutil.rmtree(directory)
 
 
@@ -162,7 +168,7 @@ def writing(path: str) -> Iterator[str]:
     """
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
     if is_remote(path):
-        with remote_files.uploading(path, beside) as temporary:
+        with _store(path).uploading(path, beside) as temporary:
             yield temporary
         return
     try:

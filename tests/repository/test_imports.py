@@ -15,7 +15,8 @@ CONTRACT = {
     f"tfrecord_builder.{name}"
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
-        *("schema", "dataset_info", "config_flags", "config_json", "errors", "files", "remote_files"),
+        *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
+        *("s3_store", "s3_client", "gfile_store"),
         *("members", "recordings", "fonts", "lazy_tensorflow", "program", "console"),
     )
 }

@@ -78,7 +78,6 @@ def test_ids_and_speakers_stay_on_one_line(tmp_path):
 
 
 def test_text_by_a_url(tmp_path):
-    pytest.importorskip("tensorflow_io")
     directory = small_corpora.make_text_corpus(tmp_path / "news")
     assert _list("text", f"file://{directory}") == _list("text", directory)
 

@@ -1,14 +1,9 @@
-"""Files with a scheme (s3://, gs://, hdfs://), through the file systems of TensorFlow and TensorFlow I/O.
-
-Every failure is an OSError. Comments on s3:// refer to tensorflow-io 0.36
-(tensorflow_io/core/filesystems/s3/s3_filesystem.cc).
-"""
+"""Files with other schemes (gs://, hdfs://), through tf.io.gfile. Every failure is an OSError."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import ctypes
 import errno
 import functools
 import os
@@ -18,16 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from tfrecord_builder import lazy_tensorflow as tf
+
+# TensorFlow itself has these.
+_BUILT_IN = ("gs", "file", "ram")
 # Show only complete files, and have no directories.
-_OBJECT_STORES = ("s3", "gs")
+_OBJECT_STORES = ("gs",)
 _CONCURRENT_REQUESTS = 16
-# Defaults of s3://, unless the user sets them. Its own wait five minutes for each of eleven attempts.
-_ENVIRONMENT = {
-    "AWS_RETRY_MODE": "standard",
-    "AWS_MAX_ATTEMPTS": "3",
-    "S3_CONNECT_TIMEOUT_MSEC": "5000",
-    "S3_REQUEST_TIMEOUT_MSEC": "20000",  # without any data
-}
 
 
 def exists(path: str) -> bool:
@@ -69,7 +61,7 @@ def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns; s3:// has whole seconds."""
+    """Returns size in bytes and modification time in ns."""
     status = _call("stat", path)
     return status.length, status.mtime_nsec
 
@@ -86,13 +78,13 @@ def open_copy(path: str) -> BinaryIO:
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[BinaryIO]:
     """Opens a file without a descriptor, for reading a part of it."""
-    with _translated(path), _gfile().GFile(_name(path), "rb") as file:
+    with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         yield file
 
 
 def make_directory(path: str) -> None:
     """Creates a directory with its parents; in an object store, only checks the bucket."""
-    if _is_in_object_store(path):
+    if _scheme(path) in _OBJECT_STORES:
         _check_store(path)
     else:
         _call("makedirs", path)
@@ -100,15 +92,11 @@ def make_directory(path: str) -> None:
 
 def move(source: str, target: str) -> None:
     """Moves a file within a file system, replacing the target."""
-    if source.startswith("s3://"):
-        _copy_object(source, target)
-        remove(source)
-    else:
-        _call("rename", source, _name(target), overwrite=True)
+    _call("rename", source, _normalise(target), overwrite=True)
 
 
 def remove(path: str) -> None:
-    """Removes a file; s3:// does not complain if it does not exist."""
+    """Removes a file."""
     _call("remove", path)
 
 
@@ -126,67 +114,38 @@ def uploading(path: str, beside: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as directory:
         temporary = os.path.join(directory, os.path.basename(path))
         yield temporary
-        if _is_in_object_store(path):
-            _upload(temporary, path)
-        else:
-            _upload(temporary, beside)
+        target = path if _scheme(path) in _OBJECT_STORES else beside
+        with open(temporary, "rb") as source, _translated(target):
+            with _gfile(target).GFile(_normalise(target), "wb") as file:
+                file.write(b"")  # without a write there is no empty file
+                shutil.copyfileobj(source, file, 1 << 20)
+        if target != path:
             move(beside, path)
 
 
-def _upload(source: str, target: str) -> None:
-    if not os.path.getsize(source):
-        _write_empty(target)
-        return
-    with _translated(target):
-        _gfile().copy(source, _name(target), overwrite=True)
+def _scheme(path: str) -> str:
+    return path.partition("://")[0]
 
 
-def _copy_object(source: str, target: str) -> None:
-    """Copies within s3://, whose rename also moves every object whose name starts with that of the source.
-
-    The copy may lose the last bytes of an object that is slightly longer than a multiple of 50 MiB.
-    """
-    size, _ = size_and_time(source)
-    if size:
-        _call("copy", source, _name(target), overwrite=True)
-    else:
-        _write_empty(target)
-    copied, _ = size_and_time(target)
-    if copied != size:
-        raise OSError(errno.EIO, f"the store copied {copied} of {size} bytes", target)
-
-
-def _write_empty(path: str) -> None:
-    """Writes an empty file, which copying would lose."""
-    with _translated(path), _gfile().GFile(_name(path), "wb") as file:
-        file.write(b"")
-
-
-def _is_in_object_store(path: str) -> bool:
-    return path.partition("://")[0] in _OBJECT_STORES
-
-
-def _name(path: str) -> str:
-    """Returns the normal form of a path: without . and .., with a slash after a bucket alone."""
-    scheme, mark, rest = path.partition("://")
-    rest = posixpath.normpath(rest)
-    return f"{scheme}{mark}{rest if '/' in rest else rest + '/'}"
+def _normalise(path: str) -> str:
+    """Returns a path without . and .., with a slash after a host or bucket alone."""
+    scheme, _, rest = path.partition("://")
+    host, _, name = rest.partition("/")
+    return f"{scheme}://{host}/{posixpath.normpath(f'/{name}').lstrip('/')}"
 
 
 def _call(function: str, path: str, *arguments, **options):
     """Calls a function of tf.io.gfile; its errors become OSErrors."""
     with _translated(path):
-        return getattr(_gfile(), function)(_name(path), *arguments, **options)
+        return getattr(_gfile(path), function)(_normalise(path), *arguments, **options)
 
 
 @contextlib.contextmanager
 def _translated(path: str) -> Iterator[None]:
-    import tensorflow as tf
-
     try:
         yield
     except tf.errors.NotFoundError as error:
-        _check_store(path)  # s3:// says so also without permission or connection
+        _check_store(path)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except tf.errors.OpError as error:
         raise _os_error(error, path) from error
@@ -194,11 +153,9 @@ def _translated(path: str) -> Iterator[None]:
 
 def _check_store(path: str) -> None:
     """Raises OSError, but not FileNotFoundError, if the bucket or server of a path is unusable."""
-    import tensorflow as tf
-
-    store = _name("/".join(path.split("/")[:3]))
+    store = _normalise("/".join(path.split("/")[:3]))
     try:
-        _gfile().stat(store)
+        _gfile(path).stat(store)
     except tf.errors.NotFoundError as error:
         raise OSError(errno.ENXIO, "there is no such bucket or server", store) from error
     except tf.errors.OpError as error:
@@ -206,29 +163,20 @@ def _check_store(path: str) -> None:
 
 
 def _os_error(error, path: str) -> OSError:
-    import tensorflow as tf
-
     message = " ".join(error.message.split()).strip(": ")
     if isinstance(error, (tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)):
         return PermissionError(errno.EACCES, f"access is refused ({message})", path)
     return OSError(errno.EIO, f"the store cannot be used ({message})", path)
 
 
-@functools.cache
-def _gfile():
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    os.environ.pop("S3_DISABLE_MULTI_PART_DOWNLOAD", None)  # with it, a read at the very end crashes
-
-    import tensorflow as tf
-    import tensorflow_io  # noqa: F401  (registers the file systems)
-
-    _end_without_destructors()
+def _gfile(path: str):
+    if _scheme(path) not in _BUILT_IN:
+        _load_file_systems()
     return tf.io.gfile
 
 
-def _end_without_destructors() -> None:
-    """Skips C++ destructors at exit: those of tensorflow-io 0.35 to 0.37 abort after s3:// (issue 1912)."""
-    libc = ctypes.CDLL(None)
-    with contextlib.suppress(AttributeError):  # glibc alone has it
-        libc.on_exit(libc._exit, None)
+@functools.cache
+def _load_file_systems() -> None:
+    """Adds the file systems of TensorFlow I/O (hdfs://, az://), if it is there and fits this TensorFlow."""
+    with contextlib.suppress(ImportError, NotImplementedError, tf.errors.OpError):
+        import tensorflow_io  # noqa: F401

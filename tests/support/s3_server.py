@@ -1,0 +1,90 @@
+"""An S3 server of moto on this machine, which s3:// connects to."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+
+import pytest
+from moto import server
+
+from tfrecord_builder import s3_client
+
+BUCKET = "s3://bucket"
+_SETTINGS = {
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "us",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@contextlib.contextmanager
+def run():
+    """Starts a server with an empty bucket, and sets the environment for it; yields a client."""
+    running = server.ThreadedMotoServer("127.0.0.1", port=0)
+    running.start()
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    host, port = running.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        clear_settings(patch)
+        for name, value in {**_SETTINGS, "S3_ENDPOINT": f"http://{host}:{port}"}.items():
+            patch.setenv(name, value)
+        s3_client._make_client.cache_clear()
+        client = s3_client.connect()
+        client.create_bucket(Bucket="bucket")
+        empty(client)
+        yield client
+    s3_client._make_client.cache_clear()
+    running.stop()
+
+
+def clear_settings(patch) -> None:
+    """Removes what the user of this machine has set for stores and proxies."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "S3_")) or name.lower().endswith("_proxy"):
+            patch.delenv(name)
+
+
+def empty(client) -> None:
+    """Removes the objects of servers that this process had before, which moto keeps."""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="bucket"):
+        for each in page.get("Contents", ()):
+            client.delete_object(Bucket="bucket", Key=each["Key"])
+
+
+def put(client, key: str, content: bytes = b"x") -> str:
+    """Stores an object and returns its path."""
+    client.put_object(Bucket="bucket", Key=key, Body=content)
+    return f"{BUCKET}/{key}"
+
+
+def upload(client, directory, prefix: str) -> str:
+    """Stores the files of a directory and returns its path in the store."""
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(parent, name)
+            client.upload_file(path, "bucket", f"{prefix}/{os.path.relpath(path, directory)}")
+    return f"{BUCKET}/{prefix}"
+
+
+def list_keys(client, prefix: str) -> list[str]:
+    """Returns the keys below a prefix, without it."""
+    found = client.list_objects_v2(Bucket="bucket", Prefix=f"{prefix}/").get("Contents", [])
+    return [each["Key"].removeprefix(f"{prefix}/") for each in found]
+
+
+def watch_requests(caplog):
+    """Returns a function that returns method and key of each request since its last call."""
+    caplog.set_level("INFO", "werkzeug")
+
+    def take():
+        lines = [record.getMessage() for record in caplog.records if record.name == "werkzeug"]
+        caplog.clear()
+        words = [line.replace("\x1b[0m", "").split('"')[1].split(" ") for line in lines]
+        return [f"{method[-6:].split('m')[-1]} {path}" for method, path, *_ in words]
+
+    return take

@@ -1,0 +1,212 @@
+"""Builds and data directories in s3://, with a local server."""
+
+import dataclasses
+import http.server
+import os
+import subprocess
+import sys
+import threading
+
+import paths
+import pytest
+import s3_server
+import small_corpora
+import small_records
+
+from estimator_asr import experiment, model_directory, training_config
+from tfrecord_builder import dataset_info, errors, files, frontend
+from tfrecord_builder.building import build_config, builder, output_directory, shard_writer, worker_pool
+
+BUCKET = s3_server.BUCKET
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store():
+    """A client of a new server with an empty bucket, which s3:// connects to."""
+    with s3_server.run() as client:
+        yield client
+
+
+@pytest.fixture
+def put(store):
+    """A function (key, bytes) that stores an object and returns its path."""
+    return lambda key, content=b"x": s3_server.put(store, key, content)
+
+
+@pytest.fixture
+def requests(caplog):
+    """A function that returns method and key of each request since its last call."""
+    return s3_server.watch_requests(caplog)
+
+
+@pytest.fixture(scope="module")
+def corpora(store, tmp_path_factory):
+    """The directory of a corpus, local and in the store; two recordings are unusable."""
+    here = small_corpora.make_manifest_corpus(tmp_path_factory.mktemp("corpora") / "in", 10, 3)
+    os.remove(os.path.join(here, "audio", "u02.wav"))
+    small_corpora.write_text(os.path.join(here, "audio", "u04.wav"), "")
+    return here, s3_server.upload(store, here, "corpus")
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Builds without other processes; the names of the shards that are written."""
+    names = []
+
+    def work_here(waiting, settings, directory, num_workers, note):
+        for each in waiting:
+            names.append(each.file)
+            yield shard_writer.write_shard(each, settings, directory, lambda done, rejected: None)
+
+    monkeypatch.setattr(worker_pool, "_run_workers", work_here)
+    return names
+
+
+def _build(corpus, output_dir, **options):
+    usual = dict(num_shards=2, max_rejected=0.5)
+    config = build_config.BuildConfig(corpus_dir=(corpus,), output_dir=output_dir, **{**usual, **options})
+    return builder.build(config, frontend.FrontendConfig())
+
+
+def _without_places(info):
+    """Returns the info without the hashes of files that have paths of recordings."""
+    splits = {
+        name: dataclasses.replace(
+            split,
+            shards=tuple(dataclasses.replace(shard, items_sha256="") for shard in split.shards),
+        )
+        for name, split in info.splits.items()
+    }
+    return dataclasses.replace(info, splits=splits, report_sha256="", rejected_sha256="")
+
+
+def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_path, written):
+    here, there = corpora
+    info = _build(here, str(tmp_path / "out"))
+    assert info.num_rejected == 2
+    stored = _build(there, f"{BUCKET}/data")
+    assert stored == dataset_info.DatasetInfo.load(f"{BUCKET}/data")
+    assert _without_places(stored) == _without_places(info)
+    assert s3_server.list_keys(store, "data") == sorted(os.listdir(tmp_path / "out"))
+    for name in s3_server.list_keys(store, "data"):
+        content = (tmp_path / "out" / name).read_bytes()
+        with files.open_binary(f"{BUCKET}/data/{name}") as file:
+            stored_bytes = file.read()
+        if name.endswith(
+            (".jsonl", ".html", "info.json", "rejected.tsv")
+        ):  # which tell the recordings' places
+            assert stored_bytes.count(b"\n") == content.count(b"\n")
+        else:
+            assert stored_bytes == content, name
+
+
+def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, store, written, monkeypatch):
+    _, there = corpora
+    original = shard_writer.write_shard
+
+    def interrupted(waiting, *arguments):
+        if len(written) > 1:
+            raise KeyboardInterrupt
+        return original(waiting, *arguments)
+
+    monkeypatch.setattr(shard_writer, "write_shard", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _build(there, f"{BUCKET}/again")
+    assert not files.exists(f"{BUCKET}/again/dataset_info.json")
+    monkeypatch.setattr(shard_writer, "write_shard", original)
+    with pytest.raises(errors.UserError, match="the interrupted build there had another corpus or other"):
+        _build(there, f"{BUCKET}/again", fbank_dtype="float32")
+    written.clear()
+    _build(there, f"{BUCKET}/again")
+    assert written == ["dev-00001-of-00002.tfrecord", *(f"train-0000{i}-of-00002.tfrecord" for i in range(2))]
+    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
+        _build(there, f"{BUCKET}/again")
+    _build(there, f"{BUCKET}/again", num_shards=1, overwrite=True)
+    kinds = ("jsonl", "tfrecord")
+    shards = [f"{split}-00000-of-00001.{kind}" for split in ("dev", "train") for kind in kinds]
+    sidecar_files = ["characters.txt", "readings.tsv", "rejected.tsv", "report.html", "tokens.txt"]
+    assert s3_server.list_keys(store, "again") == sorted([*shards, *sidecar_files, "dataset_info.json"])
+
+
+def test_an_output_directory_with_other_files_is_refused(corpora, put):
+    put("other/thesis.txt")
+    with pytest.raises(errors.UserError, match="s3://bucket/other holds thesis.txt and no build"):
+        _build(corpora[1], f"{BUCKET}/other")
+
+
+def test_a_failed_store_is_not_reported_as_the_output_directory(tmp_path):
+    with pytest.raises(OSError, match="no such bucket .*'s3://nobody/'"):
+        with output_directory.reserve(str(tmp_path / "out"), overwrite=False):
+            files.exists("s3://nobody/a.wav")
+
+
+def test_a_model_directory_takes_its_vocabularies_from_a_store(store, tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
+    directory = s3_server.upload(store, tmp_path / "data", "vocabularies")
+    opened = model_directory.create_or_check(str(tmp_path / "model"), made, directory)
+    assert opened.characters.tokens == small_records.CHARACTERS.tokens
+
+
+def test_a_missing_or_truncated_shard_in_a_store(corpora, store, put, tmp_path, written):
+    _build(corpora[0], str(tmp_path / "out"), num_shards=1)
+    directory = s3_server.upload(store, tmp_path / "out", "cut")
+    info = dataset_info.DatasetInfo.load(directory)
+    put("cut/train-00000-of-00001.tfrecord", b"short")
+    files.remove(f"{directory}/dev-00000-of-00001.tfrecord")
+    with pytest.raises(errors.UserError, match="shard has 5 bytes, expected"):
+        info.shard_paths(directory, "train")
+    with pytest.raises(errors.UserError, match="shard is missing"):
+        info.shard_paths(directory, "dev")
+    with pytest.raises(errors.UserError, match="data directory does not exist"):
+        dataset_info.DatasetInfo.load(f"{BUCKET}/nothing")
+
+
+def _start(*flags, **environment):
+    command = [sys.executable, "-m", "tfrecord_builder.build", "--max_rejected=0.5", *flags]
+    environment = {**os.environ, "AWS_MAX_ATTEMPTS": "1", **environment}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=paths.ROOT, env=environment, **pipes)
+
+
+class _Refusing(http.server.BaseHTTPRequestHandler):
+    """As a store answers whose keys are wrong."""
+
+    def do_GET(self):
+        self.send_response(403)
+        self.end_headers()
+
+    do_HEAD = do_PUT = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.slow
+def test_the_program(corpora, store):
+    here, there = corpora
+    refusing = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
+    threading.Thread(target=refusing.serve_forever, daemon=True).start()
+    wrong_keys = {"S3_ENDPOINT": f"http://127.0.0.1:{refusing.server_port}"}
+    nobody = {"S3_ENDPOINT": "http://127.0.0.1:9"}
+    output = f"--output_dir={BUCKET}/program"
+    programs = {
+        "whole": _start(f"--corpus_dir={there}", output, "--num_workers=1"),
+        "wrong keys": _start(f"--corpus_dir={there}", output, **wrong_keys),
+        "nobody answers": _start(f"--corpus_dir={there}", "--output_dir=none", **nobody),
+        "no such bucket": _start(f"--corpus_dir={here}", "--output_dir=s3://nobody/data"),
+    }
+    message = {name: program.communicate(timeout=100) for name, program in programs.items()}
+    refusing.shutdown()
+    codes = {name: program.returncode for name, program in programs.items()}
+    assert codes == {"whole": 0, "wrong keys": 1, "nobody answers": 1, "no such bucket": 1}, message
+    assert "train: 8 utterances" in message["whole"][0]
+    assert "dataset_info.json" in s3_server.list_keys(store, "program")
+    expected = {
+        "wrong keys": "error: s3://bucket/program: access is refused (",
+        "nobody answers": "the store cannot be used (Could not connect to the endpoint URL: ",
+        "no such bucket": "error: s3://nobody/: there is no such bucket or server; ",
+    }
+    for name, words in expected.items():
+        (line,) = message[name][1].splitlines()
+        assert line.startswith("error: ") and words in line
