@@ -6,22 +6,26 @@
 # make soak   a build killed a thousand times, at random moments
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
+# PYTHON=python3.11 chooses a Python, and with it the TensorFlow; VENV=DIRECTORY keeps its environment beside others.
 
-PYTHON_CANDIDATES = $(PYTHON) python3.11 python3.10 python3.9 python3 python \
-	$(HOME)/.pyenv/versions/3.11.*/bin/python $(HOME)/.pyenv/versions/3.10.*/bin/python \
-	$(HOME)/.pyenv/versions/3.9.*/bin/python
+VENV ?= .venv
+# TensorFlow 2.15 has wheels for CPython 3.9 to 3.11, TensorFlow 2.21 for later ones, but none for Intel Macs.
+VERSIONS := $(shell [ "$$(uname -sm)" = "Darwin x86_64" ] || echo 3.13 3.12) 3.11 3.10 3.9
+RANGE = CPython from 3.9 to $(firstword $(VERSIONS))
 # Run, not looked up: a pyenv shim exists for versions that are not active, and Debian ships python3 without ensurepip.
-SUITABLE = -c 'import ensurepip, sys, venv; sys.exit(sys.implementation.name != "cpython" or not (3, 9) <= sys.version_info[:2] <= (3, 11))'
-VENV_PYTHON = .venv/bin/python
+# The executable is the one that an active environment was made from.
+PROBE = -c 'import ensurepip, sys, venv; version = "%d.%d" % sys.version_info[:2]; \
+	print(version, sys._base_executable) if sys.implementation.name == "cpython" and version in "$(VERSIONS)".split() else sys.exit(1)'
+VENV_PYTHON = $(VENV)/bin/python
 PIP_INSTALL = $(VENV_PYTHON) -m pip install --disable-pip-version-check --progress-bar=on
 # One more than the two cores: a test that waits for processes leaves one idle.
 TEST_WORKERS ?= 3
 
 PYTEST = $(VENV_PYTHON) -m pytest -q -n $(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all lint bench soak
+.PHONY: demo test test-all lint bench soak environment
 
-demo: .venv/installed
+demo: $(VENV)/installed
 	$(VENV_PYTHON) -m estimator_asr.demo --output_dir=demo
 
 test: lint
@@ -30,33 +34,59 @@ test: lint
 test-all: test
 	$(PYTEST) -m slow
 
-lint: .venv/installed-dev
+lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 
-bench: .venv/installed-dev
+bench: $(VENV)/installed-dev
 	$(PIP_INSTALL) -r benchmarks/requirements.txt
 	$(VENV_PYTHON) -m benchmarks.builder
 	$(VENV_PYTHON) -m benchmarks.train_step
 
-soak: .venv/installed-dev
+soak: $(VENV)/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py
 
-.venv/installed: requirements.txt
-	@if ! $(VENV_PYTHON) $(SUITABLE) 2>/dev/null || ! $(VENV_PYTHON) -m pip --version >/dev/null 2>&1; then \
-	  for python in $(PYTHON_CANDIDATES); do \
-	    if "$$python" $(SUITABLE) >/dev/null 2>&1; then found=$$python; break; fi; \
-	  done; \
-	  if [ -z "$$found" ] && ! command -v uv >/dev/null 2>&1; then \
-	    echo "No CPython 3.9, 3.10 or 3.11 was found: install one with its venv module (or install uv), then call make again." >&2; exit 1; \
-	  fi; \
-	  if [ -e .venv ]; then echo ".venv is replaced: the one that is here has no CPython 3.9, 3.10 or 3.11 that runs and has pip."; fi; \
-	  if [ -n "$$found" ]; then "$$found" -m venv --clear .venv; \
-	  else rm -rf .venv && uv venv --seed --python 3.11 .venv; fi; \
-	fi
+# The version of the environment, if it runs and has pip, and the one that is asked for: PYTHON=python3.12 names it.
+FOUND := $(firstword $(shell $(VENV_PYTHON) -c 'import pip' 2>/dev/null && $(VENV_PYTHON) $(PROBE) 2>/dev/null))
+ifneq ($(PYTHON),)
+WANTED := $(or $(filter 3.%,$(PYTHON:python%=%)),$(firstword $(shell "$(PYTHON)" $(PROBE) 2>/dev/null)))
+ifeq ($(filter $(WANTED),$(VERSIONS)),)
+$(error PYTHON is $(PYTHON), expected a $(RANGE) that runs and has its venv module)
+endif
+CANDIDATES = "$(PYTHON)" "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(WANTED).*/bin/python
+EXPECTED = CPython $(WANTED)
+else
+CANDIDATES = $(VERSIONS:%=python%) python3 python \
+	$(VERSIONS:%="$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/%.*/bin/python)
+EXPECTED = $(RANGE)
+endif
+IS_FIT := $(if $(WANTED),$(filter $(WANTED),$(FOUND)),$(FOUND))
+
+$(VENV)/installed: requirements.txt $(if $(IS_FIT),,environment)
 	$(PIP_INSTALL) -r requirements.txt
 	@touch $@
 
-.venv/installed-dev: requirements-dev.txt .venv/installed
+$(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
 	$(PIP_INSTALL) -r requirements-dev.txt
 	@touch $@
+
+# An environment that does not fit is replaced if make made it.
+environment:
+	@for python in $(CANDIDATES); do \
+	  if base=$$("$$python" $(PROBE) 2>/dev/null); then break; fi; \
+	done; \
+	if [ -z "$$base" ] && ! command -v uv >/dev/null 2>&1; then \
+	  echo "No $(EXPECTED) was found: install one with its venv module (or install uv), then call make again." >&2; exit 1; \
+	fi; \
+	if [ -e $(VENV) ]; then \
+	  is="$(VENV) has $(if $(FOUND),CPython $(FOUND),no Python that fits), expected a $(EXPECTED) that runs and has pip"; \
+	  if ! [ -e $(VENV)/made-by-make ] && ! [ -e $(VENV)/installed ] && ! [ -e $(VENV)/installed-dev ]; then \
+	    echo "$$is; make did not make it: delete it, or name another directory with VENV=." >&2; exit 1; \
+	  fi; \
+	  echo "$$is; it is replaced."; rm -rf $(VENV); \
+	fi; \
+	if [ -n "$$base" ]; then \
+	  mkdir -p $(VENV) && touch $(VENV)/made-by-make && "$${base#* }" -m venv $(VENV); \
+	else \
+	  uv venv --seed --python $(or $(WANTED),$(firstword $(VERSIONS))) $(VENV) && touch $(VENV)/made-by-make; \
+	fi
