@@ -6,13 +6,12 @@ Each record comes exactly once per epoch; the same seed gives the same order on 
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr.inputs import splits
-from tfrecord_builder import schema
+from tfrecord_builder import cores, schema
 
 # On one core the second thread waits for the disk; each thread holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
@@ -22,7 +21,7 @@ _RECORDS_PER_CHUNK = 64
 
 def count_threads() -> int:
     """Returns how many threads read and parse: one per core that the process may use, from 2 to 16."""
-    return min(max(len(os.sched_getaffinity(0)), _MIN_THREADS), _MAX_THREADS)
+    return min(max(cores.count(), _MIN_THREADS), _MAX_THREADS)
 
 
 def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int]) -> tf.data.Dataset:

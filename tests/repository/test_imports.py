@@ -17,7 +17,7 @@ CONTRACT = {
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
         *("s3_store", "s3_client", "gfile_store"),
-        *("members", "recordings", "fonts", "lazy_tensorflow", "program", "console"),
+        *("members", "recordings", "fonts", "cores", "lazy_tensorflow", "program", "console"),
     )
 }
 # The demo makes a corpus: it knows what the builder reads.

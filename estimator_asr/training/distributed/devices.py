@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import os
 import pathlib
 from typing import Optional
 
@@ -12,6 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.training.distributed import cluster as cluster_lib
+from tfrecord_builder import cores
 
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of GPUs, as a container gets them
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class on the PCI bus
@@ -49,7 +49,7 @@ def _describe_task(cluster):
 def _describe_devices(gpus, num_cpu_replicas):
     if not gpus or num_cpu_replicas > 1:
         replicas = f" as {num_cpu_replicas} replicas" if num_cpu_replicas > 1 else ""
-        num_cores = len(os.sched_getaffinity(0))
+        num_cores = cores.count()
         return f"1 CPU{replicas}, {num_cores} core{'s' * (num_cores > 1)}"
     names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
     return f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({', '.join(sorted(set(names)))})"
