@@ -15,7 +15,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 

@@ -19,10 +19,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
-
 from estimator_asr.diagnostics.doctor import findings, versions
-from tfrecord_builder import config_flags, dataset_info, program
+from tfrecord_builder import config_flags, dataset_info, errors, lazy_tensorflow, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +36,8 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
     yield "versions", versions.check()
     try:
         devices, machine, data, model, timings = _load("devices", "machine", "data", "model", "timings")
-    except ImportError as error:
-        text = f"cannot be imported ({error}); install the packages named above"
+    except (ImportError, errors.UserError) as error:
+        text = f"cannot be imported ({error.__cause__ or error}); install the packages named above"
         yield "tensorflow", [findings.problem(text)]
         return
     data_dirs, model_dir = config.data_dir, config.model_dir
@@ -59,7 +57,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
 
 def _load(*names):
     """Imports the checks that need TensorFlow, which may fail to import."""
-    tensorflow = importlib.import_module("tensorflow")
+    tensorflow = lazy_tensorflow.load()
     tensorflow.get_logger().setLevel("ERROR")
     tensorflow.compat.v1.disable_eager_execution()
     return [importlib.import_module(f"estimator_asr.diagnostics.doctor.{name}") for name in names]

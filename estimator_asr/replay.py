@@ -13,7 +13,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf

@@ -7,11 +7,12 @@ For a directory, its newest checkpoint is listed. `norm` is the L2 norm, `rms` t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
 
 import numpy as np
 

@@ -19,8 +19,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
-os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # likewise; lets --xla compile for the CPU
+from tfrecord_builder import lazy_tensorflow
+
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # lets --xla compile for the CPU
+lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 from absl import logging

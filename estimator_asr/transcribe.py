@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads; errors still come as exceptions
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf

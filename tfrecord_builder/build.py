@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads, here and in the workers
-
 from tfrecord_builder import dataset_info, frontend, program
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder

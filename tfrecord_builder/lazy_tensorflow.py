@@ -5,8 +5,70 @@ from tfrecord_builder import lazy_tensorflow as tf
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from types import ModuleType
+
+from tfrecord_builder import errors, tensorflow_release
+
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_ERRORS_ONLY = "3"  # they still come as exceptions
+
 
 def __getattr__(name: str) -> object:
-    import tensorflow
+    return getattr(load(), name)
 
-    return getattr(tensorflow, name)
+
+@functools.cache
+def load() -> ModuleType:
+    """Imports TensorFlow, without the log lines that it writes before its log level counts.
+
+    They are written if the import fails, or if TF_CPP_MIN_LOG_LEVEL asks for more than errors.
+
+    Raises:
+        errors.UserError: it cannot be imported, or is a release that tensorflow_release does not list.
+    """
+    is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
+    try:
+        with _without_standard_error() if is_quiet else contextlib.nullcontext():
+            import tensorflow
+    except ImportError as error:
+        raise errors.UserError(
+            f"tensorflow: cannot be imported ({error}), expected an installed one; "
+            "run python -m estimator_asr.doctor"
+        ) from error
+    tensorflow_release.require(tensorflow.__version__)
+    return tensorflow
+
+
+def load_or_exit() -> None:
+    """Calls load, for a program that then imports TensorFlow; ends it with one sentence on an error."""
+    try:
+        load()
+    except errors.UserError as error:
+        sys.exit(f"error: {error}")
+
+
+@contextlib.contextmanager
+def _without_standard_error() -> Iterator[None]:
+    """Holds back what is written to file descriptor 2, by C++ too, unless the block fails."""
+    try:
+        standard_error = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(standard_error, held.read())
+            raise
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)

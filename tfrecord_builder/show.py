@@ -15,8 +15,6 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
-
 import numpy as np
 
 from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, program, vocabulary

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
 
 import tqdm
 

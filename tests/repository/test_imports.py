@@ -16,8 +16,8 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
-        *("s3_store", "s3_client", "gfile_store"),
-        *("members", "recordings", "fonts", "cores", "lazy_tensorflow", "program", "console"),
+        *("s3_store", "s3_client", "gfile_store", "cores", "lazy_tensorflow", "tensorflow_release"),
+        *("members", "recordings", "fonts", "program", "console"),
     )
 }
 # The demo makes a corpus: it knows what the builder reads.
@@ -25,7 +25,15 @@ OF_THE_DEMO = {"tfrecord_builder.manifest", "tfrecord_builder.labels"}
 # What a room of estimator_asr may import of estimator_asr. The modules beside the rooms are its ground floor.
 GROUND = {
     f"estimator_asr.{name}"
-    for name in ("config", "task_spec", "training_config", "experiment", "estimator_api", "model_directory")
+    for name in (
+        "config",
+        "task_spec",
+        "training_config",
+        "experiment",
+        "estimator_api",
+        "estimator_training",
+        "model_directory",
+    )
 }
 
 

@@ -1,0 +1,81 @@
+"""Programs with a made-up TensorFlow, which writes to standard error as the C++ of the real one does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import paths
+
+_PROGRAM = (
+    "from tfrecord_builder import lazy_tensorflow; "
+    "lazy_tensorflow.load_or_exit(); print(lazy_tensorflow.name)"
+)
+
+
+def run(tmp_path, source, command=_PROGRAM, **environment):
+    (tmp_path / "tensorflow.py").write_text(f"{_LOG}\n{source}\n")
+    search = os.pathsep.join([str(tmp_path), str(paths.ROOT)])
+    clean = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(
+        [sys.executable, "-c", command],
+        env={**clean, "PYTHONPATH": search, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+_LOG = "import os\ntry:\n    os.write(2, b'from C++\\n')\nexcept OSError:\n    pass"
+GOOD = "__version__, name = '2.15.1', 'loaded'"
+
+
+def test_loading_is_quiet(tmp_path):
+    done = run(tmp_path, GOOD)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+
+
+def test_standard_error_works_again_after_loading(tmp_path):
+    done = run(tmp_path, GOOD, f"{_PROGRAM}; import os; os.write(2, b'later')")
+    assert (done.returncode, done.stderr) == (0, "later")
+
+
+def test_a_log_level_of_the_user_shows_the_log(tmp_path):
+    assert run(tmp_path, GOOD, TF_CPP_MIN_LOG_LEVEL="0").stderr == "from C++\n"
+
+
+def test_a_closed_standard_error_does_no_harm(tmp_path):
+    done = run(tmp_path, GOOD, f"import os; os.close(2); {_PROGRAM}")
+    assert (done.returncode, done.stdout) == (0, "loaded\n")
+
+
+def test_another_release_is_refused_in_one_sentence(tmp_path):
+    done = run(tmp_path, "__version__ = '2.17.0'")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(
+        "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.9 to 3.11) or 2.21"
+    )
+
+
+def test_a_tensorflow_that_cannot_be_imported_shows_what_it_wrote(tmp_path):
+    done = run(tmp_path, "raise ImportError('libstdc++ is too old')")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "from C++\nerror: tensorflow: cannot be imported (libstdc++ is too old), expected an installed one; "
+        "run python -m estimator_asr.doctor\n"
+    )
+
+
+def test_a_crash_of_the_import_shows_what_it_wrote(tmp_path):
+    done = run(tmp_path, "raise SystemError('broken')")
+    assert (
+        done.returncode == 1 and done.stderr.startswith("from C++\n") and "SystemError: broken" in done.stderr
+    )
+
+
+def test_the_builder_refuses_another_release_in_one_sentence(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text("{}\n")
+    command = "from tfrecord_builder import program, lazy_tensorflow as tf; program.run(lambda: tf.constant)"
+    done = run(tmp_path, "__version__ = '2.17.0'", command)
+    assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")

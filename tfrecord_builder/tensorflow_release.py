@@ -1,0 +1,46 @@
+"""The TensorFlow releases that this project is tested on, and the Pythons of each; imports no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Optional
+
+from tfrecord_builder import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A minor release of TensorFlow."""
+
+    version: str  # MAJOR.MINOR
+    first_python: tuple[int, int]
+    last_python: tuple[int, int]
+
+    def __str__(self) -> str:
+        first, last = (".".join(map(str, python)) for python in (self.first_python, self.last_python))
+        return f"{self.version} (Python {first} to {last})"
+
+
+RELEASES = (Release("2.15", (3, 9), (3, 11)), Release("2.21", (3, 12), (3, 13)))
+
+
+def find(version: str) -> Optional[Release]:
+    """Returns the release of a version of TensorFlow (2.15.1); None if it is not a tested one."""
+    minor = ".".join(version.split(".")[:2])
+    return next((release for release in RELEASES if release.version == minor), None)
+
+
+def for_python(version: Sequence[int]) -> Optional[Release]:
+    """Returns the release for a Python, (3, 12, 1); None if there is none."""
+    fitting = (r for r in RELEASES if r.first_python <= tuple(version[:2]) <= r.last_python)
+    return next(fitting, None)
+
+
+def require(version: str) -> None:
+    """Raises errors.UserError if a version of TensorFlow (2.17.0) is not a tested one."""
+    if find(version) is None:
+        raise errors.UserError(
+            f"tensorflow: version is {version}, expected {' or '.join(map(str, RELEASES))}; "
+            "install the pinned one with pip install -r requirements.txt"
+        )
