@@ -14,8 +14,10 @@ VERSIONS := $(shell [ "$$(uname -sm)" = "Darwin x86_64" ] || echo 3.13 3.12) 3.1
 RANGE = CPython from 3.9 to $(firstword $(VERSIONS))
 # Run, not looked up: a pyenv shim exists for versions that are not active, and Debian ships python3 without ensurepip.
 # The executable is the one that an active environment was made from.
-PROBE = -c 'import ensurepip, sys, venv; version = "%d.%d" % sys.version_info[:2]; \
-	print(version, sys._base_executable) if sys.implementation.name == "cpython" and version in "$(VERSIONS)".split() else sys.exit(1)'
+PROBE = -c 'import ensurepip, os.path, sys, venv; version = "%d.%d" % sys.version_info[:2]; \
+	sys.implementation.name == "cpython" and version in "$(VERSIONS)".split() or sys.exit(1); \
+	base = os.path.join(sys.base_prefix, "bin", "python" + version); \
+	print(version, sys.executable if sys.prefix == sys.base_prefix else base)'
 VENV_PYTHON = $(VENV)/bin/python
 PIP_INSTALL = $(VENV_PYTHON) -m pip install --disable-pip-version-check --progress-bar=on
 # One more than the two cores: a test that waits for processes leaves one idle.

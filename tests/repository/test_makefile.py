@@ -255,7 +255,7 @@ def test_this_python_is_one_that_the_makefile_takes():
     completed = subprocess.run([sys.executable, "-c", probe()], capture_output=True, text=True, check=True)
     found, executable = completed.stdout.strip().split(" ", 1)
     assert found == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    assert not executable.startswith(sys.prefix + os.sep) or sys.prefix == sys.base_prefix
+    assert executable.startswith(sys.base_prefix + os.sep) and os.access(executable, os.X_OK)
 
 
 @pytest.mark.parametrize(
