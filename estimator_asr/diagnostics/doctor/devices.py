@@ -1,138 +1,127 @@
-"""Devices that TensorFlow sees, and why it does not see a GPU of the machine."""
+"""Devices that TensorFlow sees, whether it supports them, and why it does not see a GPU of the machine."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import glob
 import os
+import re
 import subprocess
-import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.diagnostics.doctor import findings, gpu_support, libraries
 from estimator_asr.training.distributed import devices as training_devices
 
-# CUDA 12.x runs on this driver by minor-version compatibility (NVIDIA, CUDA Compatibility).
-_OLDEST_DRIVER = 525
-_DRIVER = "libcuda.so.1"
-_CUDNN = "libcudnn.so.8"
-# The libraries that TensorFlow 2.15 opens, in its order (dso_loader.cc), and the wheels that contain them.
-LIBRARIES = {
-    _DRIVER: "",
-    "libcudart.so.12": "nvidia-cuda-runtime-cu12",
-    "libcublas.so.12": "nvidia-cublas-cu12",
-    "libcublasLt.so.12": "nvidia-cublas-cu12",
-    "libcufft.so.11": "nvidia-cufft-cu12",
-    "libcusolver.so.11": "nvidia-cusolver-cu12",
-    "libcusparse.so.12": "nvidia-cusparse-cu12",
-    _CUDNN: "nvidia-cudnn-cu12",
-}
-_QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+_QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 _SHOW = "TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; t.config.list_physical_devices()'"
 
 
 class Machine(NamedTuple):
     """Facts about GPUs and CUDA."""
 
-    devices: Sequence[tuple[str, str]]  # pairs of type and name that TensorFlow lists
-    gpu: str  # name of the first NVIDIA GPU of the machine, "" if there is none
-    driver: str  # version of NVIDIA's driver, "" if unknown
+    tensorflow: str  # version
+    build: Optional[gpu_support.Build]  # None if TensorFlow is built without CUDA
+    devices: Sequence[str]  # those that TensorFlow lists, without GPUs
+    gpus: Sequence[gpu_support.Gpu]  # GPUs that TensorFlow lists
+    present: Optional[gpu_support.Gpu]  # first NVIDIA GPU of the machine
     visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if it is not set
-    build: Mapping[str, object]  # tf.sysconfig.get_build_info()
-    missing: str  # first of LIBRARIES that cannot be opened, "" if all can
-    cudnn: str  # version of the installed cuDNN, "" if there is none
+    libraries: libraries.Libraries
 
 
 def gather() -> Machine:
     """Returns the facts about this machine."""
+    build = gpu_support.Build.of(".".join(tf.__version__.split(".")[:2]), tf.sysconfig.get_build_info())
+    listed = tf.config.list_physical_devices()
     return Machine(
-        [(device.device_type, _name(device)) for device in tf.config.list_physical_devices()],
-        *find_gpu(),
+        tensorflow=tf.__version__,
+        build=build,
+        devices=[_name(device) for device in listed if device.device_type != "GPU"],
+        gpus=[_describe(device) for device in listed if device.device_type == "GPU"],
+        present=find_gpu(),
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
-        build=dict(tf.sysconfig.get_build_info()),
-        missing=next((file for file in LIBRARIES if open_library(file) is None), ""),
-        cudnn=cudnn_version(open_library(_CUDNN)),
+        libraries=libraries.find(build.cudnn) if build else libraries.Libraries((), None, None),
     )
 
 
 def judge(machine: Machine) -> Iterator[findings.Finding]:
     """Yields what the devices mean for training."""
-    build = machine.build
-    if build.get("is_cuda_build"):
-        found = f"cuDNN {machine.cudnn} is installed" if machine.cudnn else "no cuDNN is installed"
-        versions = f"CUDA {build.get('cuda_version')} and cuDNN {build.get('cudnn_version')}"
-        yield findings.ok(f"TensorFlow is built for {versions}; {found}")
-    for kind, name in machine.devices:
-        yield findings.ok(f"{kind} {name}")
-    kinds = {kind for kind, _ in machine.devices}
-    if "GPU" in kinds:
+    if machine.build:
+        yield findings.ok(_describe_build(machine))
+    yield from map(findings.ok, machine.devices)
+    for gpu in machine.gpus:
+        yield (
+            gpu_support.judge(gpu, machine.build, machine.libraries)
+            if machine.build
+            else findings.ok(str(gpu))
+        )
+    if machine.gpus:
         return
-    if "XLA_GPU" in kinds:
+    if any(device.startswith("XLA_GPU") for device in machine.devices):
         yield findings.problem(
             "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its "
             f"own kernels and runs on the CPU; {_fix(machine)}"
         )
-    elif machine.gpu:
+    elif machine.present:
         yield findings.problem(
-            f"TensorFlow does not see the {machine.gpu} and runs on the CPU; {_fix(machine)}"
+            f"TensorFlow does not see the {machine.present.name} and runs on the CPU; {_fix(machine)}"
         )
     else:
         yield findings.ok("no NVIDIA GPU in this machine, training runs on the CPU")
 
 
-def find_gpu(root: str = "/") -> tuple[str, str]:
-    """Returns the first NVIDIA GPU and the driver's version, by nvidia-smi or the PCI bus; "" if unknown."""
+def find_gpu(root: str = "/") -> Optional[gpu_support.Gpu]:
+    """Returns the first NVIDIA GPU, by nvidia-smi or else by the PCI bus; None if there is none."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True)
-        name, driver = listed.stdout.splitlines()[0].rsplit(", ", 1)
-        return name, driver
-    return training_devices.find_on_pci_bus(root), ""
+        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
+        # A line is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU it is "No devices were found".
+        line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", listed, re.MULTILINE)
+        if line:
+            return gpu_support.Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
+    name = training_devices.find_on_pci_bus(root)
+    return gpu_support.Gpu(name, None) if name else None
 
 
-def open_library(file: str) -> Optional[ctypes.CDLL]:
-    """Returns the library, found as TensorFlow finds it: by the loader, or in NVIDIA's wheels; else None."""
-    pattern = os.path.join(sysconfig.get_path("purelib"), "nvidia", "*", "lib", file)
-    for path in (file, *glob.glob(pattern)):
-        try:
-            return ctypes.CDLL(path)
-        except OSError:
-            continue
-    return None
-
-
-def cudnn_version(library: Optional[ctypes.CDLL]) -> str:
-    """Returns the version of a cuDNN, as 8.9.7; "" if there is none."""
-    if library is None:
-        return ""
-    number = int(library.cudnnGetVersion())  # 8907 is 8.9.7, CUDNN_VERSION in cudnn_version.h
-    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+def _describe_build(machine):
+    build, (missing, cudnn, driver) = machine.build, machine.libraries
+    num_wanted = len(libraries.wanted(build.cudnn))
+    versions = {"cuDNN": cudnn, "a driver for CUDA": driver}
+    found = [f"{kind} {'.'.join(map(str, version))}" for kind, version in versions.items() if version]
+    return (
+        f"TensorFlow {machine.tensorflow} is built for CUDA {build.cuda} and cuDNN {build.cudnn}; "
+        + ", ".join([f"{num_wanted - len(missing)} of its {num_wanted} libraries are installed", *found])
+    )
 
 
 def _fix(machine):
+    build, (missing, _, _) = machine.build, machine.libraries
+    install = f"pip install 'tensorflow[and-cuda]=={machine.tensorflow}'"
     if machine.visible is not None and machine.visible.split(",")[0].strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides it: unset CUDA_VISIBLE_DEVICES"
-    if not machine.build.get("is_cuda_build"):
-        return "this TensorFlow is built without CUDA: pip install tensorflow==2.15.1"
-    if machine.missing == _DRIVER:
+    if not build:
+        return f"this TensorFlow is built without CUDA: {install}"
+    if libraries.DRIVER in missing:
         return (
-            f"the driver's {_DRIVER} is missing: install NVIDIA's driver (apt-get install "
-            "nvidia-driver-535), or start the container with --gpus all"
+            f"the driver's {libraries.DRIVER} is missing: install NVIDIA's driver (apt-get install "
+            "nvidia-driver-570), or start the container with --gpus all"
         )
-    if machine.missing:
-        return (
-            f"{machine.missing} cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' installs it "
-            f"(in {LIBRARIES[machine.missing]})"
-        )
-    if machine.driver and int(machine.driver.split(".")[0]) < _OLDEST_DRIVER:
-        return f"driver {machine.driver} is too old for CUDA 12: install {_OLDEST_DRIVER} or later"
+    if machine.present:
+        finding = gpu_support.judge(machine.present, build, machine.libraries)
+        if finding.level == findings.PROBLEM:
+            return finding.text
+    if missing:
+        wheels = ", ".join(libraries.wheels(missing))
+        return f"{', '.join(missing)} cannot be opened: {install} installs what is missing ({wheels})"
     return f"all libraries open; TensorFlow's own log says more: {_SHOW}"
 
 
+def _describe(device):
+    details = tf.config.experimental.get_device_details(device)
+    return gpu_support.Gpu(
+        f"{_name(device)} {details.get('device_name', '')}".strip(), details.get("compute_capability")
+    )
+
+
 def _name(device):
-    details = tf.config.experimental.get_device_details(device) if device.device_type == "GPU" else {}
-    name = device.name.replace("/physical_device:", "")
-    return f"{name} {details['device_name']}" if "device_name" in details else name
+    return device.name.replace("/physical_device:", "")

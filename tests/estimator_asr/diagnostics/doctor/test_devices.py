@@ -1,21 +1,26 @@
+"""A machine with GPUs is simulated by what it lists: there is no GPU on the machine of the tests."""
+
 from __future__ import annotations
 
 import subprocess
 
 import pytest
+import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import devices
+from estimator_asr.diagnostics.doctor import devices, gpu_support, libraries
 
-BUILD = {"is_cuda_build": True, "cuda_version": "12.2", "cudnn_version": "8"}
-CARD = "NVIDIA A100"
+CARD = gpu_support.Gpu("NVIDIA A100", (8, 0))
+NEW_CARD = gpu_support.Gpu("NVIDIA GeForce RTX 5090", (12, 0))
+OLD, NEW = gpu_support.BUILDS["2.15"], gpu_support.BUILDS["2.21"]
+ALL = libraries.Libraries(missing=(), cudnn=(8, 9, 7), driver=(12, 4))
 SOUND = devices.Machine(
-    devices=[("CPU", "CPU:0")],
-    gpu="",
-    driver="535.104.05",
+    tensorflow="2.15.1",
+    build=OLD,
+    devices=["CPU:0"],
+    gpus=[],
+    present=None,
     visible=None,
-    build=BUILD,
-    missing="",
-    cudnn="8.9.7",
+    libraries=ALL,
 )
 
 
@@ -24,28 +29,46 @@ def judge(**changes):
 
 
 def test_a_machine_without_a_gpu_is_ok():
-    assert judge(cudnn="") == [
-        ("ok", "TensorFlow is built for CUDA 12.2 and cuDNN 8; no cuDNN is installed"),
-        ("ok", "CPU CPU:0"),
+    nothing = libraries.Libraries(libraries.wanted("9"), None, None)
+    assert judge(tensorflow="2.21.0", build=NEW, libraries=nothing) == [
+        ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; 0 of its 8 libraries are installed"),
+        ("ok", "CPU:0"),
         ("ok", "no NVIDIA GPU in this machine, training runs on the CPU"),
     ]
 
 
-def test_a_gpu_that_is_seen_is_listed():
-    assert judge(devices=[("CPU", "CPU:0"), ("GPU", "GPU:0 NVIDIA A100")], gpu=CARD) == [
-        ("ok", "TensorFlow is built for CUDA 12.2 and cuDNN 8; cuDNN 8.9.7 is installed"),
-        ("ok", "CPU CPU:0"),
-        ("ok", "GPU GPU:0 NVIDIA A100"),
+def test_a_gpu_that_is_seen_is_listed_and_judged():
+    seen = CARD._replace(name="GPU:0 NVIDIA A100"), NEW_CARD._replace(name="GPU:1 NVIDIA GeForce RTX 5090")
+    assert judge(gpus=seen, present=CARD) == [
+        (
+            "ok",
+            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; 8 of its 8 libraries are installed, "
+            "cuDNN 8.9.7, a driver for CUDA 12.4",
+        ),
+        ("ok", "CPU:0"),
+        ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
+        (
+            "problem",
+            "GPU:1 NVIDIA GeForce RTX 5090 has compute capability 12.0, TensorFlow 2.15 supports 5.0 to 9.0; "
+            "install TensorFlow 2.21 (Python 3.12 to 3.13)",
+        ),
+    ]
+
+
+def test_a_gpu_of_a_tensorflow_without_cuda_is_listed():
+    assert judge(build=None, gpus=[gpu_support.Gpu("GPU:0 AMD X", None)]) == [
+        ("ok", "CPU:0"),
+        ("ok", "GPU:0 AMD X"),
     ]
 
 
 def test_a_gpu_that_only_xla_sees_is_a_problem():
-    changes = {"devices": [("CPU", "CPU:0"), ("XLA_GPU", "XLA_GPU:0")], "missing": "libcudnn.so.8"}
-    level, text = judge(**changes)[-1]
-    assert level == "problem" and text == (
+    missing = ALL._replace(missing=("libcudnn.so.8",))
+    assert judge(devices=["CPU:0", "XLA_GPU:0"], libraries=missing)[-1] == (
+        "problem",
         "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its own "
         "kernels and runs on the CPU; libcudnn.so.8 cannot be opened: pip install "
-        "'tensorflow[and-cuda]==2.15.1' installs it (in nvidia-cudnn-cu12)"
+        "'tensorflow[and-cuda]==2.15.1' installs what is missing (nvidia-cudnn-cu12)",
     )
 
 
@@ -53,28 +76,50 @@ def test_a_gpu_that_only_xla_sees_is_a_problem():
     "changes, fix",
     [
         ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides it: unset CUDA_VISIBLE_DEVICES"),
-        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it"),
-        ({"build": {"is_cuda_build": False}}, "built without CUDA: pip install tensorflow==2.15.1"),
+        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it: unset CUDA_VISIBLE_DEVICES"),
         (
-            {"missing": "libcuda.so.1"},
-            "the driver's libcuda.so.1 is missing: install NVIDIA's driver (apt-get install",
+            {"build": None},
+            "this TensorFlow is built without CUDA: pip install 'tensorflow[and-cuda]==2.15.1'",
         ),
         (
-            {"missing": "libcudnn.so.8"},
-            "libcudnn.so.8 cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' installs it",
+            {"libraries": ALL._replace(missing=libraries.wanted("8"), driver=None)},
+            "the driver's libcuda.so.1 is missing: install NVIDIA's driver (apt-get install "
+            "nvidia-driver-570), or start the container with --gpus all",
         ),
-        ({"driver": "470.82.01"}, "driver 470.82.01 is too old for CUDA 12: install 525 or later"),
+        (
+            {"libraries": ALL._replace(missing=("libcublas.so.12", "libcudnn.so.8"), cudnn=(9, 3, 0))},
+            "libcublas.so.12, libcudnn.so.8 cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' "
+            "installs what is missing (nvidia-cublas-cu12, nvidia-cudnn-cu12)",
+        ),
+        (
+            {"build": NEW, "tensorflow": "2.21.0", "libraries": ALL._replace(missing=("libcudnn.so.9",))},
+            "libcudnn.so.9 cannot be opened: pip install 'tensorflow[and-cuda]==2.21.0' installs what is "
+            "missing (nvidia-cudnn-cu12)",
+        ),
+        (
+            {"libraries": ALL._replace(driver=(11, 4))},
+            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, TensorFlow 2.15 needs 12.0 "
+            "for this GPU; install a newer NVIDIA driver",
+        ),
         (
             {"visible": "0"},
-            "all libraries open; TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c",
+            "all libraries open; TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c "
+            "'import tensorflow as t; t.config.list_physical_devices()'",
         ),
     ],
 )
 def test_a_gpu_that_is_not_seen_is_a_problem_with_its_fix(changes, fix):
-    level, text = judge(gpu=CARD, **changes)[-1]
-    assert level == "problem"
-    assert text.startswith("TensorFlow does not see the NVIDIA A100 and runs on the CPU; ")
-    assert fix in text
+    text = f"TensorFlow does not see the NVIDIA A100 and runs on the CPU; {fix}"
+    assert judge(present=CARD, **changes)[-1] == ("problem", text)
+
+
+def test_a_gpu_without_kernels_is_not_seen_for_that_reason():
+    old_card = gpu_support.Gpu("Tesla K80", (3, 7))
+    level, text = judge(present=old_card, libraries=ALL._replace(missing=("libcudnn.so.8",)))[-1]
+    assert level == "problem" and text == (
+        "TensorFlow does not see the Tesla K80 and runs on the CPU; Tesla K80 has compute capability 3.7, "
+        "TensorFlow 2.15 supports 5.0 to 9.0; use another GPU, or train on the CPU"
+    )
 
 
 def write(path, text):
@@ -94,9 +139,33 @@ def answer(monkeypatch, output="", error=None):
     monkeypatch.setattr(devices.subprocess, "run", run)
 
 
-def test_nvidia_smi_gives_name_and_driver_of_the_first_gpu(monkeypatch):
-    answer(monkeypatch, "NVIDIA A100-SXM4-40GB, 535.104.05\nNVIDIA T4, 535.104.05\n")
-    assert devices.find_gpu() == ("NVIDIA A100-SXM4-40GB", "535.104.05")
+@pytest.mark.parametrize(
+    "output, gpu",
+    [
+        ("NVIDIA A100-SXM4-40GB, 8.0\nNVIDIA T4, 7.5\n", ("NVIDIA A100-SXM4-40GB", (8, 0))),
+        ("NVIDIA GeForce RTX 5090, 12.0\n", ("NVIDIA GeForce RTX 5090", (12, 0))),
+        ("NVIDIA T4, [N/A]\n", ("NVIDIA T4", None)),
+        ("NVIDIA T4, [Not Supported]\n", ("NVIDIA T4", None)),
+    ],
+)
+def test_nvidia_smi_gives_name_and_capability_of_the_first_gpu(monkeypatch, output, gpu):
+    answer(monkeypatch, output)
+    assert devices.find_gpu() == gpu
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "\n",
+        "No devices were found\n",
+        'Field "compute_cap" is not a valid field to query.\n',
+        "Unable to determine the device handle for GPU 0000:01:00.0: Unknown Error\n",
+    ],
+)
+def test_an_output_of_nvidia_smi_without_a_gpu_is_none(tmp_path, monkeypatch, output):
+    answer(monkeypatch, output)
+    assert devices.find_gpu(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
@@ -109,48 +178,31 @@ def test_nvidia_smi_gives_name_and_driver_of_the_first_gpu(monkeypatch):
 )
 def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error):
     answer(monkeypatch, error=error)
-    assert devices.find_gpu(str(tmp_path)) == ("", "")
+    assert devices.find_gpu(str(tmp_path)) is None
     bus = tmp_path / "sys/bus/pci/devices"
     write(bus / "0000:00:02.0/vendor", "0x8086\n")
     write(bus / "0000:00:02.0/class", "0x030000\n")
     write(bus / "0000:01:00.1/vendor", "0x10de\n")
     write(bus / "0000:01:00.1/class", "0x040300\n")  # the sound device of the card
-    assert devices.find_gpu(str(tmp_path)) == ("", "")
+    assert devices.find_gpu(str(tmp_path)) is None
     write(bus / "0000:01:00.0/vendor", "0x10de\n")
     write(bus / "0000:01:00.0/class", "0x030200\n")
-    assert devices.find_gpu(str(tmp_path)) == ("NVIDIA GPU at 0000:01:00.0", "")
-
-
-def test_a_library_is_opened_by_name_or_among_the_wheels(monkeypatch, tmp_path):
-    assert devices.open_library("libc.so.6") is not None
-    assert devices.open_library("libnothing.so.77") is None
-    path = tmp_path / "nvidia" / "cudnn" / "lib" / "libnothing.so.77"
-    write(path, "")
-    opened = []
-
-    def load(name):
-        opened.append(name)
-        if name != str(path):
-            raise OSError(name)
-        return "loaded"
-
-    monkeypatch.setattr(devices.sysconfig, "get_path", lambda kind: str(tmp_path))
-    monkeypatch.setattr(devices.ctypes, "CDLL", load)
-    assert devices.open_library("libnothing.so.77") == "loaded"
-    assert opened == ["libnothing.so.77", str(path)]
-
-
-def test_the_version_of_cudnn_is_read_from_its_number():
-    class Cudnn:
-        @staticmethod
-        def cudnnGetVersion():
-            return 8907
-
-    assert devices.cudnn_version(Cudnn) == "8.9.7"
-    assert devices.cudnn_version(None) == ""
+    assert devices.find_gpu(str(tmp_path)) == ("NVIDIA GPU at 0000:01:00.0", None)
 
 
 def test_the_facts_of_this_machine():
     machine = devices.gather()
-    assert any(kind == "CPU" for kind, _ in machine.devices)
-    assert machine.missing in {"", *devices.LIBRARIES}
+    assert machine.tensorflow == tf.__version__ and "CPU:0" in machine.devices
+    assert set(machine.libraries.missing) <= set(
+        libraries.wanted(machine.build.cudnn if machine.build else "9")
+    )
+
+
+def test_a_gpu_is_described_by_tensorflow(monkeypatch):
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    details = {"device_name": "NVIDIA A100", "compute_capability": (8, 0)}
+    monkeypatch.setattr(devices.tf.config, "list_physical_devices", lambda: [gpu])
+    monkeypatch.setattr(devices.tf.config.experimental, "get_device_details", lambda device: details)
+    assert devices.gather().gpus == [("GPU:0 NVIDIA A100", (8, 0))]
+    details.clear()
+    assert devices.gather().gpus == [("GPU:0", None)]

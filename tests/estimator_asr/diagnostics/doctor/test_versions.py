@@ -6,59 +6,157 @@ import pytest
 
 from estimator_asr.diagnostics.doctor import versions
 
-GOOD = {
+OLD = {
     "tensorflow": "2.15.1",
     "tensorflow-estimator": "2.15.0",
     "keras": "2.15.0",
     "tensorboard": "2.15.2",
     "numpy": "1.26.4",
     "tensorflow-io": "0.36.0",
+    "packaging": "25.0",
+}
+NEW = {
+    "tensorflow": "2.21.0",
+    "tensorflow-estimator": "2.15.0",
+    "keras": "3.12.0",
+    "tensorboard": "2.21.0",
+    "numpy": "2.2.6",
+    "packaging": "25.0",
+}
+# Some lines of the METADATA of both wheels.
+REQUIRED = {
+    "2.15.1": [
+        "numpy (<2.0.0,>=1.23.5)",
+        "packaging",
+        "keras (<2.16,>=2.15.0)",
+        "tensorboard (<2.16,>=2.15)",
+        "tensorflow-estimator (<2.16,>=2.15.0)",
+        'tensorflow-intel (==2.15.1) ; platform_system == "Windows"',
+        "nvidia-cudnn-cu12 (==8.9.4.25) ; extra == 'and-cuda'",
+    ],
+    "2.21.0": ["numpy>=1.26.0", "packaging", "keras>=3.12.0", 'nvidia-nccl-cu12<3.0; extra == "and-cuda"'],
 }
 
 
-def check(monkeypatch, **changes):
-    installed = {**GOOD, **{name.replace("_", "-"): version for name, version in changes.items()}}
+@pytest.fixture
+def check(monkeypatch):
+    """Returns the findings for a Python and the packages installed."""
 
-    def find(name):
-        if installed.get(name) is None:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return installed[name]
+    def run(python, installed):
+        def find(name):
+            if installed.get(name) is None:
+                raise importlib.metadata.PackageNotFoundError(name)
+            return installed[name]
 
-    monkeypatch.setattr(versions.importlib.metadata, "version", find)
-    return {finding.text: finding.level for finding in versions.check() if finding.level != "ok"}
+        monkeypatch.setattr(versions.sys, "version_info", python)
+        monkeypatch.setattr(versions.importlib.metadata, "version", find)
+        monkeypatch.setattr(
+            versions.importlib.metadata, "requires", lambda name: REQUIRED.get(installed[name], [])
+        )
+        return [tuple(finding) for finding in versions.check()]
+
+    return run
 
 
-def test_the_pinned_versions_are_right(monkeypatch):
-    assert check(monkeypatch) == {}
+def complaints(found):
+    return [(level, text) for level, text in found if level != "ok"]
 
 
-def test_another_distribution_of_tensorflow_will_do(monkeypatch):
-    assert check(monkeypatch, tensorflow=None, tensorflow_cpu="2.15.1") == {}
+def test_the_pinned_versions_of_both_releases_are_right(check):
+    assert check((3, 11, 7), OLD) == [
+        ("ok", "python 3.11.7"),
+        ("ok", "tensorflow 2.15.1"),
+        ("ok", "numpy 1.26.4"),
+        ("ok", "keras 2.15.0"),
+        ("ok", "tensorboard 2.15.2"),
+        ("ok", "tensorflow-estimator 2.15.0"),
+        ("ok", "tensorflow-io 0.36.0"),
+    ]
+    assert check((3, 12, 1), NEW) == [
+        ("ok", "python 3.12.1"),
+        ("ok", "tensorflow 2.21.0"),
+        ("ok", "numpy 2.2.6"),
+        ("ok", "keras 3.12.0"),
+        ("ok", "tensorflow-estimator 2.15.0"),
+        ("ok", "tensorboard 2.21.0"),
+    ]
+
+
+def test_the_packages_of_this_environment_fit():
+    assert [finding for finding in versions.check() if finding.level == "problem"] == []
+
+
+@pytest.mark.parametrize("name", ["tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"])
+def test_another_distribution_of_tensorflow_will_do(check, name):
+    found = check((3, 11, 7), {**OLD, "tensorflow": None, name: "2.15.1"})
+    assert ("ok", f"{name} 2.15.1") in found and complaints(found) == []
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "name, version, text",
     [
-        ({"tensorflow": "2.16.1"}, "tensorflow is 2.16.1, expected 2.15.*; install the pinned versions"),
-        ({"tensorflow": None}, "tensorflow is not installed, expected 2.15.*; install the pinned versions"),
-        ({"numpy": "2.1.0"}, "numpy is 2.1.0, expected 1.*; install the pinned versions"),
-        ({"tensorflow_estimator": None}, "tensorflow-estimator is not installed, expected 2.15.*"),
+        ("tensorflow-rocm", "2.21.0", "a build for AMD GPUs, which is not tested with these programs"),
+        ("tf-nightly", "2.21.0.dev20250722", "a development build, which is not tested with these programs"),
+        ("tf-nightly-cpu", "2.21.0.dev1", "a development build, which is not tested with these programs"),
     ],
 )
-def test_what_does_not_fit_is_a_problem(monkeypatch, changes, said):
-    ((text, level),) = check(monkeypatch, **changes).items()
-    assert level == "problem" and text.startswith(said) and "pip install -r requirements.txt" in text
-
-
-def test_what_only_some_need_is_a_warning(monkeypatch):
-    assert list(check(monkeypatch, tensorflow_io=None).values()) == ["warning"]
+def test_an_untested_distribution_is_a_warning(check, name, version, text):
+    found = check((3, 12, 1), {**NEW, "tensorflow": None, name: version})
+    assert complaints(found) == [("warning", f"{name} {version} is {text}; {versions._INSTALL}")]
 
 
 @pytest.mark.parametrize(
-    "version, level", [((3, 8, 18), "problem"), ((3, 9, 1), "ok"), ((3, 12, 0), "problem")]
+    "python, changes, text",
+    [
+        ((3, 11, 7), {"tensorflow": "2.16.1"}, "tensorflow is 2.16.1, expected 2.15.*"),
+        ((3, 11, 7), {"tensorflow": None}, "tensorflow is not installed, expected 2.15.*"),
+        ((3, 12, 1), {"tensorflow": "2.22.0"}, "tensorflow is 2.22.0, expected 2.21.*"),
+        ((3, 13, 0), {"tensorflow": None}, "tensorflow is not installed, expected 2.21.*"),
+        ((3, 11, 7), {"numpy": "2.1.0"}, "numpy is 2.1.0, expected <2.0.0,>=1.23.5"),
+        ((3, 11, 7), {"numpy": None}, "numpy is not installed, expected <2.0.0,>=1.23.5"),
+        ((3, 12, 1), {"numpy": "1.25.0"}, "numpy is 1.25.0, expected >=1.26.0"),
+        ((3, 12, 1), {"keras": "2.15.0"}, "keras is 2.15.0, expected >=3.12.0"),
+        ((3, 11, 7), {"packaging": None}, "packaging is not installed, which tensorflow requires"),
+        ((3, 12, 1), {"tensorboard": "2.15.2"}, "tensorboard is 2.15.2, expected ==2.21.*"),
+        (
+            (3, 12, 1),
+            {"tensorflow-estimator": None},
+            "tensorflow-estimator is not installed, expected ==2.15.*",
+        ),
+    ],
 )
-def test_python(monkeypatch, version, level):
-    monkeypatch.setattr(versions.sys, "version_info", version)
-    finding = next(versions.check())
-    assert finding.level == level and ".".join(map(str, version)) in finding.text
-    assert (level == "ok") != ("expected 3.9, 3.10 or 3.11; create a new environment" in finding.text)
+def test_what_does_not_fit_is_a_problem(check, python, changes, text):
+    found = check(python, {**(OLD if python < (3, 12) else NEW), **changes})
+    (complaint,) = complaints(found)
+    assert complaint == (
+        "problem",
+        f"{text}; install the pinned versions with pip install -r requirements.txt",
+    )
+
+
+def test_numpy_1_26_fits_the_newer_release(check):
+    assert complaints(check((3, 12, 1), {**NEW, "numpy": "1.26.4"})) == []
+
+
+def test_what_only_some_need_is_a_warning(check):
+    ((level, text),) = complaints(check((3, 11, 7), {**OLD, "tensorflow-io": None}))
+    assert level == "warning" and text.startswith(
+        "tensorflow-io is not installed, expected ==0.36.*; install"
+    )
+
+
+@pytest.mark.parametrize("python", [(3, 8, 18), (3, 14, 0)])
+def test_a_python_without_a_release_is_a_problem(check, python):
+    version = ".".join(map(str, python))
+    found = complaints(check(python, {**NEW, "tensorflow": None}))
+    assert found == [
+        (
+            "problem",
+            f"python is {version}, expected 3.9 to 3.13; create a new environment with one of them",
+        ),
+        (
+            "problem",
+            "tensorflow is not installed, expected 2.15 (Python 3.9 to 3.11) or 2.21 (Python 3.12 to 3.13); "
+            "install the pinned versions with pip install -r requirements.txt",
+        ),
+    ]
