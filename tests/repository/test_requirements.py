@@ -8,6 +8,8 @@ import paths
 import pytest
 from packaging import requirements, specifiers, utils
 
+from tfrecord_builder import tensorflow_release
+
 ROOT = paths.ROOT
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
@@ -73,6 +75,8 @@ def test_dependencies_are_pinned_among_the_run_time_requirements(python):
 def test_each_python_has_its_tensorflow(python):
     pinned = pins(python)
     is_new = python in ("3.12", "3.13")
+    release = tensorflow_release.for_python(tuple(map(int, python.split("."))))
+    assert release and tensorflow_release.find(pinned["tensorflow"]) == release
     assert pinned["tensorflow"] == ("2.21.0" if is_new else "2.15.1")
     assert pinned["tensorflow-estimator"] == "2.15.0"
     assert ("tensorflow-io" in pinned, "tf-keras" in pinned) == (not is_new, is_new)
