@@ -63,7 +63,7 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
     padded = np.pad(speech, (before, after))
     if voice.noise_db is not None:
         noise = _pink_noise(len(padded), rng)
-        padded = padded + noise * np.std(speech) * 10 ** (-voice.noise_db / 20)
+        padded = padded + noise * np.std(speech, dtype=np.float64) * 10 ** (-voice.noise_db / 20)
     peak = 10 ** (-voice.level_db / 20)
     return (padded * peak / np.max(np.abs(padded))).astype(np.float32)
 

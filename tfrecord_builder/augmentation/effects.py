@@ -53,9 +53,10 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     """
     num_samples = len(waveform)
     fft_length = _fast_length(num_samples + len(rir) - 1)
-    spectrum = np.fft.rfft(waveform, fft_length) * np.fft.rfft(rir, fft_length)
+    # numpy 2 would compute in float32, and then give other last bits than numpy 1.
+    spectrum, response = (np.fft.rfft(np.float64(samples), fft_length) for samples in (waveform, rir))
     direct = int(np.argmax(np.abs(rir)))
-    reverberant = np.fft.irfft(spectrum, fft_length)[direct : direct + num_samples]
+    reverberant = np.fft.irfft(spectrum * response, fft_length)[direct : direct + num_samples]
     power = _power(reverberant)
     scale = np.sqrt(_power(waveform) / power) if power else 1.0
     return (reverberant * scale).astype(np.float32)

@@ -1,7 +1,8 @@
 """Weight files: TensorFlow checkpoints and Keras HDF5 files.
 
 `model.save` puts the layers into the group model_weights, `save_weights` into the root. Both list the layers
-in the attribute layer_names, and the weights of each layer in its attribute weight_names.
+in the attribute layer_names, and the weights of each layer in its attribute weight_names. A file named
+*.weights.h5 has neither: Keras numbers the layers of each class and their weights (layers/dense_1/vars/0).
 """
 
 from __future__ import annotations
@@ -52,24 +53,33 @@ def find_checkpoint(path: str) -> str:
 def read_keras(path: str) -> dict[str, np.ndarray]:
     """Reads the weights of a Keras HDF5 file, named layer/weight, in the order of the layers.
 
-    Raises errors.UserError if the file is damaged, not HDF5, or has no weights.
+    Raises errors.UserError if the file is damaged, not HDF5, or has no weights or none with names.
     """
     import h5py
 
     try:
         with h5py.File(path, "r") as file:
+            _refuse_numbers(file, path)
             weights = dict(_read_layers(file["model_weights"] if "model_weights" in file else file))
     except (OSError, KeyError, RuntimeError) as error:
         raise errors.UserError(
             f"{path}: cannot be read as HDF5 ({str(error).splitlines()[0]}), expected a complete Keras .h5 "
-            "file; copy it again, or save it with model.save_weights('FILE.h5')"
+            "file; copy it again, or save it with model.save('FILE.h5')"
         ) from error
     if not weights:
         raise errors.UserError(
-            f"{path}: has no layer weights, expected a file written by Keras' model.save or save_weights; "
+            f"{path}: has no layer weights, expected a file written by Keras' model.save('FILE.h5'); "
             "pass the file of the trained model"
         )
     return weights
+
+
+def _refuse_numbers(file, path):
+    if "layer_names" not in file.attrs and "layers" in file:
+        raise errors.UserError(
+            f"{path}: numbers its weights, as Keras does in *.weights.h5, expected their names; "
+            "load it into its model in Keras, and write model.save('FILE.h5')"
+        )
 
 
 def _read_layers(group):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
+import paths
+import programs
 import pytest
 import task_models
 import tensorflow as tf
@@ -135,3 +138,10 @@ def test_without_a_decoder_ctc_is_the_whole_loss(tmp_path):
 def test_another_mode_is_refused(tmp_path):
     with pytest.raises(ValueError, match="mode is 'dream', expected train, eval or infer"):
         build(tmp_path, "language", "dream")
+
+
+def test_the_loss_of_two_replicas_in_the_event_file_is_that_of_one_with_the_whole_batch():
+    done = programs.run(paths.SUPPORT / "losses_of_replicas.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    of_one, of_two = json.loads(done.stdout.splitlines()[-1])
+    assert of_one > 0.1 and of_two == pytest.approx(of_one, rel=1e-5)

@@ -251,3 +251,12 @@ def test_a_classic_keras_model_gives_the_same_logits_for_common_tokens(tmp_path,
     np.testing.assert_allclose(ours[..., 2:], theirs[..., [0, 2, 3, 4]], rtol=1e-3, atol=1e-4)
     assert any(line.split() == ["acoustic/ctc/bias", "4", "2", "1"] for line in lines)
     assert not any("does not have" in line or "does not fit" in line for line in lines)
+
+
+def test_a_keras_file_that_numbers_its_weights_is_refused(keras):
+    with pytest.raises(
+        errors.UserError,
+        match=r"before.weights.h5: numbers its weights, as Keras does in \*.weights.h5, expected their "
+        r"names; load it into its model in Keras, and write model.save\('FILE.h5'\)",
+    ):
+        read(str(keras / "before.weights.h5"))
