@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 
-from tfrecord_builder import errors, tensorflow_release
+from tfrecord_builder import errors as _errors  # tf.errors is TensorFlow's
+from tfrecord_builder import tensorflow_release
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _ERRORS_ONLY = "3"  # they still come as exceptions
@@ -37,7 +38,7 @@ def load() -> ModuleType:
         with _without_standard_error() if is_quiet else contextlib.nullcontext():
             import tensorflow
     except ImportError as error:
-        raise errors.UserError(
+        raise _errors.UserError(
             f"tensorflow: cannot be imported ({error}), expected an installed one; "
             "run python -m estimator_asr.doctor"
         ) from error
@@ -49,7 +50,7 @@ def load_or_exit() -> None:
     """Calls load, for a program that then imports TensorFlow; ends it with one sentence on an error."""
     try:
         load()
-    except errors.UserError as error:
+    except _errors.UserError as error:
         sys.exit(f"error: {error}")
 
 

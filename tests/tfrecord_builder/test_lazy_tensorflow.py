@@ -79,3 +79,9 @@ def test_the_builder_refuses_another_release_in_one_sentence(tmp_path):
     command = "from tfrecord_builder import program, lazy_tensorflow as tf; program.run(lambda: tf.constant)"
     done = run(tmp_path, "__version__ = '2.17.0'", command)
     assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")
+
+
+def test_the_names_are_those_of_tensorflow(tmp_path):
+    source = f"{GOOD}\nerrors = 'of TensorFlow'"
+    command = "from tfrecord_builder import lazy_tensorflow as tf; print(tf.errors)"
+    assert run(tmp_path, source, command).stdout == "of TensorFlow\n"
