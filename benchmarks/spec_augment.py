@@ -11,7 +11,9 @@ import os
 import statistics
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow loads
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf

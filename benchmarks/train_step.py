@@ -20,18 +20,21 @@ its threads wait for each other after every operation, so only figures of an idl
 
 from __future__ import annotations
 
-import os
-
-# Before TensorFlow loads.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
+import contextlib
 import dataclasses
 import importlib.util
 import logging
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+
+from tfrecord_builder import lazy_tensorflow
+
+with contextlib.suppress(ImportError):
+    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
+lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 from absl import logging as absl_logging
