@@ -7,8 +7,6 @@ updates of the moving averages (pending_updates), or skips them together with th
 
 from __future__ import annotations
 
-from typing import Optional
-
 import numpy as np
 import tensorflow as tf
 
@@ -35,9 +33,10 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope(name):
         scale, shift = layers.get_scale("scale", [units]), layers.get_bias("shift", [units])
-        moving_mean = _get_moving_average("moving_mean", units, tf.compat.v1.zeros_initializer())
-        moving_variance = _get_moving_average("moving_variance", units, tf.compat.v1.ones_initializer())
-        num_updates = _get_moving_average("num_updates", None, tf.compat.v1.zeros_initializer())
+        # Replicas have equal averages, as their statistics are equal.
+        moving_mean = replicas.get_variable("moving_mean", [units])
+        moving_variance = replicas.get_variable("moving_variance", [units], 1.0)
+        num_updates = replicas.get_variable("num_updates", [])
     mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
     if is_training:
         batch_mean, batch_variance = _batch_moments(inputs, mask, mean)
@@ -72,18 +71,6 @@ def _collections() -> tuple[str, str]:
 def _momentum(count: tf.Tensor) -> tf.Tensor:
     """Low at first, so that initial values are soon forgotten (as in tf.train.ExponentialMovingAverage)."""
     return tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
-
-
-def _get_moving_average(name: str, units: Optional[int], initializer) -> tf.Variable:
-    """Replicas have equal averages, as their statistics are equal; a checkpoint stores those of the first."""
-    return tf.compat.v1.get_variable(
-        name,
-        [] if units is None else [units],
-        initializer=initializer,
-        trainable=False,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
 
 
 def _batch_moments(inputs, mask, centre):

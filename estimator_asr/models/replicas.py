@@ -6,6 +6,9 @@ replicas. All replicas must call these functions in the same order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Optional
+
 import tensorflow as tf
 
 _GRADIENT = "SumOverReplicas"
@@ -14,6 +17,33 @@ _GRADIENT = "SumOverReplicas"
 def num_replicas() -> int:
     """Returns the number of replicas in a step; 1 without a strategy."""
     return tf.distribute.get_replica_context().num_replicas_in_sync
+
+
+def name(variable: tf.Variable) -> str:
+    """Returns the name of a variable, which is that of its op on the first replica."""
+    return variable.name.partition(":")[0]
+
+
+def get_variable(
+    name: str,
+    shape: Sequence[int],
+    initial_value: float = 0.0,
+    collections: Optional[list[str]] = None,
+) -> tf.Variable:
+    """Returns a float32 variable that is not trained, of which each replica has its own copy.
+
+    A checkpoint stores the copy of the first replica, and restores all of them.
+    """
+    return tf.compat.v1.get_variable(
+        name,
+        shape,
+        # Not a constant_initializer: its tensor would stay in memory beside the variable.
+        initializer=lambda shape, dtype: tf.fill(shape, tf.constant(initial_value, dtype)),
+        trainable=False,
+        collections=collections,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
 
 
 def sum_over_replicas(values: list) -> list:

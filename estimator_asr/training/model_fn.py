@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
-from estimator_asr.models import losses
+from estimator_asr.models import losses, replicas
 from estimator_asr.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
@@ -85,8 +85,8 @@ def _eval_spec(forward):
 def _train_spec(step, build_hooks):
     return estimator_api.EstimatorSpec(
         estimator_api.ModeKeys.TRAIN,
-        # Equal on all replicas, and the Estimator shows their mean, as compute_gradients has been called.
-        loss=shown_loss(step.update.loss),
+        # Under a strategy the Estimator adds up the losses of the replicas.
+        loss=shown_loss(step.update.loss) / replicas.num_replicas(),
         train_op=step.update.train_op,
         training_hooks=[*step.update.hooks, *(build_hook(step) for build_hook in build_hooks)],
     )

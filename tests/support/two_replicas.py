@@ -20,7 +20,7 @@ from estimator_asr.models import normalisation
 from estimator_asr.tasks import metrics
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
-from estimator_asr.training.optimizer import optimization
+from estimator_asr.training.optimizer import optimization, skippable
 from tfrecord_builder import errors, schema
 
 MOMENTUM = config.OptimizerConfig(optimizer="momentum")
@@ -48,7 +48,7 @@ def build_model_fn(get_loss, clip_norm, fetched):
         num_labels = features["num_labels"][0]
         losses = metrics.Losses(get_loss(features, num_labels), {}, num_labels)
         loss = losses.to_minimise()
-        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        optimizer = skippable.Momentum(tf.constant(1.0), 0.0)
         update = optimization.minimize(
             loss, optimizer, clip_norm, tf.compat.v1.train.get_or_create_global_step()
         )

@@ -20,12 +20,12 @@ import tensorflow as tf
 from estimator_asr import estimator_api
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.tasks import metrics
-from estimator_asr.training.optimizer import loss_scale, optimization
+from estimator_asr.training.optimizer import loss_scale, optimization, skippable
 
 
 def minimize(
     losses: metrics.Losses,
-    optimizer: tf.compat.v1.train.Optimizer,
+    optimizer: skippable.Optimizer,
     clip_norm: float,
     global_step: tf.Variable,
     num_batches: int,
@@ -42,7 +42,7 @@ def minimize(
         Update; loss, gradients (of this replica only, times the replicas) and is_finite are those of this
         batch, gradient_norm is that of the last update, or NaN if this batch is non-finite.
     """
-    gradients, variables = optimization.compute_gradients(losses.to_minimise(), optimizer, scale)
+    gradients, variables = optimization.compute_gradients(losses.to_minimise(), scale)
     batch = _Batch(gradients, losses, scale)
     pending = normalisation.pending_updates()
     sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
@@ -118,12 +118,7 @@ class _Batch:
 
 def _build_sum(variable, gradient):
     kind = _RowSum if isinstance(gradient, tf.IndexedSlices) else _DenseSum
-    return kind(_name(variable), variable.shape)
-
-
-def _name(variable):
-    """Returns a name that is equal on all replicas, unlike that of the variable's op."""
-    return variable.name.partition(":")[0]
+    return kind(replicas.name(variable), variable.shape)
 
 
 class _DenseSum:
@@ -178,12 +173,5 @@ class _RowSum:
 
 def _get_variable(name, shape):
     """Returns a local variable of each replica, zero when a session starts."""
-    return tf.compat.v1.get_variable(
-        f"accumulated/{name}",
-        shape,
-        initializer=tf.compat.v1.zeros_initializer(),
-        trainable=False,
-        collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
+    local = [tf.compat.v1.GraphKeys.LOCAL_VARIABLES]
+    return replicas.get_variable(f"accumulated/{name}", shape, collections=local)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from estimator_asr.models import replicas
+
 INITIAL_SCALE = 2.0**15
 GROWTH_UPDATES = 2000  # consecutive updates without overflow after which the scale doubles
 FACTOR = 2.0
@@ -19,8 +21,8 @@ class LossScale:
 
     def __init__(self):
         with tf.compat.v1.variable_scope("loss_scale"):
-            self._scale = _get_variable("scale", INITIAL_SCALE)
-            self._good_updates = _get_variable("good_updates", 0.0)
+            self._scale = replicas.get_variable("scale", [], INITIAL_SCALE)
+            self._good_updates = replicas.get_variable("good_updates", [])
         self.value = tf.identity(self._scale)  # float32 []
         self._count = tf.identity(self._good_updates)
 
@@ -41,14 +43,3 @@ class LossScale:
         scale = tf.where(is_full, doubled, self.value)
         scale = tf.where(is_overflow, tf.maximum(self.value / FACTOR, 1.0), scale)
         return tf.group(self._scale.assign(scale), self._good_updates.assign(tf.where(is_full, 0.0, count)))
-
-
-def _get_variable(name, value):
-    """Each replica has its own copy, because all compute the same values."""
-    return tf.compat.v1.get_variable(
-        name,
-        initializer=value,
-        trainable=False,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )

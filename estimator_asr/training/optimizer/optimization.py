@@ -1,7 +1,7 @@
 """Weight update: gradients, clipping by exact global norm, optimizer; with or without a strategy.
 
-Under a strategy a v1 optimizer divides gradients by the number of replicas and sums them when it applies
-them. Clipping needs the norm of the whole gradient, so gradients are summed first, clipped, and then applied.
+Clipping needs the norm of the whole gradient, so under a strategy gradients are divided by the number of
+replicas, summed over them, clipped, and then applied by each replica to its own copy of the weights.
 
 A step with a non-finite loss or gradient changes only the global step, on all replicas.
 """
@@ -40,14 +40,11 @@ class Update(NamedTuple):
         return sum(variable.shape.num_elements() for _, variable in self.gradients)
 
 
-def build_optimizer(
-    config: config_lib.OptimizerConfig, learning_rate: tf.Tensor
-) -> tf.compat.v1.train.Optimizer:
-    """Returns the v1 optimizer of the config."""
+def build_optimizer(config: config_lib.OptimizerConfig, learning_rate: tf.Tensor) -> skippable.Optimizer:
+    """Returns the optimizer of the config."""
     if config.optimizer == "adam":
-        betas = config.adam_beta1, config.adam_beta2
-        return skippable.SkippableAdam(learning_rate, *betas, config.adam_epsilon)
-    return skippable.SkippableMomentum(learning_rate, config.momentum)
+        return skippable.Adam(learning_rate, config.adam_beta1, config.adam_beta2, config.adam_epsilon)
+    return skippable.Momentum(learning_rate, config.momentum)
 
 
 def build_loss_scale(precision: str) -> Optional[loss_scale.LossScale]:
@@ -57,7 +54,7 @@ def build_loss_scale(precision: str) -> Optional[loss_scale.LossScale]:
 
 def minimize(
     loss: tf.Tensor,
-    optimizer: tf.compat.v1.train.Optimizer,
+    optimizer: skippable.Optimizer,
     clip_norm: float,
     global_step: tf.Variable,
     scale: Optional[loss_scale.LossScale] = None,
@@ -66,12 +63,12 @@ def minimize(
 
     Args:
         loss: float32 [], of this replica; the mean over the replicas is minimised.
-        optimizer: a v1 optimizer (under a strategy other optimizers sum where these average).
+        optimizer: as build_optimizer returns it.
         clip_norm: maximum global norm of the gradient; 0 turns clipping off.
         global_step: incremented by one.
         scale: loss scale, or None.
     """
-    gradients, variables = compute_gradients(loss, optimizer, scale)
+    gradients, variables = compute_gradients(loss, scale)
     *gradients, total = sum_over_replicas([*gradients, loss])
     number = tf.identity(global_step)
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
@@ -92,12 +89,12 @@ def minimize(
     )
 
 
-def compute_gradients(
-    loss: tf.Tensor, optimizer: tf.compat.v1.train.Optimizer, scale: Optional[loss_scale.LossScale]
-) -> tuple[list, list]:
+def compute_gradients(loss: tf.Tensor, scale: Optional[loss_scale.LossScale]) -> tuple[list, list]:
     """Returns gradients of this replica, times the scale, over the number of replicas; and variables."""
     scaled = loss if scale is None else loss * scale.value
-    pairs = [pair for pair in optimizer.compute_gradients(scaled) if pair[0] is not None]
+    mean = multiply(scaled, 1.0 / replicas.num_replicas())
+    variables = tf.compat.v1.trainable_variables()
+    pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
     return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
 
 
@@ -106,7 +103,7 @@ def apply(
     divisor: Optional[tf.Tensor],
     loss: tf.Tensor,
     averages: list,
-    optimizer: tf.compat.v1.train.Optimizer,
+    optimizer: skippable.Optimizer,
     clip_norm: float,
     global_step: tf.Variable,
     scale: Optional[loss_scale.LossScale],
@@ -133,7 +130,6 @@ def apply(
     is_overflow = scale.is_overflow(is_loss_finite, is_gradient_finite) if scale else tf.constant(False)
     clipping = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
     factor = tf.where(is_finite, clipping * quotient, 0.0)
-    optimizer.is_applied = is_finite
     weight = tf.cast(is_finite, tf.float32)
     others = [average.assign_add(tf.math.multiply_no_nan(change, weight)) for average, change in averages]
     others += [scale.update(is_overflow, is_finite)] if scale else []
@@ -142,7 +138,9 @@ def apply(
         for gradient in gradients
     ]
     with tf.control_dependencies(others):
-        op = replica_sums.apply(optimizer, list(zip(scaled, [v for _, v in pairs])), global_step)
+        updated = optimizer.apply(list(zip(scaled, [v for _, v in pairs])), is_finite)
+    with tf.control_dependencies([updated]):
+        op = tf.group(global_step.assign_add(1))
     divided = [multiply(gradient, quotient) for gradient in gradients]
     return op, divided, norm, is_finite | is_overflow
 

@@ -1,4 +1,4 @@
-"""Sums of gradients over the replicas of all workers, and updates with such sums.
+"""Sums of gradients over the replicas of all workers.
 
 A sparse gradient holds the rows of a table that a step has used. With several workers TensorFlow 2.15 gathers
 these rows, and in graph mode the gather fails as soon as their number changes between steps ("Shape mismatch
@@ -27,34 +27,6 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
     pairs = [(values[place], values[place]) for place in others]  # each sum is placed where its terms are
     sums.update(zip(others, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
     return [sums[place] for place in range(len(values))]
-
-
-def apply(optimizer: tf.compat.v1.train.Optimizer, pairs: list, global_step: tf.Variable) -> tf.Operation:
-    """Returns the update for (gradient, variable) pairs that are already summed over all replicas.
-
-    Under a strategy, Optimizer.apply_gradients would sum them again.
-    """
-    if not tf.distribute.has_strategy():
-        return optimizer.apply_gradients(pairs, global_step)
-
-    def update(strategy, pairs, global_step):
-        return optimizer._distributed_apply(_WithoutSums(strategy), pairs, global_step)
-
-    return tf.distribute.get_replica_context().merge_call(update, args=(pairs, global_step))
-
-
-class _WithoutSums:
-    """A strategy, or its `extended`, whose sum over replicas returns the value itself."""
-
-    def __init__(self, wrapped):
-        self._wrapped = wrapped
-
-    def __getattr__(self, name):
-        value = getattr(self._wrapped, name)
-        return _WithoutSums(value) if name == "extended" else value
-
-    def batch_reduce_to(self, reduce_op, pairs):
-        return [value for value, _ in pairs]
 
 
 def merge_rows(slices):

@@ -2,54 +2,111 @@
 
 The update cannot stand in a conditional, because that must not contain an all-reduce. So it always runs, and
 a skipped one is the identity: zero gradients (from the caller), learning rate 0, decay rates 1.
+
+Each replica updates its own copy of the weights and of the slots; all have the same gradients. The names in
+checkpoints are those of TensorFlow's v1 optimizers.
 """
 
 from __future__ import annotations
 
-from typing import Optional
+import dataclasses
+from typing import Union
 
 import tensorflow as tf
 
+from estimator_asr.models import replicas
 
-class SkippableAdam(tf.compat.v1.train.AdamOptimizer):
-    """Adam (Kingma and Ba 2015, algorithm 1), lazy for sparse gradients; skipped where is_applied is false.
+
+@dataclasses.dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1), lazy for sparse gradients.
 
     TensorFlow's v1 Adam decays the moments of all rows of a table in each step. Here a row without a gradient
     keeps its moments and its value, so the cost grows with the rows that occur and not with the table.
     """
 
-    is_applied: Optional[tf.Tensor] = None  # bool []; None: always
+    learning_rate: tf.Tensor  # float32 []
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
 
-    def _prepare(self):
-        super()._prepare()
-        if self.is_applied is not None:
-            self._lr_t = tf.where(self.is_applied, self._lr_t, 0.0)
-            self._beta1_t = tf.where(self.is_applied, self._beta1_t, 1.0)
-            self._beta2_t = tf.where(self.is_applied, self._beta2_t, 1.0)
+    def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
+        """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
+        powers = [
+            replicas.get_variable("beta1_power", [], self.beta1),
+            replicas.get_variable("beta2_power", [], self.beta2),
+        ]
+        betas = [tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2)]
+        numbers = {
+            "beta1_power": tf.identity(powers[0]),
+            "beta2_power": tf.identity(powers[1]),
+            "lr": tf.where(is_applied, self.learning_rate, 0.0),
+            "beta1": betas[0],
+            "beta2": betas[1],
+            "epsilon": self.epsilon,
+        }
+        updates = [_apply_adam(gradient, variable, **numbers) for gradient, variable in pairs]
+        with tf.control_dependencies(updates):
+            return tf.group(
+                powers[0].assign(numbers["beta1_power"] * betas[0]),
+                powers[1].assign(numbers["beta2_power"] * betas[1]),
+            )
 
-    def _resource_apply_sparse(self, grad, var, indices):
-        """Called by the v1 Optimizer with unique indices."""
-        beta1, beta2 = self._beta1_t, self._beta2_t
-        beta1_power, beta2_power = self._get_beta_accumulators()
-        rate = self._lr_t * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
-        first, second = self.get_slot(var, "m"), self.get_slot(var, "v")
-        first_rows = beta1 * tf.gather(first, indices) + (1.0 - beta1) * grad
-        second_rows = beta2 * tf.gather(second, indices) + (1.0 - beta2) * tf.square(grad)
-        step = rate * first_rows / (tf.sqrt(second_rows) + self._epsilon_t)
-        return tf.group(
-            tf.raw_ops.ResourceScatterUpdate(resource=first.handle, indices=indices, updates=first_rows),
-            tf.raw_ops.ResourceScatterUpdate(resource=second.handle, indices=indices, updates=second_rows),
-            tf.raw_ops.ResourceScatterSub(resource=var.handle, indices=indices, updates=step),
+
+@dataclasses.dataclass(frozen=True)
+class Momentum:
+    """SGD with momentum; rows without a gradient keep their value and their momentum."""
+
+    learning_rate: tf.Tensor  # float32 []
+    momentum: float
+
+    def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
+        """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
+        numbers = {
+            "lr": tf.where(is_applied, self.learning_rate, 0.0),
+            "momentum": tf.where(is_applied, self.momentum, 1.0),
+        }
+        return tf.group(*(_apply_momentum(gradient, variable, **numbers) for gradient, variable in pairs))
+
+
+Optimizer = Union[Adam, Momentum]
+
+
+def _apply_adam(gradient, variable, **numbers):
+    first, second = _get_slot(variable, "Adam"), _get_slot(variable, "Adam_1")
+    if isinstance(gradient, tf.IndexedSlices):
+        return _apply_adam_to_rows(gradient, variable, first, second, **numbers)
+    return tf.raw_ops.ResourceApplyAdam(
+        var=variable.handle, m=first.handle, v=second.handle, grad=gradient, **numbers
+    )
+
+
+def _apply_adam_to_rows(slices, variable, first, second, beta1_power, beta2_power, lr, beta1, beta2, epsilon):
+    """Updates the rows of a gradient with unique indices."""
+    rate = lr * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
+    first_rows = beta1 * _gather(first, slices.indices) + (1.0 - beta1) * slices.values
+    second_rows = beta2 * _gather(second, slices.indices) + (1.0 - beta2) * tf.square(slices.values)
+    step = rate * first_rows / (tf.sqrt(second_rows) + epsilon)
+    indices = slices.indices
+    return tf.group(
+        tf.raw_ops.ResourceScatterUpdate(resource=first.handle, indices=indices, updates=first_rows),
+        tf.raw_ops.ResourceScatterUpdate(resource=second.handle, indices=indices, updates=second_rows),
+        tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=indices, updates=step),
+    )
+
+
+def _gather(variable, indices):
+    return tf.raw_ops.ResourceGather(resource=variable.handle, indices=indices, dtype=tf.float32)
+
+
+def _apply_momentum(gradient, variable, **numbers):
+    handles = {"var": variable.handle, "accum": _get_slot(variable, "Momentum").handle}
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.raw_ops.ResourceSparseApplyMomentum(
+            **handles, grad=gradient.values, indices=gradient.indices, **numbers
         )
+    return tf.raw_ops.ResourceApplyMomentum(**handles, grad=gradient, **numbers)
 
 
-class SkippableMomentum(tf.compat.v1.train.MomentumOptimizer):
-    """SGD with momentum; skipped where is_applied is false."""
-
-    is_applied: Optional[tf.Tensor] = None  # bool []; None: always
-
-    def _prepare(self):
-        super()._prepare()
-        if self.is_applied is not None:
-            self._learning_rate_tensor = tf.where(self.is_applied, self._learning_rate_tensor, 0.0)
-            self._momentum_tensor = tf.where(self.is_applied, self._momentum_tensor, 1.0)
+def _get_slot(variable, name):
+    return replicas.get_variable(f"{replicas.name(variable)}/{name}", variable.shape)

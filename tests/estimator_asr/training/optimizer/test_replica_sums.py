@@ -28,15 +28,3 @@ def test_the_largest_padding_fits_the_table():
             assert replica_sums._count_powers(slices) == power
         unknown = tf.IndexedSlices(tf.zeros([1, 2]), tf.zeros([1], tf.int32), None)
         assert replica_sums._count_powers(unknown) == 24
-
-
-def test_without_a_strategy_the_optimizer_applies_its_own_update():
-    with tf.Graph().as_default():
-        weight = tf.compat.v1.get_variable("w", initializer=1.0, use_resource=True)
-        step = tf.compat.v1.train.get_or_create_global_step()
-        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.5)
-        update = replica_sums.apply(optimizer, [(tf.constant(2.0), weight)], step)
-        with tf.compat.v1.Session() as session:
-            session.run(tf.compat.v1.global_variables_initializer())
-            session.run(update)
-            assert session.run([weight, step]) == [0.0, 1]

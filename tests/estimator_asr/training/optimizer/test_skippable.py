@@ -7,9 +7,13 @@ import tensorflow as tf
 from estimator_asr.training.optimizer import skippable
 
 START = np.float32([[1, 2], [3, -4], [5, 6]])
-OPTIMIZERS = {
-    "adam": lambda: skippable.SkippableAdam(0.1, 0.9, 0.98),
-    "momentum": lambda: skippable.SkippableMomentum(0.1, 0.9),
+OURS = {
+    "adam": lambda: skippable.Adam(tf.constant(0.1), 0.9, 0.98),
+    "momentum": lambda: skippable.Momentum(tf.constant(0.1), 0.9),
+}
+OF_TENSORFLOW = {
+    "adam": lambda: tf.compat.v1.train.AdamOptimizer(0.1, 0.9, 0.98),
+    "momentum": lambda: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
 }
 
 
@@ -20,10 +24,9 @@ class Training:
         table = tf.compat.v1.get_variable("table", initializer=START)
         read = tf.gather(table, [0, 2]) if is_sparse else table
         self.is_applied = tf.compat.v1.placeholder(tf.bool, [])
-        optimizer = OPTIMIZERS[name]()
-        optimizer.is_applied = self.is_applied
         weight = tf.cast(self.is_applied, tf.float32)  # a skipped step has gradient zero
-        self.train_op = optimizer.minimize(tf.reduce_sum(tf.square(read)) * weight)
+        (gradient,) = tf.gradients(tf.reduce_sum(tf.square(read)) * weight, table)
+        self.train_op = OURS[name]().apply([(gradient, table)], self.is_applied)
         self.session = tf.compat.v1.Session()
         self.session.run(tf.compat.v1.global_variables_initializer())
 
@@ -41,7 +44,7 @@ def graph():
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("name", sorted(OURS))
 def test_a_skipped_step_changes_no_bit_of_weights_moments_and_beta_powers(name, is_sparse):
     training = Training(name, is_sparse)
     for _ in range(3):
@@ -56,56 +59,86 @@ def test_a_skipped_step_changes_no_bit_of_weights_moments_and_beta_powers(name, 
     assert (training.values()["table:0"][0] != before["table:0"][0]).all()
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("name", sorted(OURS))
 def test_the_first_step_can_be_skipped(name):
     training = Training(name, is_sparse=False)
     training.step(False)
     np.testing.assert_array_equal(training.values()["table:0"], START)
 
 
-def train_adam(optimizer_class, steps, build_loss):
+def train(name, steps, build_loss, path=None, *, by_tensorflow=False):
+    """Returns all variables by their name in a checkpoint; training continues at the checkpoint of a path."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        table = tf.compat.v1.get_variable("table", initializer=START)
+        with tf.compat.v1.variable_scope("model"):
+            table = tf.compat.v1.get_variable("table", initializer=START)
         step = tf.compat.v1.placeholder(tf.int32, [])
-        train_op = optimizer_class(0.1).minimize(build_loss(table, step))
+        loss = build_loss(table, step)
+        if by_tensorflow:
+            train_op = OF_TENSORFLOW[name]().minimize(loss)
+        else:
+            train_op = OURS[name]().apply([(tf.gradients(loss, table)[0], table)], tf.constant(True))
+        saver = tf.compat.v1.train.Saver()
         session.run(tf.compat.v1.global_variables_initializer())
+        if path and tf.train.latest_checkpoint(path):
+            saver.restore(session, tf.train.latest_checkpoint(path))
         for index in range(steps):
             session.run(train_op, {step: index})
-        names = [variable.name for variable in tf.compat.v1.global_variables()]
-        return session.run(table), names
+        if path:
+            saver.save(session, f"{path}/model.ckpt")
+        return {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
 
 
 def gather_rows(rows):
     return lambda table, step: tf.reduce_sum(tf.square(tf.gather(table, tf.gather(rows, step % len(rows)))))
 
 
-def test_rows_that_occur_in_every_step_are_updated_as_by_adam():
+def all_entries(table, step):
+    return tf.reduce_sum(tf.square(table)) + 0.0 * tf.cast(step, tf.float32)
+
+
+SLOTS = {
+    "adam": ["beta1_power", "beta2_power", "model/table/Adam", "model/table/Adam_1"],
+    "momentum": ["model/table/Momentum"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_dense_gradients_are_applied_as_by_tensorflow(name):
+    ours = train(name, 5, all_entries)
+    expected = train(name, 5, all_entries, by_tensorflow=True)
+    assert sorted(ours) == sorted(expected) == sorted(["model/table", *SLOTS[name]])
+    for variable, value in expected.items():
+        np.testing.assert_array_equal(ours[variable], value, variable)
+    assert (np.abs(ours["model/table"]) < np.abs(START)).all()
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_rows_that_occur_in_every_step_are_updated_as_by_tensorflow(name):
     all_rows = gather_rows([[0, 1, 2]])
-    lazy, names = train_adam(skippable.SkippableAdam, 5, all_rows)
-    plain, plain_names = train_adam(tf.compat.v1.train.AdamOptimizer, 5, all_rows)
-    np.testing.assert_allclose(lazy, plain, rtol=1e-6)
-    assert names == plain_names  # checkpoints are compatible with Adam
+    ours, expected = train(name, 5, all_rows), train(name, 5, all_rows, by_tensorflow=True)
+    for variable, value in expected.items():
+        np.testing.assert_allclose(ours[variable], value, rtol=1e-6, err_msg=variable)
 
 
-def test_a_row_that_does_not_occur_keeps_its_value():
-    lazy, _ = train_adam(skippable.SkippableAdam, 4, gather_rows([[1, 1]]))
-    np.testing.assert_array_equal(lazy[[0, 2]], START[[0, 2]])
-    assert (np.abs(lazy[1]) < np.abs(START[1])).all()
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_a_checkpoint_of_the_optimizer_of_tensorflow_is_continued(name, tmp_path):
+    train(name, 3, all_entries, str(tmp_path), by_tensorflow=True)
+    continued = train(name, 2, all_entries, str(tmp_path))
+    expected = train(name, 5, all_entries, by_tensorflow=True)
+    for variable, value in expected.items():
+        np.testing.assert_array_equal(continued[variable], value, variable)
 
 
-def test_a_row_is_unchanged_between_its_steps_unlike_with_adam():
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_a_row_that_does_not_occur_keeps_its_value(name):
+    table = train(name, 4, gather_rows([[1]]))["model/table"]
+    np.testing.assert_array_equal(table[[0, 2]], START[[0, 2]])
+    assert (np.abs(table[1]) < np.abs(START[1])).all()
+
+
+def test_a_row_is_unchanged_between_its_steps_unlike_with_the_adam_of_tensorflow():
     every_other = gather_rows([[0], [1]])
-    one_step, _ = train_adam(skippable.SkippableAdam, 1, every_other)
-    two_steps, _ = train_adam(skippable.SkippableAdam, 2, every_other)
+    one_step, two_steps = (train("adam", steps, every_other)["model/table"] for steps in (1, 2))
     np.testing.assert_array_equal(one_step[0], two_steps[0])
-    drifted, _ = train_adam(tf.compat.v1.train.AdamOptimizer, 2, every_other)
+    drifted = train("adam", 2, every_other, by_tensorflow=True)["model/table"]
     assert (drifted[0] < two_steps[0]).all()
-
-
-def test_dense_gradients_are_applied_as_by_adam():
-    def loss(table, step):
-        return tf.reduce_sum(tf.square(table)) + 0.0 * tf.cast(step, tf.float32)
-
-    lazy, _ = train_adam(skippable.SkippableAdam, 3, loss)
-    plain, _ = train_adam(tf.compat.v1.train.AdamOptimizer, 3, loss)
-    np.testing.assert_array_equal(lazy, plain)
