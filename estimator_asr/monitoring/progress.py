@@ -7,6 +7,7 @@ import dataclasses
 import logging as standard_logging
 import sys
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ from estimator_asr import estimator_api
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
+_bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all that exist
 
 
 @dataclasses.dataclass(eq=False)
@@ -110,7 +112,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 def _open_bar(name, total, done=0, *, keep):
     """Returns a bar, disabled without a terminal; with `keep` it stays in the terminal when it is closed."""
-    return tqdm.tqdm(
+    bar = tqdm.tqdm(
         total=total,
         initial=done,
         desc=name,
@@ -121,6 +123,8 @@ def _open_bar(name, total, done=0, *, keep):
         file=sys.stderr,
         bar_format="{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}",
     )
+    _bars.add(bar)
+    return bar
 
 
 @contextlib.contextmanager
@@ -135,7 +139,7 @@ def beside_log_lines() -> Iterator[None]:
     finally:
         root.handlers[:] = handlers
         # A later bar is below an earlier one, so it is closed first.
-        for bar in sorted(getattr(tqdm.tqdm, "_instances", ()), key=lambda each: -each.pos):
+        for bar in sorted(_bars, key=lambda each: -each.pos):
             bar.close()
 
 

@@ -12,7 +12,6 @@ from typing import Optional
 
 import tensorflow as tf
 from absl import logging
-from tensorflow.core.protobuf import rewriter_config_pb2
 
 from estimator_asr import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
@@ -124,5 +123,6 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
     if rewrite := _REWRITES.get(config.precision):
-        setattr(session.graph_options.rewrite_options, rewrite, rewriter_config_pb2.RewriterConfig.ON)
+        rewrites = session.graph_options.rewrite_options
+        setattr(rewrites, rewrite, rewrites.ON)
     return session
