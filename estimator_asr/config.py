@@ -190,6 +190,11 @@ class InputConfig(config_flags.Checked):
         12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
     )
     shuffle_records: int = config_flags.setting(2048, "size of the shuffle buffer, in records", positive=True)
+    shard_cache_gb: float = config_flags.setting(
+        20.0,
+        "size of the local copies of s3:// and gs:// data, in GB, shared by all trainings",
+        positive=True,
+    )
     spec_augment: bool = config_flags.setting(
         True, "SpecAugment: mask time and frequency bands in acoustic training"
     )

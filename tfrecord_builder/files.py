@@ -123,6 +123,11 @@ def open_binary(path: str) -> BinaryIO:
             return members.copy(file, member)
 
 
+def download(path: str, file: BinaryIO) -> None:
+    """Writes a remote file into an open local one."""
+    _store(path).download(path, file)
+
+
 def sha256(path: str) -> str:
     """Returns the sha256 of a file in hex."""
     digest = hashlib.sha256()

@@ -69,10 +69,15 @@ def size_and_time(path: str) -> tuple[int, int]:
 def open_copy(path: str) -> BinaryIO:
     """Opens a temporary copy of a file."""
     copy = tempfile.TemporaryFile()
-    with reading(path) as file:
-        shutil.copyfileobj(file, copy, 1 << 20)
+    download(path, copy)
     copy.seek(0)
     return copy
+
+
+def download(path: str, file: BinaryIO) -> None:
+    """Writes a file into an open local one."""
+    with reading(path) as source:
+        shutil.copyfileobj(source, file, 1 << 20)
 
 
 @contextlib.contextmanager

@@ -77,12 +77,16 @@ def size_and_time(path: str) -> tuple[int, int]:
 
 def open_copy(path: str) -> BinaryIO:
     """Opens a temporary copy of an object."""
-    bucket, key = s3_client.split(path)
     copy = tempfile.TemporaryFile()
-    with s3_client.translated(path):
-        s3_client.connect().download_fileobj(bucket, key, copy)
+    download(path, copy)
     copy.seek(0)
     return copy
+
+
+def download(path: str, file: BinaryIO) -> None:
+    """Writes an object into an open file."""
+    with s3_client.translated(path):
+        s3_client.connect().download_fileobj(*s3_client.split(path), file)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_asr import model_directory
+from estimator_asr.inputs import shard_cache
 from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
 from tfrecord_builder import dataset_info, errors, vocabulary
@@ -36,8 +37,8 @@ def check(
         errors.UserError: a label is wrong; names the shard and the utterance.
     """
     with splits_lib.explain_damage(data_dirs, " or ".join(splits)):
-        for paths in _shards_by_directory(infos, data_dirs, splits):
-            sample = paths[:: -(-len(paths) // _SAMPLE_SHARDS)]
+        for shards in _shards_by_directory(infos, data_dirs, splits):
+            sample = shards[:: -(-len(shards) // _SAMPLE_SHARDS)]
             _check_shards(sample, model, -(-_SAMPLE_RECORDS // len(sample)))
 
 
@@ -54,29 +55,30 @@ def explain(
     except tf.errors.InvalidArgumentError as error:
         if losses.WRONG_LABEL not in error.message:
             raise
-        for paths in _shards_by_directory(infos, data_dirs, splits):
-            _check_shards(paths, model, None)
+        for shards in _shards_by_directory(infos, data_dirs, splits):
+            _check_shards(shards, model, None)
         line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
             f"{','.join(data_dirs)}: {line.strip()}, but no single record is wrong; build the data again."
         ) from error
 
 
-def _shards_by_directory(infos, data_dirs, splits) -> list[list[str]]:
+def _shards_by_directory(infos, data_dirs, splits) -> list[list[shard_cache.Shard]]:
     return [
-        info.shard_paths(data_dir, split)
+        shard_cache.list_shards(info, data_dir, split)
         for split in splits
         for info, data_dir in zip(infos, data_dirs)
         if split in info.splits and info.splits[split].shards
     ]
 
 
-def _check_shards(paths, model, count):
-    for path in paths:
-        for serialized in itertools.islice(tf.compat.v1.io.tf_record_iterator(path), count):
+def _check_shards(shards, model, count):
+    cache = shard_cache.ShardCache(model.config.input.shard_cache_gb)
+    for shard in shards:
+        for serialized in itertools.islice(tf.compat.v1.io.tf_record_iterator(cache.fetch(shard)), count):
             problem = find_problem(serialized, model.tokens, model.characters)
             if problem:
-                raise errors.UserError(f"{path}: {problem}; build the data again.")
+                raise errors.UserError(f"{shard.path}: {problem}; build the data again.")
 
 
 def find_problem(

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, buckets, input_progress, order, splits
+from estimator_asr.inputs import batches, buckets, input_progress, order, shard_cache, splits
 
 _PREFETCHED_BATCHES = 4
 
@@ -72,7 +72,7 @@ def build_input_fn(
             lambda position, records: numbers.map(lambda number: (position, number, records))
         )
         finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
-        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options())
+        return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(source))
 
     def input_fn(input_context: Optional[tf.distribute.InputContext] = None):
         return read(input_context)  # the Estimator inspects the names of the arguments
@@ -91,7 +91,7 @@ def read_epoch(
     def to_buckets(lengths, records):
         return tf.searchsorted(tf.constant(bucketing.bucket_ends), lengths, out_type=tf.int64), records
 
-    chunks = order.read_chunks(source, config.shuffle_records, seed)
+    chunks = order.read_chunks(source, config, seed)
     batched = (
         chunks.map(to_buckets)
         .unbatch()
@@ -123,10 +123,11 @@ def _read_epochs(source, bucketing, config, seed, start):
     return read(start.epoch).skip(start.index).concatenate(later.flat_map(read))
 
 
-def _options():
+def _options(source):
+    fetching = shard_cache.NUM_PARALLEL_FETCHES if shard_cache.has_remote(source.shards) else 0
     options = tf.data.Options()
     options.deterministic = True
-    options.threading.private_threadpool_size = order.count_threads()
+    options.threading.private_threadpool_size = order.count_threads() + fetching
     options.threading.max_intra_op_parallelism = 1
     return options
 

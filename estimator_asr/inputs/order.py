@@ -10,7 +10,8 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.inputs import splits
+from estimator_asr import config as config_lib
+from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder import cores, schema
 
 # On one core the second thread waits for the disk; each thread holds a batch.
@@ -24,7 +25,7 @@ def count_threads() -> int:
     return min(max(cores.count(), _MIN_THREADS), _MAX_THREADS)
 
 
-def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int]) -> tf.data.Dataset:
+def read_chunks(source: splits.Split, config: config_lib.InputConfig, seed: Optional[int]) -> tf.data.Dataset:
     """Reads the records of an epoch in chunks; parsing records one by one costs more than what is parsed.
 
     The seed of the order is int or int64 []; None reads the shards in their order.
@@ -37,17 +38,20 @@ def read_chunks(source: splits.Split, shuffle_records: int, seed: Optional[int])
     def measure(records):
         return schema.parse_lengths(records, key), records
 
-    chunks = _shuffle(source, shuffle_records, seed).batch(_RECORDS_PER_CHUNK)
+    chunks = _shuffle(source, config, seed).batch(_RECORDS_PER_CHUNK)
     return chunks.map(measure, num_parallel_calls=count_threads(), deterministic=True)
 
 
-def _shuffle(source, shuffle_records, seed):
-    files = tf.data.Dataset.from_tensor_slices(list(source.paths))
+def _shuffle(source, config, seed):
+    count = len(source.shards)
+    numbers = tf.data.Dataset.range(count)
     if seed is None:
+        files = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
         return files.flat_map(tf.data.TFRecordDataset)
-    cycle_length = min(len(source.paths), _INTERLEAVED_SHARDS)
+    cycle_length = min(count, _INTERLEAVED_SHARDS)
     with _without_graph_seed():
-        files = files.shuffle(len(source.paths), seed, reshuffle_each_iteration=False)
+        numbers = numbers.shuffle(count, seed, reshuffle_each_iteration=False)
+        files = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
         records = files.interleave(
             tf.data.TFRecordDataset,
             cycle_length,
@@ -55,7 +59,7 @@ def _shuffle(source, shuffle_records, seed):
             num_parallel_calls=min(cycle_length, count_threads()),
             deterministic=True,
         )
-        return records.shuffle(shuffle_records, seed, reshuffle_each_iteration=False)
+        return records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False)
 
 
 @contextlib.contextmanager

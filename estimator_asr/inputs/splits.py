@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,11 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import buckets
+from estimator_asr.inputs import buckets, shard_cache
 from tfrecord_builder import dataset_info, errors, schema
+
+# How TensorFlow reports the errors.UserError of shard_cache.
+_FETCHING = re.compile(r"UserError: (.+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Split:
     """The shards of a split and the statistics that training needs."""
 
     spec: task_spec.TaskSpec  # of the model that reads it; lengths count its unit, frames or tokens
-    paths: tuple[str, ...]  # shard files
+    shards: tuple[shard_cache.Shard, ...]
     length_counts: dict[int, int]  # {length: number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None reads no audio features
@@ -64,23 +68,23 @@ def read_split(
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
     pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists the splits that exist
-    paths = [shard for info, path in pairs for shard in info.shard_paths(path, split)]
+    shards = [shard for info, path in pairs for shard in shard_cache.list_shards(info, path, split)]
     found = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
     for each in found:
         length_counts.update(each.frame_lengths if spec.reads_audio else each.token_lengths)
     _check_content(pairs, split, spec, length_counts)
-    shards = [dataclasses.astuple(shard) for each in found for shard in each.shards]
+    described = [dataclasses.astuple(shard) for each in found for shard in each.shards]
     num_unknown = sum(each.unknown_tokens for each in found)
     return Split(
         spec,
-        tuple(paths),
+        tuple(shards),
         dict(length_counts),
         seconds=sum(each.seconds for each in found),
         num_bins=pairs[0][0].frontend.num_bins if spec.reads_audio else None,
         fbank_dtype=pairs[0][0].fbank_dtype,
         max_tokens=max(max(each.token_lengths, default=0) for each in found),
-        sha256=hashlib.sha256(json.dumps(shards).encode()).hexdigest(),
+        sha256=hashlib.sha256(json.dumps(described).encode()).hexdigest(),
         unknown_fraction=num_unknown / max(sum(each.num_tokens for each in found), 1),
     )
 
@@ -105,11 +109,15 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
     """Turns the error of reading a damaged shard inside the block into one sentence.
 
     Raises:
-        errors.UserError: the checksum of a record, or the size of its features, is wrong.
+        errors.UserError: the checksum of a record, or the size of its features, is wrong, or a remote shard
+            cannot be fetched.
     """
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        fetching = _FETCHING.search(error.message)
+        if fetching:
+            raise errors.UserError(fetching[1]) from error
         if isinstance(error, tf.errors.InvalidArgumentError) and schema.DAMAGED not in error.message:
             raise
         paths = ",".join(data_dirs)

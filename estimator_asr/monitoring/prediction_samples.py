@@ -14,6 +14,7 @@ from absl import logging
 from rapidfuzz.distance import Levenshtein
 
 from estimator_asr import estimator_api, model_directory
+from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import alignment, sample_picture, sample_utterances, summaries
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, fonts, vocabulary
@@ -36,7 +37,8 @@ class PredictionSamples(estimator_api.Exporter):
         split: str,
     ):
         count = model.config.display.show_utterances
-        self._utterances = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count)
+        cache = shard_cache.ShardCache(model.config.input.shard_cache_gb)
+        self._utterances = sample_utterances.choose(infos, data_dirs, split, model.config.spec, count, cache)
         self._model = model
         self._split = split
         self._recogniser = None

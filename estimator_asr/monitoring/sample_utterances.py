@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import task_spec
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import input_fn, shard_cache
 from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
@@ -31,19 +31,20 @@ def choose(
     split: str,
     spec: task_spec.TaskSpec,
     count: int,
+    cache: Optional[shard_cache.ShardCache] = None,
 ) -> list[Utterance]:
     """Returns at most `count` utterances that a model can read: those with the lowest hashes.
 
-    Only the first shard of each data directory that has the split is read.
+    Only the first shard of each data directory that has the split is read; a remote one through the cache.
 
     Raises:
         errors.UserError: a shard is missing or has another size.
     """
-    chosen = []
+    chosen, cache = [], cache or shard_cache.ShardCache()
     for info, data_dir in zip(infos, data_dirs):
         if split in info.splits:
-            shard = info.shard_paths(data_dir, split)[0]
-            chosen.extend(each for each in _read(info, shard, spec) if _is_usable(each.values))
+            shard = shard_cache.list_shards(info, data_dir, split)[0]
+            chosen.extend(each for each in _read(info, shard, spec, cache) if _is_usable(each.values))
             chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
             chosen = chosen[:count]
     return chosen
@@ -65,12 +66,13 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     return file.getvalue()
 
 
-def _read(info, shard, spec):
+def _read(info, shard, spec, cache):
     num_bins = info.frontend.num_bins if spec.reads_audio else None
+    path = cache.fetch(shard)
     records = input_fn.read_elements(
-        lambda: schema.parse_examples(tf.data.TFRecordDataset(shard), num_bins, info.fbank_dtype)
+        lambda: schema.parse_examples(tf.data.TFRecordDataset(path), num_bins, info.fbank_dtype)
     )
-    return (Utterance(values["utterance_id"].decode(), shard, values) for values in records)
+    return (Utterance(values["utterance_id"].decode(), shard.path, values) for values in records)
 
 
 def _is_usable(values):

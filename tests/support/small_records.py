@@ -8,7 +8,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
+from tfrecord_builder import dataset_info, files, frontend, readings, schema, vocabulary
 
 FRONTEND = frontend.FrontendConfig(num_mel_bins=12)
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4"])
@@ -99,7 +99,8 @@ def _write_split(path, split, records, num_shards) -> dataset_info.SplitInfo:
         with tf.io.TFRecordWriter(os.path.join(path, name)) as writer:
             for record in part:
                 writer.write(schema.make_example(record))
-        shards.append(dataset_info.ShardInfo(name, len(part), os.path.getsize(os.path.join(path, name)), ""))
+        file = os.path.join(path, name)
+        shards.append(dataset_info.ShardInfo(name, len(part), os.path.getsize(file), files.sha256(file)))
     return dataset_info.SplitInfo(
         num_utterances=len(records),
         num_speakers=2,

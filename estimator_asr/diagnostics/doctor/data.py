@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
-from estimator_asr.inputs import input_fn, splits
+from estimator_asr.inputs import input_fn, shard_cache, splits
 from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
@@ -112,7 +112,9 @@ def read_slack(
     """Reads the train split for at most `seconds`; returns the slack of each utterance."""
 
     def read():
-        records = tf.data.TFRecordDataset(info.shard_paths(data_dir, "train"))
+        shards = shard_cache.list_shards(info, data_dir, "train")
+        numbers = tf.data.Dataset.range(len(shards))
+        records = shard_cache.fetch_ahead(shards, numbers).flat_map(tf.data.TFRecordDataset)
         examples = schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
         return examples.map(lambda each: {name: each[name] for name in _FEATURES}).padded_batch(_BATCH)
 

@@ -4,6 +4,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
+from estimator_asr import config as config_lib
 from estimator_asr import task_spec
 from estimator_asr.inputs import order, splits
 from tfrecord_builder import cores
@@ -11,9 +12,10 @@ from tfrecord_builder import cores
 
 def read(source, window, seed, graph_seed=None):
     """Lengths and utterance ids of an epoch."""
+    config = config_lib.InputConfig(shuffle_records=window)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(graph_seed)
-        chunk = tf.compat.v1.data.make_one_shot_iterator(order.read_chunks(source, window, seed)).get_next()
+        chunk = tf.compat.v1.data.make_one_shot_iterator(order.read_chunks(source, config, seed)).get_next()
         lengths, records = session.run(chunk)
     ids = [
         tf.train.Example.FromString(r).features.feature["utterance_id"].bytes_list.value[0] for r in records

@@ -19,7 +19,7 @@ def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
         small_records.make_data(dirs[1], splits=[("train", 3)]),
     ]
     train = splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
-    assert train.num_utterances == 15 and len(train.paths) == 4 and train.num_bins == 12
+    assert train.num_utterances == 15 and len(train.shards) == 4 and train.num_bins == 12
     assert train.total_length == sum(n * c for i in infos for n, c in i.splits["train"].frame_lengths.items())
     dev = splits.read_split(infos, dirs, "dev", task_spec.LANGUAGE)
     assert dev.length_counts == {1: 1, 2: 1, 3: 1} and dev.num_bins is None

@@ -1,0 +1,176 @@
+"""Local copies of remote shards, in a bounded directory that all processes of a machine share.
+
+A copy is named by its sha256, which dataset_info.json has.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import errno
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr import config as config_lib
+from estimator_asr.inputs import bounded_directory
+from tfrecord_builder import dataset_info, errors, files
+
+# A dataset fetches so many shards before they are opened.
+NUM_PARALLEL_FETCHES = 2
+_NUM_PREFETCHED = 2
+# More than those, so that none is removed before it is opened.
+_NUM_HELD = 8
+_MIN_SHARDS = _NUM_HELD + NUM_PARALLEL_FETCHES
+_MAX_GB = config_lib.InputConfig.shard_cache_gb
+_RETRY_SECONDS = 60
+_PAUSE_SECONDS = 2
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A shard of a data directory, with its size and hash in dataset_info.json."""
+
+    path: str
+    num_bytes: int
+    sha256: str
+
+
+def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> list[Shard]:
+    """Returns the shards of a split; raises errors.UserError as info.shard_paths does."""
+    paths = info.shard_paths(data_dir, split)
+    return [Shard(path, each.num_bytes, each.sha256) for path, each in zip(paths, info.splits[split].shards)]
+
+
+def has_remote(shards: Sequence[Shard]) -> bool:
+    """Returns whether some of the shards are in a store."""
+    return any(files.is_remote(shard.path) for shard in shards)
+
+
+def fetch_ahead(
+    shards: Sequence[Shard], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
+) -> tf.data.Dataset:
+    """Returns the local paths of shards, which are fetched while those before them are read.
+
+    Args:
+        shards: of the split.
+        numbers: int64 [], the order in which they are read.
+        max_gb: as for ShardCache.
+
+    Returns:
+        Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
+    """
+    if not has_remote(shards):
+        return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
+    cache = ShardCache(max_gb)
+
+    @tf.autograph.experimental.do_not_convert
+    def fetch(number):
+        return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
+
+    fetched = numbers.map(fetch, num_parallel_calls=NUM_PARALLEL_FETCHES, deterministic=True)
+    return fetched.prefetch(_NUM_PREFETCHED)
+
+
+class ShardCache:
+    """The copies that one reader uses. Every reader has its own cache; all share the directory.
+
+    The last eight shards that it fetched stay there; others are removed when a download needs space.
+    """
+
+    def __init__(self, max_gb: float = _MAX_GB):
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        self.directory = os.path.join(cache, "estimator_asr", "shards")
+        self._max_gb = max_gb
+        self._held: collections.deque[BinaryIO] = collections.deque()
+        self._guard = threading.Lock()
+
+    def fetch(self, shard: Shard) -> str:
+        """Returns the local path of a shard, which is downloaded unless it is there.
+
+        Raises:
+            errors.UserError: the store fails for a minute, the shard is not what dataset_info.json says, the
+                disk is full, or the bound too small.
+        """
+        if not files.is_remote(shard.path):
+            return shard.path
+        self._check_bound(shard)
+        path = os.path.join(self.directory, f"{shard.sha256}.tfrecord")
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            while not self._hold(path):  # again if another process has removed it
+                with bounded_directory.locked(path):
+                    if not os.path.exists(path):
+                        self._download(shard, path)
+        except OSError as error:
+            raise self._explain(error, shard) from error
+        return path
+
+    def _check_bound(self, shard):
+        needed = _MIN_SHARDS * shard.num_bytes / 1e9
+        if needed > self._max_gb:
+            raise errors.UserError(
+                f"{shard.path}: --shard_cache_gb is {self._max_gb:g}, expected at least {needed:.2g} "
+                f"({_MIN_SHARDS} such shards); raise it, or build the data with more --num_shards"
+            )
+
+    def _hold(self, path) -> bool:
+        file = bounded_directory.hold(path)
+        if file is None:
+            return False
+        with self._guard:
+            self._held.append(file)
+            while len(self._held) > _NUM_HELD:
+                self._held.popleft().close()
+        return True
+
+    def _download(self, shard, path):
+        with files.writing(path) as temporary:
+            bounded_directory.reserve(temporary, shard.num_bytes, self._max_gb * 1e9)
+            _copy(shard.path, temporary)
+            if os.path.getsize(temporary) != shard.num_bytes or files.sha256(temporary) != shard.sha256:
+                raise errors.UserError(
+                    f"{shard.path}: shard has another size or sha256 than {dataset_info.INFO_FILE} says; "
+                    "copy or build the data again"
+                )
+
+    def _explain(self, error, shard) -> errors.UserError:
+        if error.filename == shard.path or files.is_remote(str(error.filename)):
+            return errors.UserError(
+                f"{shard.path}: shard cannot be read ({error.strerror or error}), expected a working store; "
+                "check it and run the command again"
+            )
+        advice = "set XDG_CACHE_HOME to a directory that can be written"
+        if error.errno in _FULL:
+            advice = "free some space, or set XDG_CACHE_HOME to another disk"
+        return errors.UserError(
+            f"{self.directory}: no space for copies of remote shards ({error.strerror or error}), expected "
+            f"{shard.num_bytes / 1e6:.0f} MB more; {advice}"
+        )
+
+
+def _copy(source: str, target: str) -> None:
+    """Downloads a file; a store that fails is tried again for a minute."""
+    end = time.monotonic() + _RETRY_SECONDS
+    while True:
+        try:
+            with open(target, "r+b") as file:
+                files.download(source, file)
+            return
+        except OSError as error:
+            if not _may_pass(error) or time.monotonic() > end:
+                raise
+            logging.warning("%s: %s; trying again", source, error.strerror or error)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _may_pass(error: OSError) -> bool:
+    """Returns whether the store may recover; it has no such file, rights or bucket again."""
+    lasting = isinstance(error, (FileNotFoundError, PermissionError))
+    return not lasting and error.errno not in (errno.ENXIO, *_FULL)

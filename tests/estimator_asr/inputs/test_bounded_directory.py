@@ -1,0 +1,87 @@
+import errno
+import os
+import threading
+import time
+
+import pytest
+
+from estimator_asr.inputs import bounded_directory
+
+
+def _make(directory, name, num_bytes=10, age=0):
+    path = directory / name
+    path.write_bytes(bytes(num_bytes))
+    os.utime(path, (time.time() - age, time.time() - age))
+    return str(path)
+
+
+def test_space_is_made_by_removing_what_is_unused_for_longest(tmp_path):
+    for name, age in (("a", 30), ("b", 50), ("c", 10)):
+        _make(tmp_path, name, age=age)
+    bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=30)
+    assert sorted(os.listdir(tmp_path)) == ["a", "c", "d.incomplete"]
+    assert os.path.getsize(tmp_path / "d.incomplete") == 10
+    bounded_directory.reserve(str(tmp_path / "e.incomplete"), 10, max_bytes=30)  # d counts
+    assert sorted(os.listdir(tmp_path)) == ["c", "d.incomplete", "e.incomplete"]
+
+
+def test_using_a_file_keeps_it_longer(tmp_path):
+    for name, age in (("a", 50), ("b", 30)):
+        _make(tmp_path, name, age=age)
+    bounded_directory.hold(str(tmp_path / "a")).close()
+    bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=20)
+    assert sorted(os.listdir(tmp_path)) == ["a", "c.incomplete"]
+
+
+def test_a_held_file_stays_and_a_missing_one_is_not_held(tmp_path):
+    held = bounded_directory.hold(_make(tmp_path, "a", age=50))
+    _make(tmp_path, "b")
+    bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=10)
+    assert sorted(os.listdir(tmp_path)) == ["a", "c.incomplete"]
+    held.close()
+    bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=20)
+    assert sorted(os.listdir(tmp_path)) == ["c.incomplete", "d.incomplete"]
+    assert bounded_directory.hold(str(tmp_path / "a")) is None
+
+
+def test_what_a_killed_process_left_is_removed_after_an_hour(tmp_path):
+    _make(tmp_path, "old.incomplete", age=3700)
+    _make(tmp_path, "young.incomplete", age=3500)
+    bounded_directory.reserve(str(tmp_path / "new"), 0, max_bytes=1000)
+    assert sorted(os.listdir(tmp_path)) == ["new", "young.incomplete"]
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    _make(tmp_path, "a")
+    _make(tmp_path, "b", age=10)
+    space = iter([False, False, True])
+
+    def allocate(descriptor, offset, num_bytes):
+        if not next(space, False):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=1000)
+    assert os.listdir(tmp_path) == ["c.incomplete"]
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=1000)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_one_thread_at_a_time_is_in_a_locked_block(tmp_path):
+    inside, most = [], []
+
+    def enter():
+        for _ in range(20):
+            with bounded_directory.locked(str(tmp_path / "a")):
+                inside.append(True)
+                most.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=enter) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 60 and os.listdir(tmp_path) == []

@@ -1,0 +1,283 @@
+"""The cache, with TensorFlow's file system in memory as the store."""
+
+import dataclasses
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import paths
+import pytest
+import small_records
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr import task_spec
+from estimator_asr.inputs import input_fn, order, shard_cache, splits
+from tfrecord_builder import errors, files
+
+STORE = "ram://store"
+_BYTES = 1000
+
+
+@pytest.fixture(autouse=True)
+def cache_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if tf.io.gfile.exists(STORE):
+        tf.io.gfile.rmtree(STORE)
+    tf.io.gfile.makedirs(f"{STORE}/")
+    return tmp_path / "cache" / "estimator_asr" / "shards"
+
+
+@pytest.fixture
+def downloads(monkeypatch):
+    """The names of the shards whose download has begun."""
+    names, original = [], files.download
+
+    def download(path, file):
+        names.append(os.path.basename(path))
+        original(path, file)
+
+    monkeypatch.setattr(files, "download", download)
+    return names
+
+
+def make_shard(name, num_bytes=_BYTES):
+    content = name.encode().ljust(num_bytes, b".")
+    with tf.io.gfile.GFile(f"{STORE}/{name}", "wb") as file:
+        file.write(content)
+    return shard_cache.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def make_cache(monkeypatch, num_shards=20, num_held=1):
+    monkeypatch.setattr(shard_cache, "_NUM_HELD", num_held)
+    monkeypatch.setattr(shard_cache, "_MIN_SHARDS", num_held + 2)
+    return shard_cache.ShardCache(num_shards * _BYTES / 1e9)
+
+
+def test_a_shard_is_downloaded_once(cache_directory, downloads):
+    shard = make_shard("a")
+    path = shard_cache.ShardCache().fetch(shard)
+    assert path == str(cache_directory / f"{shard.sha256}.tfrecord") and read(path).startswith(b"a...")
+    assert shard_cache.ShardCache().fetch(shard) == path and downloads == ["a"]
+    os.remove(path)  # as another process may
+    assert read(shard_cache.ShardCache().fetch(shard)).startswith(b"a...") and downloads == ["a", "a"]
+    assert os.listdir(cache_directory) == [f"{shard.sha256}.tfrecord"]
+
+
+def test_a_local_shard_stays_where_it_is(cache_directory):
+    assert shard_cache.ShardCache().fetch(shard_cache.Shard("/data/a", 1, "")) == "/data/a"
+    assert not cache_directory.exists()
+
+
+def test_the_bound_is_kept_and_the_shard_unused_for_longest_goes(cache_directory, downloads, monkeypatch):
+    cache = make_cache(monkeypatch, num_shards=3)
+    shards = {name: make_shard(name) for name in "abcde"}
+    for name in "abcadaeb":
+        assert read(cache.fetch(shards[name])).startswith(name.encode())
+        assert sum(entry.stat().st_size for entry in os.scandir(cache_directory)) <= 3 * _BYTES
+    assert downloads == ["a", "b", "c", "d", "e", "b"]  # d: b goes; e: c; b: d
+
+
+def test_the_last_shards_stay_until_they_can_be_opened(downloads, monkeypatch):
+    cache = make_cache(monkeypatch, num_shards=6, num_held=4)
+    other = make_cache(monkeypatch, num_shards=6, num_held=4)
+    held = [cache.fetch(make_shard(name)) for name in "abcd"]
+    for name in "klmnopq":
+        other.fetch(make_shard(name))
+    assert all(map(os.path.exists, held))
+    cache.fetch(make_shard("e"))
+    other.fetch(make_shard("r"))
+    assert [os.path.exists(path) for path in held] == [False, True, True, True]
+
+
+def test_a_bound_that_is_too_small(downloads):
+    shard = dataclasses.replace(make_shard("a"), num_bytes=3 * 10**9)
+    with pytest.raises(
+        errors.UserError, match="store/a: --shard_cache_gb is 20, expected at least 30 .10 such"
+    ):
+        shard_cache.ShardCache(20).fetch(shard)
+    assert downloads == []
+
+
+@pytest.mark.parametrize(
+    "change", [dict(sha256="0" * 64), dict(num_bytes=_BYTES - 1), dict(num_bytes=_BYTES + 1)]
+)
+def test_another_shard_than_the_info_says_is_refused(cache_directory, change):
+    shard = dataclasses.replace(make_shard("a"), **change)
+    with pytest.raises(
+        errors.UserError, match="a: shard has another size or sha256 than dataset_info.json says"
+    ):
+        shard_cache.ShardCache().fetch(shard)
+    assert os.listdir(cache_directory) == []
+
+
+@pytest.fixture
+def fail(monkeypatch):
+    """A function that lets the next downloads fail with error codes of the store."""
+    codes, original = [], files.download
+
+    def download(path, file):
+        file.write(b"half")
+        if codes:
+            raise OSError(codes.pop(0), "the store cannot be used", path)
+        file.seek(0)
+        original(path, file)
+
+    monkeypatch.setattr(files, "download", download)
+    monkeypatch.setattr(shard_cache, "_PAUSE_SECONDS", 0)
+    return codes
+
+
+def test_a_store_that_fails_is_tried_again(fail, caplog):
+    fail.extend([errno.EIO, errno.ETIMEDOUT])
+    assert read(shard_cache.ShardCache().fetch(make_shard("a"))).startswith(b"a...")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["ram://store/a: the store cannot be used; trying again"] * 2
+
+
+def test_a_store_that_fails_for_a_minute_is_given_up(fail, monkeypatch, cache_directory):
+    monkeypatch.setattr(shard_cache, "_RETRY_SECONDS", 0.05)
+    fail.extend([errno.EIO] * 1_000_000)
+    said = (
+        r"ram://store/a: shard cannot be read \(the store cannot be used\), expected a working store; check"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        shard_cache.ShardCache().fetch(make_shard("a"))
+    assert len(fail) < 1_000_000 - 1 and os.listdir(cache_directory) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOENT, errno.EACCES, errno.ENXIO])
+def test_what_will_not_pass_is_not_tried_again(fail, code):
+    fail.extend([code, code])
+    with pytest.raises(errors.UserError, match="store/a: shard cannot be read"):
+        shard_cache.ShardCache().fetch(make_shard("a"))
+    assert fail == [code]
+
+
+def test_a_full_disk(monkeypatch, cache_directory):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    said = f"{cache_directory}: no space for copies of remote shards .No space left on device., expected 5 MB"
+    with pytest.raises(
+        errors.UserError, match=f"{said} more; free some space, or set XDG_CACHE_HOME to another disk"
+    ):
+        shard_cache.ShardCache().fetch(make_shard("a", 5_000_000))
+
+
+def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(
+        errors.UserError, match="Not a directory.*set XDG_CACHE_HOME to a directory that can be"
+    ):
+        shard_cache.ShardCache().fetch(make_shard("a"))
+
+
+_PROGRAM = """
+import sys, time
+from estimator_asr.inputs import shard_cache
+from tfrecord_builder import files
+original = files.download
+def download(path, file):
+    print("downloaded")
+    time.sleep(1)
+    original(path, file)
+files.download = download
+cache = shard_cache.ShardCache()
+print("ready", flush=True)
+sys.stdin.read()
+print(cache.fetch(shard_cache.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+"""
+
+
+def test_two_processes_download_a_shard_once(tmp_path, cache_directory):
+    (tmp_path / "a").write_bytes(b"shard")
+    sha256 = hashlib.sha256(b"shard").hexdigest()
+    command = [sys.executable, "-c", _PROGRAM, f"file://{tmp_path}/a", "5", sha256]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=paths.ROOT)
+    running = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for each in running:
+        assert each.stdout.readline() == "ready\n"
+    for each in running:
+        each.stdin.close()
+    lines = sorted(line for each in running for line in each.stdout.read().split())
+    path = str(cache_directory / f"{sha256}.tfrecord")
+    assert lines == [path, path, "downloaded"]
+    assert [each.wait() for each in running] == [0, 0]
+
+
+def make_source(tmp_path, num_shards, count=40):
+    """The same split on the disk and in the store."""
+    path = str(tmp_path / "data")
+    info = small_records.make_data(path, splits=[("train", count)], num_shards=num_shards)
+    here = splits.read_split([info], [path], "train", task_spec.LANGUAGE)
+    moved = []
+    for shard in here.shards:
+        moved.append(dataclasses.replace(shard, path=f"{STORE}/{os.path.basename(shard.path)}"))
+        with tf.io.gfile.GFile(moved[-1].path, "wb") as file:
+            file.write(read(shard.path))
+    return here, dataclasses.replace(here, shards=tuple(moved))
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_the_order_is_that_of_local_shards(tmp_path, seed):
+    config = config_lib.InputConfig(shuffle_records=10)
+    here, there = (
+        [chunk[1].tolist() for chunk in order.read_chunks(source, config, seed).as_numpy_iterator()]
+        for source in make_source(tmp_path, num_shards=20, count=130)
+    )
+    assert sum(map(len, here)) == 130 and there == here
+
+
+def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
+    _, source = make_source(tmp_path, num_shards=12)
+    begun, original, gate = [], files.download, threading.Event()
+
+    def download(path, file):
+        begun.append(os.path.basename(path)[:11])
+        if begun[-1] == "train-00004":
+            assert gate.wait(60)
+        original(path, file)
+
+    monkeypatch.setattr(files, "download", download)
+    names = shard_cache.fetch_ahead(source.shards, tf.data.Dataset.range(12))
+    records = names.flat_map(tf.data.TFRecordDataset).with_options(input_fn._options(source))
+    iterator = records.as_numpy_iterator()
+    try:
+        next(iterator)
+        end = time.monotonic() + 60
+        while len(begun) < 5 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert {f"train-{i:05d}" for i in range(5)} <= set(begun)
+        for _ in range(
+            13
+        ):  # the first four shards have 16 records, which are read while the fifth is fetched
+            next(iterator)
+    finally:
+        gate.set()
+    assert sum(1 for _ in iterator) == 40 - 14
+    assert sorted(begun) == [f"train-{i:05d}" for i in range(12)]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_shard_that_cannot_be_fetched_is_one_sentence(tmp_path, seed):
+    _, source = make_source(tmp_path, num_shards=3)
+    files.remove(source.shards[1].path)
+    chunks = order.read_chunks(source, config_lib.InputConfig(), seed)
+    with pytest.raises(errors.UserError) as caught, splits.explain_damage([STORE], "train"):
+        list(chunks)
+    assert str(caught.value) == (
+        f"{source.shards[1].path}: shard cannot be read (No such file or directory), expected a working "
+        "store; check it and run the command again"
+    )

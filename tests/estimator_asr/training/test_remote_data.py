@@ -1,0 +1,75 @@
+"""Trains and evaluates on s3:// data, with a local server, as on the same data on a disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import paths
+import pytest
+import s3_server
+import small_records
+
+from estimator_asr.checkpointing import checkpoints
+
+_TINY = [
+    *("--language_layers=1", "--language_units=16", "--language_inner_units=16", "--language_heads=2"),
+    *("--ngram_rows=31", "--ngram_units=4", "--model=language", "--batch_tokens=8", "--num_buckets=2"),
+    *("--train_steps=30", "--save_checkpoints_steps=15", "--warmup_epochs=0", "--shuffle_records=5"),
+]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Data in 20 shards, here and in the store."""
+    path = tmp_path_factory.mktemp("remote")
+    small_records.make_data(str(path / "data"), splits=[("train", 60), ("dev", 20)], num_shards=20)
+    with s3_server.run() as client:
+        s3_server.upload(client, path / "data", "data")
+        yield path
+
+
+def _run(cache, program, *flags):
+    command = [sys.executable, "-m", f"estimator_asr.{program}", *flags]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    return subprocess.run(
+        command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def _train(directory, data_dir, name):
+    return _run(
+        directory / "cache", "train", *_TINY, f"--data_dir={data_dir}", f"--model_dir={directory / name}"
+    )
+
+
+@pytest.mark.slow
+def test_remote_data_trains_the_same_model(directory):
+    weights = {}
+    for name, data_dir in (("here", directory / "data"), ("there", f"{s3_server.BUCKET}/data")):
+        done = _train(directory, data_dir, name)
+        assert done.returncode == 0, done.stderr
+        weights[name] = dict(checkpoints.iterate(str(directory / name / "model.ckpt-30")))
+    assert weights["here"].keys() == weights["there"].keys()
+    for name, value in weights["here"].items():
+        np.testing.assert_allclose(weights["there"][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert len(os.listdir(directory / "cache" / "estimator_asr" / "shards")) == 40
+    flags = [f"--data_dir={s3_server.BUCKET}/data", "--split=dev", f"--output_dir={directory / 'report'}"]
+    done = _run(directory / "cache", "evaluate", f"--model_dir={directory / 'there'}", *flags)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_shard_with_other_bytes_ends_the_training_with_a_sentence(directory):
+    shutil.copytree(directory / "data", directory / "wrong")
+    shard = directory / "wrong" / "train-00007-of-00020.tfrecord"
+    shard.write_bytes(bytes(shard.stat().st_size))
+    s3_server.upload(s3_server.s3_client.connect(), directory / "wrong", "wrong")
+    where = (f"--data_dir={s3_server.BUCKET}/wrong", f"--model_dir={directory / 'model'}")
+    done = _run(directory / "another", "train", *_TINY, *where)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: s3://bucket/wrong/train-00007-of-00020.tfrecord: shard has another size or sha256 than "
+        "dataset_info.json says; copy or build the data again"
+    )
