@@ -54,7 +54,7 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     num_samples = len(waveform)
     fft_length = _fast_length(num_samples + len(rir) - 1)
     # numpy 2 would compute in float32, and then give other last bits than numpy 1.
-    spectrum, response = (np.fft.rfft(np.float64(samples), fft_length) for samples in (waveform, rir))
+    spectrum, response = (np.fft.rfft(samples.astype(np.float64), fft_length) for samples in (waveform, rir))
     direct = int(np.argmax(np.abs(rir)))
     reverberant = np.fft.irfft(spectrum * response, fft_length)[direct : direct + num_samples]
     power = _power(reverberant)
