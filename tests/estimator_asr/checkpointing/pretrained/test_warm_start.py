@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
+from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files, weight_sources
 from estimator_asr.models import acoustic
@@ -49,7 +50,7 @@ def build_model(model):
 
 def build_training_step(model):
     features, labels = tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
-    model_fn.build_model_fn(model, new_models.plan())(features, labels, tf.estimator.ModeKeys.TRAIN)
+    model_fn.build_model_fn(model, new_models.plan())(features, labels, estimator_api.ModeKeys.TRAIN)
 
 
 def make_new(tmp_path, kind, **settings):
