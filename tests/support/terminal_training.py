@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import time
 
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
+
 import tensorflow as tf
 from absl import logging
 

@@ -54,7 +54,8 @@ def test_an_alignment_is_drawn_at_its_time():
     assert len(gaps) == 1  # two stripes: the first fifth of the second, and the last
     first, last = columns[: gaps[0] + 1], columns[gaps[0] + 1 :]
     assert abs(len(first) - len(last)) <= 2
-    assert abs((last[0] - first[0]) - 4 * len(first)) <= 4
+    # Edges are rounded to pixels: one in the width counts four times, and one in the distance once.
+    assert abs((last[0] - first[0]) - 4 * len(first)) <= 5
 
 
 @pytest.mark.filterwarnings("error")
