@@ -1,0 +1,69 @@
+"""What one TensorFlow release has trained, every release evaluates, averages, continues, exports and serves.
+
+tests/data has small models of each; python tests/support/release_models.py tests/data makes them again.
+"""
+
+from __future__ import annotations
+
+import json
+
+import paths
+import pytest
+import release_models
+import tensorflow as tf
+
+from tfrecord_builder import tensorflow_release
+
+DATA = paths.ROOT / "tests" / "data"
+ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
+OWN = f"tensorflow-{tensorflow_release.find(tf.__version__).version}"
+PARAMS = [pytest.param(name, marks=[pytest.mark.slow] if name == OWN else []) for name in ARCHIVES]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
+def results(request, tmp_path_factory):
+    """What this release gets from the models of an archive, and what the archive's own release got."""
+    directory = release_models.extract(DATA / f"{request.param}.tar.xz", tmp_path_factory.mktemp("models"))
+    expected = json.loads((DATA / f"{request.param}.json").read_text(encoding="utf-8"))
+    return release_models.use(directory), expected
+
+
+def test_there_are_models_of_both_releases():
+    assert ARCHIVES == ["tensorflow-2.15", "tensorflow-2.21"]
+
+
+def test_checkpoints_are_evaluated_alike(results):
+    """One by one, and averaged."""
+    found, expected = results
+    for name in release_models.MODELS:
+        for key in ("errors", "averaged"):
+            assert found[name][key] == expected[name][key], (name, key)
+
+
+def test_the_next_steps_are_the_same(results):
+    """Their losses depend on weights and moments, on the order of the batches, and on dropout and masks."""
+    found, expected = results
+    for name in release_models.MODELS:
+        assert len(found[name]["losses"]) == release_models.MORE_STEPS
+        assert found[name]["losses"] == pytest.approx(expected[name]["losses"], rel=1e-5), name
+        assert found[name]["gradient_norms"] == pytest.approx(expected[name]["gradient_norms"], rel=1e-4)
+
+
+def test_the_continued_checkpoint_is_the_same(results):
+    found, expected = results
+    for name in release_models.MODELS:
+        assert found[name]["dev"] == pytest.approx(expected[name]["dev"], rel=1e-4, abs=1e-6), name
+        sums = found[name]["sums"]
+        assert sums["global_step"] == (release_models.STEPS[name] + release_models.MORE_STEPS) ** 2
+        assert sums == pytest.approx(expected[name]["sums"], rel=1e-3, abs=1e-6), name
+
+
+@pytest.mark.parametrize("export", ["served", "exported"])
+def test_a_saved_model_hears_the_same(results, export):
+    """That of the other release, and a new export of its models."""
+    found, expected = results
+    assert [one["transcript"] for one in found[export]] == [one["transcript"] for one in expected[export]]
+    for one, other in zip(found[export], expected["served"]):
+        assert one["transcript"] == other["transcript"] != [""] and one["pinyin"] == other["pinyin"]
+        for score in ("acoustic_score", "language_score"):
+            assert one[score] == pytest.approx(other[score], rel=1e-4, abs=1e-5)
