@@ -34,7 +34,7 @@ def locked(path: str) -> Iterator[None]:
 
 
 def hold(path: str) -> Optional[BinaryIO]:
-    """Returns the file, open; nobody removes it until it is closed. None if it is not there."""
+    """Returns the file, open; nobody removes it until it is closed. None if it is missing."""
     file = _open_locked(path, "rb", fcntl.LOCK_SH)
     if file:
         os.utime(path)
