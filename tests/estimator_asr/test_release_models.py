@@ -1,6 +1,6 @@
 """What one TensorFlow release has trained, every release evaluates, averages, continues, exports and serves.
 
-tests/data has small models of each; python tests/support/release_models.py tests/data makes them again.
+tests/data has small models of each; python tests/support/make_release_models.py tests/data makes them again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def results(request, tmp_path_factory):
     return release_models.use(directory), expected
 
 
-def test_there_are_models_of_both_releases():
-    assert ARCHIVES == ["tensorflow-2.15", "tensorflow-2.21"]
+def test_there_are_models_of_each_release():
+    assert ARCHIVES == [f"tensorflow-{release.version}" for release in tensorflow_release.RELEASES]
 
 
 def test_checkpoints_are_evaluated_alike(results):
@@ -55,7 +55,7 @@ def test_the_continued_checkpoint_is_the_same(results):
         assert found[name]["dev"] == pytest.approx(expected[name]["dev"], rel=1e-4, abs=1e-6), name
         sums = found[name]["sums"]
         assert sums["global_step"] == (release_models.STEPS[name] + release_models.MORE_STEPS) ** 2
-        assert sums == pytest.approx(expected[name]["sums"], rel=1e-3, abs=1e-6), name
+        assert sums == pytest.approx(expected[name]["sums"], rel=1e-4), name
 
 
 @pytest.mark.parametrize("export", ["served", "exported"])
