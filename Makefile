@@ -50,16 +50,16 @@ soak: $(VENV)/installed-dev
 
 # The version of the environment, if it runs and has pip, and the one that is asked for: PYTHON=python3.12 names it.
 FOUND := $(firstword $(shell $(VENV_PYTHON) -c 'import pip' 2>/dev/null && $(VENV_PYTHON) $(PROBE) 2>/dev/null))
+PYENV = "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions
 ifneq ($(PYTHON),)
 WANTED := $(or $(filter 3.%,$(PYTHON:python%=%)),$(firstword $(shell "$(PYTHON)" $(PROBE) 2>/dev/null)))
 ifeq ($(filter $(WANTED),$(VERSIONS)),)
 $(error PYTHON is $(PYTHON), expected a $(RANGE) that runs and has its venv module)
 endif
-CANDIDATES = "$(PYTHON)" "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(WANTED).*/bin/python
+CANDIDATES = "$(PYTHON)" $(PYENV)/$(WANTED).*/bin/python
 EXPECTED = CPython $(WANTED)
 else
-CANDIDATES = $(VERSIONS:%=python%) python3 python \
-	$(VERSIONS:%="$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/%.*/bin/python)
+CANDIDATES = $(foreach version,$(VERSIONS),python$(version) $(PYENV)/$(version).*/bin/python) python3 python
 EXPECTED = $(RANGE)
 endif
 IS_FIT := $(if $(WANTED),$(filter $(WANTED),$(FOUND)),$(FOUND))

@@ -101,6 +101,13 @@ def test_takes_the_newest_python(house):
     assert version(house) == "3.12"
 
 
+def test_a_later_python_of_pyenv_is_newer_than_one_in_path(house):
+    install(house / "bin" / "python3.11", suitable("3.11"))
+    install(house / "a home/.pyenv/versions/3.13.0/bin/python", suitable("3.13"))
+    assert make(house, ".venv/installed").returncode == 0
+    assert version(house) == "3.13"
+
+
 def test_an_intel_mac_takes_a_python_that_has_a_tensorflow(house):
     (house / "bin" / "uname").unlink()
     install(house / "bin" / "uname", "#!/bin/sh\necho Darwin x86_64\n")
