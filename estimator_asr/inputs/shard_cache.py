@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import errno
+import functools
 import os
 import threading
 import time
@@ -21,12 +22,13 @@ from estimator_asr import config as config_lib
 from estimator_asr.inputs import bounded_directory
 from tfrecord_builder import dataset_info, errors, files
 
-# A dataset fetches so many shards before they are opened.
 NUM_PARALLEL_FETCHES = 2
-_NUM_PREFETCHED = 2
-# More than those, so that none is removed before it is opened.
-_NUM_HELD = 8
-_MIN_SHARDS = _NUM_HELD + NUM_PARALLEL_FETCHES
+# Shards that wait until they are opened: at least so many, more where the bound has space.
+_NUM_AHEAD = 2
+# Shards that a reader holds besides those that wait: none may be removed before it is opened.
+_NUM_HELD = 4
+# Those of the train split and of dev.
+_MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
@@ -54,7 +56,10 @@ def has_remote(shards: Sequence[Shard]) -> bool:
 
 
 def fetch_ahead(
-    shards: Sequence[Shard], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
+    shards: Sequence[Shard],
+    numbers: tf.data.Dataset,
+    max_gb: float = _MAX_GB,
+    num_ahead: int = _NUM_AHEAD,
 ) -> tf.data.Dataset:
     """Returns the local paths of shards, which are fetched while those before them are read.
 
@@ -62,32 +67,49 @@ def fetch_ahead(
         shards: of the split.
         numbers: int64 [], the order in which they are read.
         max_gb: as for ShardCache.
+        num_ahead: number of shards that wait to be opened, as far as the bound allows.
 
     Returns:
         Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
     """
     if not has_remote(shards):
         return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
-    cache = ShardCache(max_gb)
+    fitting = int(max_gb * 1e9 / max(shard.num_bytes for shard in shards))
+    num_ahead = max(_NUM_AHEAD, min(num_ahead, _NUM_AHEAD + fitting - _MIN_SHARDS))
+    cache = _open_cache(tuple(shards), max_gb, num_ahead, _find_directory())
 
     @tf.autograph.experimental.do_not_convert
     def fetch(number):
         return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
 
     fetched = numbers.map(fetch, num_parallel_calls=NUM_PARALLEL_FETCHES, deterministic=True)
-    return fetched.prefetch(_NUM_PREFETCHED)
+    return fetched.prefetch(num_ahead)
+
+
+@functools.lru_cache(maxsize=4)
+def _open_cache(shards: tuple[Shard, ...], max_gb: float, num_ahead: int, directory: str) -> ShardCache:
+    """Returns one cache for all epochs of a split: with one each, all would hold shards."""
+    return ShardCache(max_gb, num_ahead)
+
+
+def _find_directory() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "estimator_asr", "shards")
 
 
 class ShardCache:
     """The copies that one reader uses. Every reader has its own cache; all share the directory.
 
-    The last eight shards that it fetched stay there; others are removed when a download needs space.
+    The last shards that it fetched stay there; others are removed when a download needs space.
+
+    Args:
+        max_gb: bound of the directory.
+        num_ahead: number of shards that the reader fetches before it opens them.
     """
 
-    def __init__(self, max_gb: float = _MAX_GB):
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        self.directory = os.path.join(cache, "estimator_asr", "shards")
-        self._max_gb = max_gb
+    def __init__(self, max_gb: float = _MAX_GB, num_ahead: int = _NUM_AHEAD):
+        self.directory = _find_directory()
+        self._max_gb, self._num_ahead = max_gb, num_ahead
         self._held: collections.deque[BinaryIO] = collections.deque()
         self._guard = threading.Lock()
 
@@ -126,7 +148,7 @@ class ShardCache:
             return False
         with self._guard:
             self._held.append(file)
-            while len(self._held) > _NUM_HELD:
+            while len(self._held) > self._num_ahead + _NUM_HELD:
                 self._held.popleft().close()
         return True
 

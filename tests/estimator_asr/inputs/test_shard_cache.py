@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import input_fn, order, shard_cache, splits
+from estimator_asr.inputs import bounded_directory, input_fn, order, shard_cache, splits
 from tfrecord_builder import errors, files
 
 STORE = "ram://store"
@@ -60,7 +60,7 @@ def read(path):
 def make_cache(monkeypatch, num_shards=20, num_held=1):
     monkeypatch.setattr(shard_cache, "_NUM_HELD", num_held)
     monkeypatch.setattr(shard_cache, "_MIN_SHARDS", num_held + 2)
-    return shard_cache.ShardCache(num_shards * _BYTES / 1e9)
+    return shard_cache.ShardCache(num_shards * _BYTES / 1e9, num_ahead=0)
 
 
 def test_a_shard_is_downloaded_once(cache_directory, downloads):
@@ -102,7 +102,7 @@ def test_the_last_shards_stay_until_they_can_be_opened(downloads, monkeypatch):
 def test_a_bound_that_is_too_small(downloads):
     shard = dataclasses.replace(make_shard("a"), num_bytes=3 * 10**9)
     with pytest.raises(
-        errors.UserError, match="store/a: --shard_cache_gb is 20, expected at least 30 .10 such"
+        errors.UserError, match="store/a: --shard_cache_gb is 20, expected at least 48 .16 such"
     ):
         shard_cache.ShardCache(20).fetch(shard)
     assert downloads == []
@@ -240,6 +240,20 @@ def test_the_order_is_that_of_local_shards(tmp_path, seed):
     assert sum(map(len, here)) == 130 and there == here
 
 
+def test_the_smallest_cache_holds_its_bound_and_changes_no_order(tmp_path, cache_directory, downloads):
+    here, there = make_source(tmp_path, num_shards=70, count=210)
+    num_bytes = shard_cache._MIN_SHARDS * max(shard.num_bytes for shard in there.shards)
+    config = config_lib.InputConfig(shuffle_records=10, shard_cache_gb=num_bytes / 1e9)
+    for seed in (1, 2, None):
+        expected = [chunk[1].tolist() for chunk in order.read_chunks(here, config, seed).as_numpy_iterator()]
+        found = []
+        for chunk in order.read_chunks(there, config, seed).as_numpy_iterator():
+            found.append(chunk[1].tolist())
+            assert bounded_directory._count_bytes(cache_directory) <= num_bytes
+        assert found == expected
+    assert len(downloads) > 2 * 70  # most were removed in between
+
+
 def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
     _, source = make_source(tmp_path, num_shards=12)
     begun, original, gate = [], files.download, threading.Event()
@@ -268,6 +282,15 @@ def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
         gate.set()
     assert sum(1 for _ in iterator) == 40 - 14
     assert sorted(begun) == [f"train-{i:05d}" for i in range(12)]
+
+
+def test_the_epochs_of_a_split_hold_shards_together(tmp_path, cache_directory):
+    _, source = make_source(tmp_path, num_shards=40)
+    for seed in (1, 2, 3):
+        assert sum(len(chunk[1]) for chunk in order.read_chunks(source, config_lib.InputConfig(), seed)) == 40
+    assert len(os.listdir(cache_directory)) == 40
+    bounded_directory.reserve(str(cache_directory / "none.incomplete"), 0, max_bytes=0)
+    assert len(os.listdir(cache_directory)) == 1 + 16 + 4
 
 
 @pytest.mark.parametrize("seed", [None, 1])
