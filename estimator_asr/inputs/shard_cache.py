@@ -74,7 +74,7 @@ def fetch_ahead(
     """
     if not has_remote(shards):
         return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
-    fitting = int(max_gb * 1e9 / max(shard.num_bytes for shard in shards))
+    fitting = int(max_gb * 1e9 / max(1, *(shard.num_bytes for shard in shards)))
     num_ahead = max(_NUM_AHEAD, min(num_ahead, _NUM_AHEAD + fitting - _MIN_SHARDS))
     cache = _open_cache(tuple(shards), max_gb, num_ahead, _find_directory())
 
