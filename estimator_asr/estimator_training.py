@@ -95,11 +95,11 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
 def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], phase: str) -> Any:
     """Returns a copy of the estimator for the task that the coordinator runs; `phase`: train or eval."""
     local = copy.deepcopy(estimator)
-    context = distribute_coordinator_context.get_current_worker_context()
-    _describe_task(local.config, context)
+    config = local._config  # local.config is a copy
+    _describe_task(config, distribute_coordinator_context.get_current_worker_context())
     setattr(local, f"_{phase}_distribution", strategy)
-    setattr(local.config, f"_{phase}_distribute", strategy)
-    local.config._distribute_coordinator_mode = None  # or its train() would come back here
+    setattr(config, f"_{phase}_distribute", strategy)
+    config._distribute_coordinator_mode = None  # or its train() would come back here
     return local
 
 

@@ -35,7 +35,7 @@ def load() -> ModuleType:
     """
     is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
     try:
-        with _without_standard_error() if is_quiet else contextlib.nullcontext():
+        with _without_standard_error() if is_quiet else contextlib.nullcontext(), _without_keras():
             import tensorflow
     except ImportError as error:
         raise _errors.UserError(
@@ -52,6 +52,19 @@ def load_or_exit() -> None:
         load()
     except _errors.UserError as error:
         sys.exit(f"error: {error}")
+
+
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Keeps TensorFlow from importing all of Keras at once, which takes a second; `tf.keras` still does."""
+    if "TF_USE_LEGACY_KERAS" in os.environ:
+        yield
+        return
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # of the distribution tf_keras, which is not installed
+    try:
+        yield
+    finally:
+        del os.environ["TF_USE_LEGACY_KERAS"]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import types
@@ -137,16 +138,25 @@ def test_training_alone_in_a_cluster_is_refused():
         estimator_training.estimator_evaluate(None, None, None)
 
 
+def get_mode(estimator):
+    return estimator.config._distribute_coordinator_mode
+
+
 class Recorder:
     """An Estimator, and the executor of the wheel, that note what is done with them."""
 
     done: list = []
 
     def __init__(self, config):
-        self.config = config
+        self._config = config
+
+    @property
+    def config(self):
+        return copy.deepcopy(self._config)
 
     def train(self, input_fn, hooks, max_steps):
-        self.done.append(("train", self.config.task_type, hooks, max_steps, self._train_distribution))
+        assert self._train_distribution == self.config.train_distribute == "strategy"
+        self.done.append(("train", self.config.task_type, hooks, max_steps, get_mode(self)))
 
 
 @pytest.mark.parametrize("task_type", ["worker", "evaluator"])
@@ -156,21 +166,24 @@ def test_each_task_does_its_part_on_a_copy(monkeypatch, task_type):
 
     class Executor:
         def __init__(self, estimator, train_spec, eval_spec):
-            self.config = estimator.config
+            self.estimator = estimator
 
         def _start_continuous_evaluation(self):
-            done.append(("evaluate", self.config.task_type))
+            done.append(("evaluate", self.estimator.config.task_type, get_mode(self.estimator)))
 
     def run(train, strategy, evaluate, eval_strategy, **options):
         with make_context(task_type, 0):
             assert distribute_coordinator_context.get_current_worker_context() is not None
-            (evaluate if task_type == "evaluator" else train)(None)
+            (evaluate if task_type == "evaluator" else train)("strategy")
 
     monkeypatch.setattr(distribute_coordinator, "run_distribute_coordinator", run)
     spec = types.SimpleNamespace(input_fn=None, hooks=("hook",), max_steps=7)
     config._train_distribute = None  # a strategy cannot be copied outside the coordinator
     estimator = Recorder(config)
     estimator_training.train_and_evaluate(estimator, spec, None, Executor)
-    expected = {"worker": ("train", "worker", ["hook"], 7, None), "evaluator": ("evaluate", "evaluator")}
+    expected = {
+        "worker": ("train", "worker", ["hook"], 7, None),
+        "evaluator": ("evaluate", "evaluator", None),
+    }
     assert done == [expected[task_type]]
-    assert estimator.config._distribute_coordinator_mode == "independent_worker"
+    assert get_mode(estimator) == "independent_worker"
