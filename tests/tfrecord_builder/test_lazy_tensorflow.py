@@ -85,3 +85,26 @@ def test_the_names_are_those_of_tensorflow(tmp_path):
     source = f"{GOOD}\nerrors = 'of TensorFlow'"
     command = "from tfrecord_builder import lazy_tensorflow as tf; print(tf.errors)"
     assert run(tmp_path, source, command).stdout == "of TensorFlow\n"
+
+
+SHOWS_KERAS = f"{GOOD}\nprint(os.environ.get('TF_USE_LEGACY_KERAS'))"
+_SHOW = f"{_PROGRAM}; import os; print(os.environ.get('TF_USE_LEGACY_KERAS'))"
+
+
+def test_tensorflow_is_told_not_to_import_keras_while_it_loads(tmp_path):
+    assert run(tmp_path, SHOWS_KERAS, _SHOW).stdout.split() == ["1", "loaded", "None"]
+
+
+def test_a_choice_of_keras_by_the_user_counts(tmp_path):
+    assert run(tmp_path, SHOWS_KERAS, _SHOW, TF_USE_LEGACY_KERAS="0").stdout.split() == ["0", "loaded", "0"]
+
+
+def test_keras_is_imported_when_it_is_used():
+    command = (
+        "from tfrecord_builder import lazy_tensorflow as tf; import sys; tf.constant; "
+        "before = 'keras' in sys.modules; print(before, tf.keras.layers.Dense.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=paths.ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "False Dense\n", done.stderr
