@@ -1,6 +1,7 @@
 """The client of s3_store: its settings, its paths, and its errors as OSErrors.
 
-The settings of boto3 apply (AWS_* variables, ~/.aws), and S3_ENDPOINT as another name of AWS_ENDPOINT_URL.
+The settings are those of boto3 (AWS_* variables, profiles in ~/.aws) with other timeouts and retries;
+S3_ENDPOINT is another name of AWS_ENDPOINT_URL.
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ def split(path: str) -> tuple[str, str]:
     return bucket, posixpath.normpath(f"/{key}").lstrip("/")
 
 
+class _SettingError(Exception):
+    """boto3 refuses a setting."""
+
+
 def connect():
     """Returns the client of this process."""
-    return _make_client(os.getpid())  # connections do not survive a fork
+    try:
+        return _make_client(os.getpid())  # connections do not survive a fork
+    except ValueError as error:
+        raise _SettingError(error) from error
 
 
 @functools.lru_cache(maxsize=1)
@@ -88,7 +96,7 @@ def translated(path: str) -> Iterator[None]:
         boto3.exceptions.Boto3Error,
         s3transfer.exceptions.RetriesExceededError,
         s3transfer.exceptions.S3DownloadFailedError,
-        ValueError,  # a setting
+        _SettingError,
     ) as error:
         raise _unusable(error, path) from error
 
@@ -102,6 +110,8 @@ def _os_error(error, path: str) -> OSError:
         return PermissionError(errno.EACCES, f"access is refused ({error})", path)
     if code == "NoSuchBucket" or (status == 404 and not key):
         return OSError(errno.ENXIO, "there is no such bucket or server", f"s3://{bucket}/")
+    if status == 412:  # head, then a read with another ETag
+        return OSError(errno.EIO, "the object has changed while it was read", path)
     if status != 404:
         return _unusable(error, path)
     try:

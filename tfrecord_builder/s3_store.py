@@ -19,6 +19,7 @@ from typing import BinaryIO
 from tfrecord_builder import s3_client
 
 _BUFFER_BYTES = 1 << 16
+_PARTIAL = 206  # status of a response with a range
 
 
 def exists(path: str) -> bool:
@@ -85,6 +86,8 @@ def open_copy(path: str) -> BinaryIO:
 
 def download(path: str, file: BinaryIO) -> None:
     """Writes an object into an open file."""
+    if not s3_client.split(path)[1]:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     with s3_client.translated(path):
         s3_client.connect().download_fileobj(*s3_client.split(path), file)
 
@@ -144,7 +147,8 @@ class _Ranges(io.RawIOBase):
 
     def __init__(self, path: str):
         self._path, self._position = path, 0
-        self._size, _ = size_and_time(path)
+        found = s3_client.head(path)
+        self._size, self._etag = found["ContentLength"], found["ETag"]
 
     def readable(self) -> bool:
         return True
@@ -166,13 +170,22 @@ class _Ranges(io.RawIOBase):
         count = min(len(buffer), self._size - self._position)
         if count <= 0:
             return 0
+        block = self._get(count)
+        buffer[:count] = block
+        self._position += count
+        return count
+
+    def _get(self, count: int) -> bytes:
         bucket, key = s3_client.split(self._path)
         wanted = f"bytes={self._position}-{self._position + count - 1}"
         with s3_client.translated(self._path):
-            block = s3_client.connect().get_object(Bucket=bucket, Key=key, Range=wanted)["Body"].read()
-        buffer[: len(block)] = block
-        self._position += len(block)
-        return len(block)
+            found = s3_client.connect().get_object(Bucket=bucket, Key=key, Range=wanted, IfMatch=self._etag)
+            if found["ResponseMetadata"]["HTTPStatusCode"] != _PARTIAL:
+                raise OSError(errno.EIO, "the store ignores ranges of bytes", self._path)
+            block = found["Body"].read()
+        if len(block) != count:
+            raise OSError(errno.EIO, f"the store sent {len(block)} bytes, expected {count}", self._path)
+        return block
 
 
 def _prefix(key: str) -> str:

@@ -160,3 +160,8 @@ def test_a_broken_transfer_is_an_os_error(error):
     with pytest.raises(OSError, match="the store cannot be used") as caught, s3_client.translated(PATH):
         raise error
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, PATH)
+
+
+def test_a_mistake_of_ours_stays_what_it_is():
+    with pytest.raises(ValueError, match="a bug"), s3_client.translated(PATH):
+        raise ValueError("a bug")

@@ -1,5 +1,6 @@
 """s3:// with a local server."""
 
+import errno
 import os
 import pathlib
 
@@ -204,6 +205,48 @@ def test_seeking_in_a_file(put):
             file.seek(-1)
     with s3_store.reading(put("none", b"")) as file:
         assert file.read() == b""
+
+
+def test_a_server_that_ignores_ranges_is_an_error(store, put):
+    path = put("whole", b"0123456789")
+
+    def drop(request, **_):
+        del request.headers["Range"]
+
+    store.meta.events.register("before-send.s3.GetObject", drop)
+    try:
+        with s3_store.reading(path) as file:
+            file.seek(4)
+            with pytest.raises(
+                OSError, match="the store ignores ranges of bytes: 's3://bucket/whole'"
+            ) as caught:
+                file.read(3)
+    finally:
+        store.meta.events.unregister("before-send.s3.GetObject", drop)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_range_that_is_cut_short_is_an_error(put):
+    path = put("cut", b"0123456789")
+    with s3_store.reading(path) as file:
+        file.raw._size = 20
+        with pytest.raises(OSError, match="the store sent 10 bytes, expected 20: 's3://bucket/cut'"):
+            file.read()
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(put):
+    path = put("replaced", b"0123456789")
+    with s3_store.reading(path) as file:
+        put("replaced", b"abcdefghij")
+        with pytest.raises(OSError, match="the object has changed while it was read: 's3://") as caught:
+            file.read(3)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_bucket_is_no_file():
+    for path in (BUCKET, f"{BUCKET}/"):
+        with pytest.raises(IsADirectoryError, match="Is a directory: 's3://bucket"):
+            files.open_binary(path)
 
 
 def test_reading_audio_takes_at_most_two_requests(tmp_path, store, requests):
