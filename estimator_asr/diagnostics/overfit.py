@@ -41,14 +41,15 @@ def run(
     config.watch.overfit_batches is the number of batches. Advice repeats the command of the training.
 
     Raises:
-        errors.UserError: labels have the wrong form, or are not memorised within the limit; names the likely
-            cause and the next command.
+        errors.UserError: a shard cannot be read; labels have the wrong form, or are not memorised within the
+            limit; names the likely cause and the next command.
     """
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)
     count = config.watch.overfit_batches
     read = input_fn.build_input_fn(split, simple.input, training=True, seed=config.train.seed)
-    batches = list(input_fn.read_elements(lambda: read().take(count)))
+    with splits.explain_damage(data_dirs, "train"):
+        batches = list(input_fn.read_elements(lambda: read().take(count)))
     model = model_directory.open_new(data_dirs[0], simple, data_dirs[0])
     label_checks.check(infos, data_dirs, model, splits=("train",))
     result = learn(model, batches, seconds * count)

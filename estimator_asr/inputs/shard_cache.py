@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import errno
 import functools
 import os
 import threading
-import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
 import tensorflow as tf
-from absl import logging
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import bounded_directory
+from estimator_asr.inputs import bounded_directory, shard_download
 from tfrecord_builder import dataset_info, errors, files
 
 NUM_PARALLEL_FETCHES = 2
@@ -30,9 +27,6 @@ _NUM_HELD = 4
 # Those of the train split and of dev.
 _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
-_RETRY_SECONDS = 60
-_PAUSE_SECONDS = 2
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +112,7 @@ class ShardCache:
 
         Raises:
             errors.UserError: the store fails for a minute, the shard is not what dataset_info.json says, the
-                disk is full, or the bound too small.
+                disk is full or cannot be written, or the bound too small.
         """
         if not files.is_remote(shard.path):
             return shard.path
@@ -139,7 +133,8 @@ class ShardCache:
         if needed > self._max_gb:
             raise errors.UserError(
                 f"{shard.path}: --shard_cache_gb is {self._max_gb:g}, expected at least {needed:.2g} "
-                f"({_MIN_SHARDS} such shards); raise it, or build the data with more --num_shards"
+                f"({_MIN_SHARDS} such shards); train with a larger --shard_cache_gb, or build the data "
+                "with more --num_shards"
             )
 
     def _hold(self, path) -> bool:
@@ -155,12 +150,7 @@ class ShardCache:
     def _download(self, shard, path):
         with files.writing(path) as temporary:
             bounded_directory.reserve(temporary, shard.num_bytes, self._max_gb * 1e9)
-            _copy(shard.path, temporary)
-            if os.path.getsize(temporary) != shard.num_bytes or files.sha256(temporary) != shard.sha256:
-                raise errors.UserError(
-                    f"{shard.path}: shard has another size or sha256 than {dataset_info.INFO_FILE} says; "
-                    "copy or build the data again"
-                )
+            shard_download.download(shard.path, temporary, shard.num_bytes, shard.sha256)
 
     def _explain(self, error, shard) -> errors.UserError:
         if error.filename == shard.path or files.is_remote(str(error.filename)):
@@ -168,31 +158,13 @@ class ShardCache:
                 f"{shard.path}: shard cannot be read ({error.strerror or error}), expected a working store; "
                 "check it and run the command again"
             )
-        advice = "set XDG_CACHE_HOME to a directory that can be written"
-        if error.errno in _FULL:
-            advice = "free some space, or set XDG_CACHE_HOME to another disk"
+        reason = error.strerror or error
+        if error.errno not in shard_download.FULL:
+            return errors.UserError(
+                f"{self.directory}: copies of remote shards cannot be written ({reason}); set XDG_CACHE_HOME "
+                "to a directory that can be written"
+            )
         return errors.UserError(
-            f"{self.directory}: no space for copies of remote shards ({error.strerror or error}), expected "
-            f"{shard.num_bytes / 1e6:.0f} MB more; {advice}"
+            f"{self.directory}: no space for copies of remote shards ({reason}), expected "
+            f"{shard.num_bytes / 1e6:.0f} MB more; free some space, or set XDG_CACHE_HOME to another disk"
         )
-
-
-def _copy(source: str, target: str) -> None:
-    """Downloads a file; a store that fails is tried again for a minute."""
-    end = time.monotonic() + _RETRY_SECONDS
-    while True:
-        try:
-            with open(target, "r+b") as file:
-                files.download(source, file)
-            return
-        except OSError as error:
-            if not _may_pass(error) or time.monotonic() > end:
-                raise
-            logging.warning("%s: %s; trying again", source, error.strerror or error)
-            time.sleep(_PAUSE_SECONDS)
-
-
-def _may_pass(error: OSError) -> bool:
-    """Returns whether the store may recover; it has no such file, rights or bucket again."""
-    lasting = isinstance(error, (FileNotFoundError, PermissionError))
-    return not lasting and error.errno not in (errno.ENXIO, *_FULL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_asr import config as config_lib
 from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.inputs import input_fn, shard_cache, splits
@@ -56,14 +58,17 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
         yield findings.warning(f"{data_dir}: there is no dev split, so nothing is evaluated in training")
     if "train" in info.splits and info.frontend is not None:
         with splits.explain_damage([data_dir], "train"):
-            yield from judge_slack(data_dir, read_slack(info, data_dir, _find_subsampling(model_dir)))
+            slacks = read_slack(info, data_dir, *_find_settings(model_dir))
+            yield from judge_slack(data_dir, slacks)
 
 
-def _find_subsampling(model_dir):
-    try:
-        return experiment.ExperimentConfig.load(model_dir).subsampling if model_dir else _SUBSAMPLING
-    except errors.UserError:  # the section of the model reports it
-        return _SUBSAMPLING
+def _find_settings(model_dir):
+    """Returns the subsampling and --shard_cache_gb of a model, or the defaults."""
+    if model_dir:
+        with contextlib.suppress(errors.UserError):  # the section of the model reports it
+            config = experiment.ExperimentConfig.load(model_dir)
+            return config.subsampling, config.input.shard_cache_gb
+    return _SUBSAMPLING, config_lib.InputConfig.shard_cache_gb
 
 
 def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.Finding]:
@@ -107,14 +112,19 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 
 
 def read_slack(
-    info: dataset_info.DatasetInfo, data_dir: str, subsampling: int, seconds: float = _SECONDS
+    info: dataset_info.DatasetInfo,
+    data_dir: str,
+    subsampling: int,
+    shard_cache_gb: float,
+    seconds: float = _SECONDS,
 ) -> list[Slack]:
     """Reads the train split for at most `seconds`; returns the slack of each utterance."""
 
     def read():
         shards = shard_cache.list_shards(info, data_dir, "train")
         numbers = tf.data.Dataset.range(len(shards))
-        records = shard_cache.fetch_ahead(shards, numbers).flat_map(tf.data.TFRecordDataset)
+        paths = shard_cache.fetch_ahead(shards, numbers, shard_cache_gb)
+        records = paths.flat_map(tf.data.TFRecordDataset)
         examples = schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
         return examples.map(lambda each: {name: each[name] for name in _FEATURES}).padded_batch(_BATCH)
 

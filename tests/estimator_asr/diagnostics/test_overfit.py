@@ -51,6 +51,15 @@ def test_what_cannot_be_learned_is_explained(tmp_path, monkeypatch):
     assert "have the same input as another one but other labels" in said
 
 
+def test_a_damaged_shard_is_one_sentence(tmp_path):
+    settings, infos, dirs = make_data(tmp_path, "language")
+    with open(infos[0].shard_paths(dirs[0], "train")[0], "r+b") as file:
+        file.seek(40)
+        file.write(b"\0\1\2")
+    with pytest.raises(errors.UserError, match="a shard of split train is damaged"):
+        overfit.run(settings, infos, dirs, COMMAND)
+
+
 def test_a_rate_that_is_too_high_is_told(tmp_path):
     wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
     settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)

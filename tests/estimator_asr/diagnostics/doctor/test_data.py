@@ -6,7 +6,9 @@ import os
 import numpy as np
 import pytest
 import small_records
+import tensorflow as tf
 
+from estimator_asr import config, experiment, training_config
 from estimator_asr.diagnostics.doctor import data
 from tfrecord_builder import dataset_info, errors
 
@@ -53,6 +55,17 @@ def test_a_damaged_record_is_one_sentence(tmp_path):
         file.write(b"\0\1\2")
     with pytest.raises(errors.UserError, match="a shard of split train is damaged"):
         list(data.check(path))
+
+
+def test_remote_data_is_read_with_the_bound_of_the_model(tmp_path):
+    info = small_records.make_data(str(tmp_path / "data"))
+    tf.io.gfile.makedirs("ram://doctor/data")
+    for name in os.listdir(tmp_path / "data"):
+        tf.io.gfile.copy(str(tmp_path / "data" / name), f"ram://doctor/data/{name}", overwrite=True)
+    settings = dict(input=config.InputConfig(shard_cache_gb=1e-9), train=training_config.TrainConfig())
+    experiment.ExperimentConfig.for_data(info, **settings).save(str(tmp_path))
+    with pytest.raises(errors.UserError, match="--shard_cache_gb is 1e-09, expected .* train with a larger"):
+        list(data.check("ram://doctor/data", str(tmp_path)))
 
 
 @pytest.mark.parametrize(
