@@ -9,6 +9,9 @@
 # PYTHON=python3.11 chooses a Python, and with it the TensorFlow; VENV=DIRECTORY keeps its environment beside others.
 
 VENV ?= .venv
+ifneq ($(words $(VENV)),1)
+$(error VENV is "$(VENV)", expected a path without spaces)
+endif
 # TensorFlow 2.15 has wheels for CPython 3.9 to 3.11, TensorFlow 2.21 for later ones, but none for Intel Macs.
 VERSIONS := $(shell [ "$$(uname -sm)" = "Darwin x86_64" ] || echo 3.13 3.12) 3.11 3.10 3.9
 RANGE = CPython from 3.9 to $(firstword $(VERSIONS))
@@ -56,7 +59,7 @@ WANTED := $(or $(filter 3.%,$(PYTHON:python%=%)),$(firstword $(shell "$(PYTHON)"
 ifeq ($(filter $(WANTED),$(VERSIONS)),)
 $(error PYTHON is $(PYTHON), expected a $(RANGE) that runs and has its venv module)
 endif
-CANDIDATES = "$(PYTHON)" $(PYENV)/$(WANTED).*/bin/python
+CANDIDATES = "$(PYTHON)" python$(WANTED) $(PYENV)/$(WANTED).*/bin/python
 EXPECTED = CPython $(WANTED)
 else
 CANDIDATES = $(foreach version,$(VERSIONS),python$(version) $(PYENV)/$(version).*/bin/python) python3 python

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 
 from tfrecord_builder import lazy_tensorflow
@@ -17,7 +18,11 @@ lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_io as tfio
+
+try:
+    import tensorflow_io as tfio
+except ImportError:
+    sys.exit("spec_augment: tensorflow-io is not installed, expected the peer; run with CPython 3.9 to 3.11")
 
 from estimator_asr import config as config_lib
 from estimator_asr.inputs import spec_augment

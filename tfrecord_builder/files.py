@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tfrecord_builder import gfile_store, members, s3_store
+from tfrecord_builder import members
 
 # Error codes of flock on file systems without locks: NFS has none for directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -30,7 +30,12 @@ def is_remote(path: str) -> bool:
 
 
 def _store(path: str):
-    return s3_store if path.startswith("s3://") else gfile_store
+    """Returns the module for a remote path; a program without one loads none."""
+    if path.startswith("s3://"):
+        from tfrecord_builder import s3_store as store
+    else:
+        from tfrecord_builder import gfile_store as store
+    return store
 
 
 def exists(path: str) -> bool:

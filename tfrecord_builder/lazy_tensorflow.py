@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from types import ModuleType
 
+from tfrecord_builder import cpu, tensorflow_release
 from tfrecord_builder import errors as _errors  # tf.errors is TensorFlow's
-from tfrecord_builder import tensorflow_release
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _ERRORS_ONLY = "3"  # they still come as exceptions
@@ -31,8 +31,10 @@ def load() -> ModuleType:
     They are written if the import fails, or if TF_CPP_MIN_LOG_LEVEL asks for more than errors.
 
     Raises:
-        errors.UserError: it cannot be imported, or is a release that tensorflow_release does not list.
+        errors.UserError: the CPU lacks AVX, or TensorFlow cannot be imported, or is a release that
+            tensorflow_release does not list.
     """
+    _require_avx()
     is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY
     try:
         with _without_standard_error() if is_quiet else contextlib.nullcontext(), _without_keras():
@@ -54,13 +56,23 @@ def load_or_exit() -> None:
         sys.exit(f"error: {error}")
 
 
+def _require_avx() -> None:
+    """Refuses a CPU on which TensorFlow's wheels for x86 abort while they are imported."""
+    flags = cpu.read_flags()
+    if "sse2" in flags and "avx" not in flags:
+        raise _errors.UserError(
+            "tensorflow: this CPU has no AVX, expected one that has; use another machine, or let the virtual "
+            "machine see the CPU of its host (QEMU: -cpu host)"
+        )
+
+
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
     """Keeps TensorFlow from importing all of Keras at once, which takes a second; `tf.keras` still does."""
     if "TF_USE_LEGACY_KERAS" in os.environ:
         yield
         return
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # of the distribution tf_keras, which is not installed
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # the wheel tf_keras, which only the tests install
     try:
         yield
     finally:

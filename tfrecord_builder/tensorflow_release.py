@@ -16,13 +16,14 @@ class Release:
     version: str  # MAJOR.MINOR
     first_python: tuple[int, int]
     last_python: tuple[int, int]
+    tensorflow_io: Optional[str] = None  # MAJOR.MINOR of the release that loads with it
 
     def __str__(self) -> str:
         first, last = (".".join(map(str, python)) for python in (self.first_python, self.last_python))
         return f"{self.version} (Python {first} to {last})"
 
 
-RELEASES = (Release("2.15", (3, 9), (3, 11)), Release("2.21", (3, 12), (3, 13)))
+RELEASES = (Release("2.15", (3, 9), (3, 11), tensorflow_io="0.36"), Release("2.21", (3, 12), (3, 13)))
 
 
 def find(version: str) -> Optional[Release]:

@@ -20,7 +20,7 @@ import sys
 from typing import Optional
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis
-from tfrecord_builder import config_flags, cores, program
+from tfrecord_builder import config_flags, cpu, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ def main(config: script.SynthesisConfig, output: OutputConfig) -> None:
     espeak.check_installed()
     plan = script.make_plan(config)
     corpus_writer.claim(output.output_dir, config, plan)
-    num_workers = output.num_workers or cores.count()
+    num_workers = output.num_workers or cpu.count_cores()
     seconds = synthesis.write_recordings(output.output_dir, plan, config.synthesis_seed, num_workers)
     corpus_writer.write_tables(output.output_dir, plan)
     print(f"{output.output_dir}: {len(plan.prompts)} recordings, {seconds / 60:.1f} minutes")

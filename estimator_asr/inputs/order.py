@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr.inputs import shard_cache, splits
-from tfrecord_builder import cores, schema
+from tfrecord_builder import cpu, schema
 
 # On one core the second thread waits for the disk; each thread holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
@@ -22,7 +22,7 @@ _RECORDS_PER_CHUNK = 64
 
 def count_threads() -> int:
     """Returns how many threads read and parse: one per core that the process may use, from 2 to 16."""
-    return min(max(cores.count(), _MIN_THREADS), _MAX_THREADS)
+    return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
 def read_chunks(source: splits.Split, config: config_lib.InputConfig, seed: Optional[int]) -> tf.data.Dataset:

@@ -16,7 +16,7 @@ CONTRACT = {
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
-        *("s3_store", "s3_client", "gfile_store", "cores", "lazy_tensorflow", "tensorflow_release"),
+        *("s3_store", "s3_client", "gfile_store", "cpu", "lazy_tensorflow", "tensorflow_release"),
         *("members", "recordings", "fonts", "program", "console"),
     )
 }

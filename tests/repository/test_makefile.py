@@ -133,9 +133,9 @@ def test_python_chooses(house):
     for name in ("3.12", "3.11"):
         install(house / "bin" / f"python{name}", suitable(name))
     install(house / "a home/.pyenv/versions/3.10.13/bin/python", suitable("3.10"))
-    for name in ("3.11", "3.10"):
-        assert make(house, ".venv/installed", f"PYTHON=python{name}").returncode == 0
-        assert version(house) == name
+    for name in ("python3.11", "python3.10", "3.11", "3.10"):
+        assert make(house, ".venv/installed", f"PYTHON={name}").returncode == 0
+        assert version(house) == name.replace("python", "")
     assert make(house, ".venv/installed", f"PYTHON={house}/bin/python3.12").returncode == 0
     assert version(house) == "3.12"
 
@@ -271,3 +271,8 @@ def test_this_python_is_one_that_the_makefile_takes():
 def test_the_makefile_takes_the_versions_that_it_names(version, exit_code):
     pretend = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 0); "
     assert subprocess.run([sys.executable, "-c", pretend + probe()]).returncode == exit_code
+
+
+def test_an_environment_in_a_path_with_a_space_is_refused(house):
+    (refused,) = said(make(house, "lint", "VENV=my dir"))
+    assert 'VENV is "my dir", expected a path without spaces' in refused

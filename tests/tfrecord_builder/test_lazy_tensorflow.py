@@ -108,3 +108,17 @@ def test_keras_is_imported_when_it_is_used():
         [sys.executable, "-c", command], cwd=paths.ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "False Dense\n", done.stderr
+
+
+def test_a_cpu_on_which_the_import_would_abort_is_refused(tmp_path):
+    info = tmp_path / "cpuinfo"
+    info.write_text("flags : fpu sse sse2 ssse3\n")
+    command = f"from tfrecord_builder import cpu; cpu.INFO_FILE = {str(info)!r}; {_PROGRAM}"
+    done = run(tmp_path, GOOD, command)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: tensorflow: this CPU has no AVX, expected one that has; use another machine, or let the "
+        "virtual machine see the CPU of its host (QEMU: -cpu host)\n",
+    )
+    info.write_text("flags : fpu sse2 avx avx2\n")
+    assert run(tmp_path, GOOD, command).returncode == 0

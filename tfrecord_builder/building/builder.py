@@ -11,7 +11,7 @@ from typing import Optional
 
 from absl import logging
 
-from tfrecord_builder import cores, dataset_info, frontend, recordings
+from tfrecord_builder import cpu, dataset_info, frontend, recordings
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import (
@@ -116,5 +116,5 @@ def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard
         beam_pipeline.check(config.runner, config.beam_flags)
         beam = {"runner": config.runner, "beam_flags": config.beam_flags}
         return functools.partial(beam_pipeline.write_shards, **beam)
-    num_workers = config.num_workers or cores.count()
+    num_workers = config.num_workers or cpu.count_cores()
     return functools.partial(worker_pool.write_shards, num_workers=num_workers)

@@ -2,8 +2,9 @@
 
 A GPU runs machine code for its own major compute capability, and PTX for any earlier one, which its driver
 compiles at first use. Measured in the wheels: all kernels of 2.15.1 end with PTX for 8.0, all of 2.21.0 with
-PTX for 9.0 (249 of 1,398 modules also with machine code for it). ptxas 12.9 compiles that PTX for 10.0 and
-12.0, but refuses that of 2.20.0. Not measured: no GPU has run them here.
+PTX for 9.0. The hand-written kernels have machine code for these too (249 of 1,398 modules of 2.21.0), the
+small generated ones have not, so a GPU of that capability counts as supported but needs a driver that
+compiles PTX. ptxas 12.9 compiles it for 10.0 and 12.0, but refuses that of 2.20.0. No GPU has run them here.
 """
 
 from __future__ import annotations
@@ -102,9 +103,13 @@ def _refuse(gpu, build):
 
 
 def _check_driver(gpu, build, driver):
-    """Returns what is wrong with a driver; PTX needs one of the CUDA version that it was made with."""
-    compiles = gpu.capability is not None and gpu.capability >= _HOPPER
-    needed = _version(build.cuda)[:2] if compiles else (12, 0)
+    """Returns what is wrong with a driver; PTX needs one of the CUDA version that it was made with.
+
+    CUDA 12.8 is the first for Blackwell.
+    """
+    capability, needed = gpu.capability or (0, 0), (12, 0)
+    if capability >= _HOPPER:
+        needed = max(_version(build.cuda)[:2], (12, 8) if capability >= _BLACKWELL else needed)
     if driver is None or driver >= needed:
         return ""
     return (

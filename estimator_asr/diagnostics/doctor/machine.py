@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 
 from estimator_asr.diagnostics.doctor import findings
-from tfrecord_builder import cores
+from tfrecord_builder import cpu
 
 # A model of default size with its batch takes about 3 GB, the checkpoints of a training 1 GB.
 _MEMORY_GB = 4.0
@@ -18,7 +18,7 @@ _DISK_GB = 2.0
 
 def check(directory: str) -> Iterator[findings.Finding]:
     """Yields the findings; `directory` is where files will be written, and need not exist."""
-    yield findings.ok(f"{cores.count()} CPU cores")
+    yield findings.ok(f"{cpu.count_cores()} CPU cores")
     fix = "end other programs, or train with a smaller --batch_frames"
     yield judge(available_memory_gb(), "of memory available", _MEMORY_GB, fix)
     path = os.path.abspath(directory)

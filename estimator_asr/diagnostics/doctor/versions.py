@@ -72,8 +72,10 @@ def _check_packages(tensorflow):
         finding = _check_package(name, versions, findings.problem)
         if finding.level != findings.OK or name in (*ours, *_SHOWN):
             yield finding
-    if minor == "2.15":  # later releases cannot load it, and only rare file systems need it
-        yield _check_package("tensorflow-io", specifiers.SpecifierSet("==0.36.*"), findings.warning)
+    release = tensorflow_release.find(minor)
+    if release and release.tensorflow_io:  # only rare file systems need it
+        fitting = specifiers.SpecifierSet(f"=={release.tensorflow_io}.*")
+        yield _check_package("tensorflow-io", fitting, findings.warning)
 
 
 def _required(tensorflow):

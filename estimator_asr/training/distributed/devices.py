@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import cores
+from tfrecord_builder import cpu
 
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of GPUs, as a container gets them
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class on the PCI bus
@@ -49,7 +49,7 @@ def _describe_task(cluster):
 def _describe_devices(gpus, num_cpu_replicas):
     if not gpus or num_cpu_replicas > 1:
         replicas = f" as {num_cpu_replicas} replicas" if num_cpu_replicas > 1 else ""
-        num_cores = cores.count()
+        num_cores = cpu.count_cores()
         return f"1 CPU{replicas}, {num_cores} core{'s' * (num_cores > 1)}"
     names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
     return f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({', '.join(sorted(set(names)))})"

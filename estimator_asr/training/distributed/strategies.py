@@ -6,7 +6,6 @@ that matrix products and convolutions use 16 bits.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Optional
 
@@ -15,11 +14,10 @@ from absl import logging
 
 from estimator_asr import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import errors
+from tfrecord_builder import cpu, errors
 
 # CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
-_CPU_INFO = "/proc/cpuinfo"
 _TENSOR_CORES = (7, 0)  # compute capability of NVIDIA Volta
 _OFF = "use --precision=float32"
 _REWRITES = {
@@ -74,7 +72,7 @@ def _check_cpu():
             "train: --precision=bfloat16 on a machine that trains on its GPU, expected a CPU; "
             "use --precision=float16"
         )
-    if not _read_cpu_flags() & set(_CPU_FLAGS):
+    if not cpu.read_flags() & set(_CPU_FLAGS):
         raise errors.UserError(
             f"train: --precision=bfloat16 on a CPU without {' and '.join(_CPU_FLAGS)}, expected one of them; "
             f"{_OFF}, which is faster there"
@@ -84,13 +82,6 @@ def _check_cpu():
             "train: --precision=bfloat16 with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN, which implements it; "
             f"unset the variable, or {_OFF}"
         )
-
-
-def _read_cpu_flags():
-    """Returns the names of the instruction sets; none where the system does not list them."""
-    with contextlib.suppress(OSError), open(_CPU_INFO, encoding="utf-8") as file:
-        return set(next((line for line in file if line.startswith("flags")), "").split())
-    return set()
 
 
 def build_strategy(

@@ -7,7 +7,7 @@ import tensorflow as tf
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
 from estimator_asr.inputs import order, splits
-from tfrecord_builder import cores
+from tfrecord_builder import cpu
 
 
 def read(source, window, seed, graph_seed=None):
@@ -52,14 +52,14 @@ def test_the_seed_of_the_graph_which_an_estimator_sets_changes_nothing(tmp_path)
 
 @pytest.mark.parametrize("num_cores, num_threads", [(1, 2), (2, 2), (8, 8), (96, 16)])
 def test_every_core_that_the_process_may_use_reads_within_bounds(monkeypatch, num_cores, num_threads):
-    monkeypatch.setattr(cores, "count", lambda: num_cores)
+    monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     assert order.count_threads() == num_threads
 
 
 @pytest.mark.parametrize("num_cores", [1, 8])
 def test_the_order_does_not_depend_on_the_cores(tmp_path, monkeypatch, num_cores):
     """Written down when one thread read: a run that continues must find the rest of its epoch."""
-    monkeypatch.setattr(cores, "count", lambda: num_cores)
+    monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     source = make_source(tmp_path, count=23, num_shards=5)  # files of 5, 5, 5, 4 and 4 records
     numbers = [int(name[-3:]) for name in read(source, 4, 1)[1]]
     assert numbers[:12] == [3, 1, 2, 7, 0, 5, 8, 9, 14, 4, 12, 11]

@@ -113,6 +113,7 @@ def test_a_gpu_without_kernels_is_a_problem_with_the_release_that_has_them(relea
         ("2.15", (9, 0), (12, 0), "12.2"),
         ("2.21", (8, 9), (11, 8), "12.0"),
         ("2.21", (9, 0), (12, 2), "12.5"),  # element-wise kernels are PTX of CUDA 12.5 for 9.0
+        ("2.21", (10, 0), (12, 5), "12.8"),
     ],
 )
 def test_a_driver_that_is_too_old_is_a_problem(release, capability, driver, needed):

@@ -13,7 +13,7 @@ def machine(monkeypatch, tmp_path):
     for level in ("info", "warning"):
         monkeypatch.setattr(devices.logging, level, lambda text, *values: lines.append(text % values))
     monkeypatch.setattr(devices, "_DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
-    monkeypatch.setattr(devices.cores, "count", lambda: 2)
+    monkeypatch.setattr(devices.cpu, "count_cores", lambda: 2)
 
     def set_machine(num_gpus=0, on_pci_bus="", device_file=False):
         gpus = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(num_gpus)]

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr import training_config
 from estimator_asr.training.distributed import cluster, strategies
-from tfrecord_builder import errors
+from tfrecord_builder import cpu, errors
 
 
 def show_gpus(monkeypatch, count):
@@ -76,7 +76,7 @@ def machine(monkeypatch, tmp_path):
 
     def set_machine(cpu_flags="avx2", gpus=()):
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {cpu_flags} sse\n")
-        monkeypatch.setattr(strategies, "_CPU_INFO", str(tmp_path / "cpuinfo"))
+        monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "cpuinfo"))
         devices = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(len(gpus))]
         monkeypatch.setattr(strategies.tf.config, "list_physical_devices", lambda kind: devices)
         details = {device.name: {"compute_capability": gpu} for device, gpu in zip(devices, gpus)}
@@ -119,7 +119,7 @@ def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, 
 
 def test_without_cpu_information_bfloat16_is_refused(machine, monkeypatch, tmp_path):
     machine()
-    monkeypatch.setattr(strategies, "_CPU_INFO", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "nowhere"))
     with pytest.raises(errors.UserError, match="on a CPU without avx512_bf16"):
         check("bfloat16")
 
