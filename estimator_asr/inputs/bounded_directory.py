@@ -22,7 +22,11 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Waits until no other thread or process is in this block with the same path."""
+    """Waits until no other thread or process is in this block with the same path.
+
+    Raises:
+        OSError: the directory is missing, cannot be written, or is on a file system without locks.
+    """
     file = None
     while file is None:  # again if another has removed it
         file = _open_locked(f"{path}{_LOCK}", "w", fcntl.LOCK_EX)
@@ -30,15 +34,16 @@ def locked(path: str) -> Iterator[None]:
         try:
             yield
         finally:
-            os.remove(file.name)
+            with contextlib.suppress(FileNotFoundError):  # somebody has cleared the directory
+                os.remove(file.name)
 
 
 def hold(path: str) -> Optional[BinaryIO]:
     """Returns the file, open; nobody removes it until it is closed. None if it is missing."""
-    file = _open_locked(path, "rb", fcntl.LOCK_SH)
-    if file:
+    with contextlib.suppress(FileNotFoundError):
         os.utime(path)
-    return file
+        return _open_locked(path, "rb", fcntl.LOCK_SH)
+    return None
 
 
 def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
@@ -89,7 +94,7 @@ def _remove_oldest(directory) -> bool:
 
 
 def _remove_unless_held(path) -> bool:
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:  # NFS locks what can be written
         if files.take_lock(file.fileno(), path):
             os.remove(path)
             return True
@@ -113,14 +118,12 @@ def _allocate(path, num_bytes) -> bool:
 
 
 def _open_locked(path, mode, kind):
-    """Opens and locks a file; returns None if it is missing, or no longer when it is locked."""
-    try:
-        file = open(path, mode)
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, kind)
-        if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-            return file
-        file.close()
-    except FileNotFoundError:
-        pass
+    """Opens and locks a file; returns None if it is no longer there when it is locked."""
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open(path, mode))
+        fcntl.flock(file, kind)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                opened.pop_all()
+                return file
     return None

@@ -82,7 +82,10 @@ def fetch_ahead(
 
 @functools.lru_cache(maxsize=4)
 def _open_cache(shards: tuple[Shard, ...], max_gb: float, num_ahead: int, directory: str) -> ShardCache:
-    """Returns one cache for all epochs of a split: with one each, all would hold shards."""
+    """Returns one cache for the epochs and evaluations of a split: with one each, all would hold shards.
+
+    They may share its window because a process reads them one after the other.
+    """
     return ShardCache(max_gb, num_ahead)
 
 
@@ -162,7 +165,7 @@ class ShardCache:
         if error.errno not in shard_download.FULL:
             return errors.UserError(
                 f"{self.directory}: copies of remote shards cannot be written ({reason}); set XDG_CACHE_HOME "
-                "to a directory that can be written"
+                "to a directory that can be written and locked"
             )
         return errors.UserError(
             f"{self.directory}: no space for copies of remote shards ({reason}), expected "

@@ -1,5 +1,7 @@
 import errno
+import fcntl
 import os
+import shutil
 import threading
 import time
 
@@ -85,3 +87,30 @@ def test_one_thread_at_a_time_is_in_a_locked_block(tmp_path):
     for thread in threads:
         thread.join()
     assert most == [1] * 60 and os.listdir(tmp_path) == []
+
+
+def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
+    def refuse(file, kind):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="No locks available"), bounded_directory.locked(str(tmp_path / "a")):
+        pass
+    with pytest.raises(OSError, match="No locks available"):
+        bounded_directory.hold(_make(tmp_path, "a"))
+
+
+def test_a_directory_that_is_cleared_meanwhile(tmp_path):
+    directory = tmp_path / "cleared"
+    directory.mkdir()
+    with bounded_directory.locked(str(directory / "a")):
+        shutil.rmtree(directory)
+    with pytest.raises(FileNotFoundError), bounded_directory.locked(str(directory / "a")):
+        pass
+    assert bounded_directory.hold(str(directory / "a")) is None
+
+
+def test_a_file_that_is_removed_while_it_is_locked_is_missing(tmp_path, monkeypatch):
+    path = _make(tmp_path, "a")
+    monkeypatch.setattr(fcntl, "flock", lambda file, kind: os.remove(path))
+    assert bounded_directory.hold(path) is None

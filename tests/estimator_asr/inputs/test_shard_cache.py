@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -140,8 +141,20 @@ def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
         shard_cache.ShardCache().fetch(make_shard("a"))
     assert str(caught.value) == (
         f"{tmp_path}/file/estimator_asr/shards: copies of remote shards cannot be written (Not a directory); "
-        "set XDG_CACHE_HOME to a directory that can be written"
+        "set XDG_CACHE_HOME to a directory that can be written and locked"
     )
+
+
+def test_a_file_system_without_locks(cache_directory, monkeypatch):
+    def refuse(file, kind):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    said = (
+        f"{cache_directory}: copies of remote shards cannot be written .No locks available.; set XDG_CACHE_H"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        shard_cache.ShardCache().fetch(make_shard("a"))
 
 
 _PROGRAM = """
