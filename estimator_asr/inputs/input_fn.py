@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, buckets, input_progress, order, shard_cache, splits
+from estimator_asr.inputs import batches, buckets, input_progress, order, shards, splits
 
 _PREFETCHED_BATCHES = 4
 
@@ -124,7 +124,7 @@ def _read_epochs(source, bucketing, config, seed, start):
 
 
 def _options(source):
-    fetching = shard_cache.NUM_PARALLEL_FETCHES if shard_cache.has_remote(source.shards) else 0
+    fetching = shards.NUM_PARALLEL_FETCHES if shards.has_remote(source.shards) else 0
     options = tf.data.Options()
     options.deterministic = True
     options.threading.private_threadpool_size = order.count_threads() + fetching

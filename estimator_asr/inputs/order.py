@@ -11,7 +11,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import shard_cache, splits
+from estimator_asr.inputs import shards, splits
 from tfrecord_builder import cpu, schema
 
 # On one core the second thread waits for the disk; each thread holds a batch.
@@ -46,17 +46,25 @@ def _shuffle(source, config, seed):
     count = len(source.shards)
     numbers = tf.data.Dataset.range(count)
     if seed is None:
-        files = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
-        return files.flat_map(tf.data.TFRecordDataset)
+        return _find_files(source, numbers, config).flat_map(tf.data.TFRecordDataset)
     cycle_length = min(count, _INTERLEAVED_SHARDS)
     with _without_graph_seed():
         numbers = numbers.shuffle(count, seed, reshuffle_each_iteration=False)
-        files = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb, cycle_length)
+        files = _find_files(source, numbers, config, cycle_length)
         parallel = dict(num_parallel_calls=min(cycle_length, count_threads()), deterministic=True)
-        if shard_cache.has_remote(source.shards):
+        if shards.has_remote(source.shards):
             parallel = {}  # it would take 32 shards more long before it opens them
         records = files.interleave(tf.data.TFRecordDataset, cycle_length, block_length=1, **parallel)
         return records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False)
+
+
+def _find_files(source, numbers, config, *num_ahead):
+    """Returns the local paths; the cache is loaded for remote shards alone."""
+    if not shards.has_remote(source.shards):
+        return shards.paths(source.shards, numbers)
+    from estimator_asr.inputs import shard_cache
+
+    return shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb, *num_ahead)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ A copy is named by its sha256, which dataset_info.json has.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import os
 import threading
@@ -17,36 +16,17 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr.inputs import bounded_directory, shard_download
-from tfrecord_builder import dataset_info, errors, files
+from estimator_asr.inputs import shards as shards_lib
+from estimator_asr.inputs.shards import Shard
+from tfrecord_builder import errors, files
 
-NUM_PARALLEL_FETCHES = 2
 # Shards that wait until they are opened: at least so many, more where the bound has space.
 _NUM_AHEAD = 2
 # Shards that a reader holds besides those that wait: none may be removed before it is opened.
 _NUM_HELD = 4
 # Those of the train split and of dev.
-_MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
+_MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + shards_lib.NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """A shard of a data directory, with its size and hash in dataset_info.json."""
-
-    path: str
-    num_bytes: int
-    sha256: str
-
-
-def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> list[Shard]:
-    """Returns the shards of a split; raises errors.UserError as info.shard_paths does."""
-    paths = info.shard_paths(data_dir, split)
-    return [Shard(path, each.num_bytes, each.sha256) for path, each in zip(paths, info.splits[split].shards)]
-
-
-def has_remote(shards: Sequence[Shard]) -> bool:
-    """Returns whether some of the shards are in a store."""
-    return any(files.is_remote(shard.path) for shard in shards)
 
 
 def fetch_ahead(
@@ -66,8 +46,8 @@ def fetch_ahead(
     Returns:
         Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
     """
-    if not has_remote(shards):
-        return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
+    if not shards_lib.has_remote(shards):
+        return shards_lib.paths(shards, numbers)
     fitting = int(max_gb * 1e9 / max(1, *(shard.num_bytes for shard in shards)))
     num_ahead = max(_NUM_AHEAD, min(num_ahead, _NUM_AHEAD + fitting - _MIN_SHARDS))
     cache = _open_cache(tuple(shards), max_gb, num_ahead, _find_directory())
@@ -76,7 +56,7 @@ def fetch_ahead(
     def fetch(number):
         return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
 
-    fetched = numbers.map(fetch, num_parallel_calls=NUM_PARALLEL_FETCHES, deterministic=True)
+    fetched = numbers.map(fetch, num_parallel_calls=shards_lib.NUM_PARALLEL_FETCHES, deterministic=True)
     return fetched.prefetch(num_ahead)
 
 

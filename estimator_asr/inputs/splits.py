@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import buckets, shard_cache
+from estimator_asr.inputs import buckets
+from estimator_asr.inputs import shards as shards_lib
 from tfrecord_builder import dataset_info, errors, schema
 
 # How TensorFlow reports the errors.UserError of shard_cache.
@@ -28,7 +29,7 @@ class Split:
     """The shards of a split and the statistics that training needs."""
 
     spec: task_spec.TaskSpec  # of the model that reads it; lengths count its unit, frames or tokens
-    shards: tuple[shard_cache.Shard, ...]
+    shards: tuple[shards_lib.Shard, ...]
     length_counts: dict[int, int]  # {length: number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None reads no audio features
@@ -68,7 +69,7 @@ def read_split(
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
     pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists the splits that exist
-    shards = [shard for info, path in pairs for shard in shard_cache.list_shards(info, path, split)]
+    shards = [shard for info, path in pairs for shard in shards_lib.list_shards(info, path, split)]
     found = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
     for each in found:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr import task_spec
-from estimator_asr.inputs import input_fn, shard_cache
+from estimator_asr.inputs import input_fn, shard_cache, shards
 from tfrecord_builder import audio, dataset_info, errors, recordings, schema
 
 
@@ -43,7 +43,7 @@ def choose(
     chosen, cache = [], cache or shard_cache.ShardCache()
     for info, data_dir in zip(infos, data_dirs):
         if split in info.splits:
-            shard = shard_cache.list_shards(info, data_dir, split)[0]
+            shard = shards.list_shards(info, data_dir, split)[0]
             chosen.extend(each for each in _read(info, shard, spec, cache) if _is_usable(each.values))
             chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
             chosen = chosen[:count]

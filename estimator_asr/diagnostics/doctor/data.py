@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_asr import config as config_lib
 from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
-from estimator_asr.inputs import input_fn, shard_cache, splits
+from estimator_asr.inputs import input_fn, shard_cache, shards, splits
 from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
 
 _SPLITS = ("train", "dev", "test")
@@ -121,9 +121,9 @@ def read_slack(
     """Reads the train split for at most `seconds`; returns the slack of each utterance."""
 
     def read():
-        shards = shard_cache.list_shards(info, data_dir, "train")
-        numbers = tf.data.Dataset.range(len(shards))
-        paths = shard_cache.fetch_ahead(shards, numbers, shard_cache_gb)
+        found = shards.list_shards(info, data_dir, "train")
+        numbers = tf.data.Dataset.range(len(found))
+        paths = shard_cache.fetch_ahead(found, numbers, shard_cache_gb)
         records = paths.flat_map(tf.data.TFRecordDataset)
         examples = schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
         return examples.map(lambda each: {name: each[name] for name in _FEATURES}).padded_batch(_BATCH)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import bounded_directory, input_fn, order, shard_cache, splits
+from estimator_asr.inputs import bounded_directory, input_fn, order, shard_cache, shards, splits
 from tfrecord_builder import errors, files
 
 STORE = "ram://store"
@@ -50,7 +50,7 @@ def make_shard(name, num_bytes=_BYTES):
     content = name.encode().ljust(num_bytes, b".")
     with tf.io.gfile.GFile(f"{STORE}/{name}", "wb") as file:
         file.write(content)
-    return shard_cache.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
+    return shards.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
 
 
 def read(path):
@@ -75,7 +75,7 @@ def test_a_shard_is_downloaded_once(cache_directory, downloads):
 
 
 def test_a_local_shard_stays_where_it_is(cache_directory):
-    assert shard_cache.ShardCache().fetch(shard_cache.Shard("/data/a", 1, "")) == "/data/a"
+    assert shard_cache.ShardCache().fetch(shards.Shard("/data/a", 1, "")) == "/data/a"
     assert not cache_directory.exists()
 
 
@@ -159,7 +159,7 @@ def test_a_file_system_without_locks(cache_directory, monkeypatch):
 
 _PROGRAM = """
 import sys, time
-from estimator_asr.inputs import shard_cache
+from estimator_asr.inputs import shard_cache, shards
 from tfrecord_builder import files
 original = files.download
 def download(path, file):
@@ -170,7 +170,7 @@ files.download = download
 cache = shard_cache.ShardCache()
 print("ready", flush=True)
 sys.stdin.read()
-print(cache.fetch(shard_cache.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+print(cache.fetch(shards.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
 """
 
 
