@@ -34,12 +34,12 @@ def run(tmp_path):
     return run
 
 
-def test_runs_all_tests_on_both_and_ends_with_the_sum(run, tmp_path):
+def test_runs_the_slow_tests_on_one_and_ends_with_the_sum(run, tmp_path):
     completed = run({11: PASSED, 12: "14 passed in 8.00s"})
     assert completed.returncode == 0
     assert (tmp_path / "words").read_text().splitlines() == [
         "test-all VENV=.venv-3.11 PYTHON=python3.11",
-        "test-all VENV=.venv-3.12 PYTHON=python3.12",
+        "test VENV=.venv-3.12 PYTHON=python3.12",
     ]
     assert completed.stdout.splitlines()[-3:] == [
         "CPython 3.11: 15 passed, 0 failed, 3 skipped",

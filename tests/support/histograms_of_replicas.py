@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_asr import estimator_api, training_config
 from estimator_asr.monitoring import histograms
 from estimator_asr.training.distributed import strategies
-from estimator_asr.training.optimizer import optimization
+from estimator_asr.training.optimizer import optimization, skippable
 
 
 def input_fn():
@@ -24,7 +24,7 @@ def build_model_fn(model_dir):
         weights = tf.compat.v1.get_variable("scope/w", initializer=[1.0, 2.0, 4.0])
         loss = tf.reduce_sum(weights * features[0])
         step = tf.compat.v1.train.get_or_create_global_step()
-        update = optimization.minimize(loss, tf.compat.v1.train.GradientDescentOptimizer(1.0), 0, step)
+        update = optimization.minimize(loss, skippable.Momentum(tf.constant(1.0), 0.0), 0, step)
         hook = histograms.build_hook(update.gradients, 1, model_dir)
         return estimator_api.EstimatorSpec(mode, loss=loss, train_op=update.train_op, training_hooks=[hook])
 
