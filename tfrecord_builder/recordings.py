@@ -26,7 +26,7 @@ class Recording:
         seconds: duration of the segment; None for all after start_seconds.
         channel: from 0; None for the mean of all.
         num_bytes: size of the file when the data were built; None if unknown.
-        is_augmented: whether the record is of a copy with another speed, reverberation, noise or volume.
+        is_augmented: whether the record is of an augmented copy.
     """
 
     path: str

@@ -1,1 +1,1 @@
-"""Augmented copies of utterances: speed, reverberation, noise, volume."""
+"""Augmented copies of utterances: speed, reverberation, noise, volume, codec."""

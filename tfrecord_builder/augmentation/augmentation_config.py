@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tfrecord_builder import config_flags, errors
+from tfrecord_builder.augmentation import codecs
 
 _SNR_DB = (0.0, 20.0)  # range of the list 20:10:15:5:0 that Kaldi's recipes give to reverberate_data_dir.py
 
@@ -24,7 +25,8 @@ class AugmentationConfig(config_flags.Checked):
     augmented_copies: int = config_flags.setting(
         0,
         "additional copies of each train utterance at each speed, each with a randomly sampled room impulse "
-        "response of --rir_dir, noise of --noise_dir and gain of --volume_db, as far as these are given",
+        "response of --rir_dir, noise of --noise_dir, gain of --volume_db and one of --codecs, as far as "
+        "these are given",
         minimum=0,
     )
     rir_dir: str = config_flags.setting(
@@ -35,13 +37,21 @@ class AugmentationConfig(config_flags.Checked):
         _SNR_DB, "lowest and highest signal-to-noise ratio in dB", minimum=-50, maximum=100
     )
     volume_db: float = config_flags.setting(0.0, "largest gain in dB, up or down", minimum=0, maximum=60)
+    codecs: tuple[str, ...] = config_flags.setting(
+        (),
+        "transmission channels, of which each additional copy samples one with a bit rate or cutoff; "
+        "usually mp3,opus,telephone,lowpass",
+        choices=codecs.CHANNELS,
+    )
     augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
 
     def __post_init__(self):
         super().__post_init__()
         _check_speed_factors(self.speed_perturb_factors)
         _check_snr(self.noise_snr_db, self.noise_dir)
-        changes = [f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db") if getattr(self, name)]
+        changes = [
+            f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db", "codecs") if getattr(self, name)
+        ]
         if changes and not self.augmented_copies:
             raise errors.UserError(
                 f"{', '.join(changes)}: --augmented_copies is 0, expected at least 1; "
@@ -50,7 +60,7 @@ class AugmentationConfig(config_flags.Checked):
         if self.augmented_copies and not changes:
             raise errors.UserError(
                 f"--augmented_copies={self.augmented_copies}: all copies would be the same; "
-                "pass --rir_dir, --noise_dir or --volume_db."
+                "pass --rir_dir, --noise_dir, --volume_db or --codecs."
             )
 
     @property

@@ -1,7 +1,7 @@
 """Augmented copies of an utterance: which there are, and their ids. Reads no audio.
 
 Each speed factor gives a copy of the utterance, and each of --augmented_copies another one at that speed,
-with its own reverberation, noise and volume:
+with its own reverberation, noise, volume and codec:
 
     --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
 
@@ -21,7 +21,7 @@ import re
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.augmentation import sources as augmentation_sources
 
 SEPARATOR = "~"  # between the id of an utterance and the names of its changes
@@ -40,7 +40,9 @@ class Variant:
         noise_seconds: duration of that recording.
         noise_offset_seconds: where in it the noise begins.
         snr_db: signal-to-noise ratio.
-        volume_db: gain, applied last.
+        volume_db: gain, applied before the codec.
+        codec: name of one of codecs.CHANNELS; None for no codec.
+        codec_setting: of that channel.
     """
 
     speed: float = 1.0
@@ -51,6 +53,8 @@ class Variant:
     noise_offset_seconds: float = 0.0
     snr_db: float = 0.0
     volume_db: float = 0.0
+    codec: Optional[str] = None
+    codec_setting: int = 0
 
     def name(self, utterance_id: str) -> str:
         """Returns the id of the copy: that of the utterance and the changes, separated by "~"."""
@@ -61,6 +65,7 @@ class Variant:
             f"room-{_stem(self.room)}" if self.room else "",
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
+            codecs.describe(self.codec, self.codec_setting) if self.codec else "",
         ]
         return SEPARATOR.join(filter(None, parts))
 
@@ -111,6 +116,9 @@ def _sample_variant(
         changes["noise"], changes["noise_seconds"] = noise.path, noise.seconds
         changes["noise_offset_seconds"] = round(sample("offset") * _LAST_OFFSET * noise.seconds, 3)
         changes["snr_db"] = round(low + sample("snr") * (high - low), 1)
+    if config.codecs:
+        changes["codec"] = config.codecs[int(sample("codec") * len(config.codecs))]
+        changes["codec_setting"] = codecs.CHANNELS[changes["codec"]].sample(sample("codec_setting"))
     return Variant(speed, copy, **changes)
 
 

@@ -1,8 +1,9 @@
-"""Effects of an augmented copy on its samples: speed, reverberation, noise, volume, in this order.
+"""Effects of an augmented copy on its samples: speed, reverberation, noise, volume, codec, in this order.
 
-The order is that of sound on its way: the speaker, the room, other sounds in it, the microphone. Speed
-perturbation after Ko et al. 2015, "Audio augmentation for speech recognition"; reverberation and noise after
-Ko et al. 2017, "A study on data augmentation of reverberant speech for robust speech recognition".
+The order is that of sound on its way: the speaker, the room, other sounds in it, the microphone, the
+transmission. Speed perturbation after Ko et al. 2015, "Audio augmentation for speech recognition";
+reverberation and noise after Ko et al. 2017, "A study on data augmentation of reverberant speech for robust
+speech recognition".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import soxr
 
 from tfrecord_builder import audio, errors
-from tfrecord_builder.augmentation import copies
+from tfrecord_builder.augmentation import codecs, copies
 
 _CACHED_RIRS = 32  # of at most 10 s: 20 MB at 16 kHz
 
@@ -36,6 +37,8 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
         waveform = add_noise(waveform, _read_noise(variant, len(waveform), sample_rate), variant.snr_db)
     if variant.volume_db:
         waveform = waveform * np.float32(10 ** (variant.volume_db / 20))
+    if variant.codec:
+        waveform = codecs.transmit(waveform, sample_rate, variant.codec, variant.codec_setting)
     return waveform
 
 

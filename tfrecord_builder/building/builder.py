@@ -12,7 +12,7 @@ from typing import Optional
 from absl import logging
 
 from tfrecord_builder import cpu, dataset_info, frontend, recordings
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import (
     beam_pipeline,
@@ -51,6 +51,7 @@ def build(
             utterances are rejected, or two flags do not fit together.
     """
     build_config.check_text(config, frontend_config, augmentation, label_config)
+    codecs.require(augmentation.codecs)
     sources = augmentation_sources.find_sources(augmentation)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)

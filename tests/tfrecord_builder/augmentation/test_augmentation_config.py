@@ -43,7 +43,16 @@ def test_flags():
         ),
         (
             {"augmented_copies": 2},
-            "--augmented_copies=2: all copies would be the same; pass --rir_dir, --noise_dir or --volume_db.",
+            "--augmented_copies=2: all copies would be the same; pass --rir_dir, --noise_dir, "
+            "--volume_db or --codecs.",
+        ),
+        (
+            {"codecs": ("mp3",)},
+            "--codecs: --augmented_copies is 0, expected at least 1; pass --augmented_copies=1.",
+        ),
+        (
+            {"codecs": ("mp3", "amr"), "augmented_copies": 1},
+            "flag --codecs=mp3,amr: expected one of mp3, opus, vorbis, telephone, lowpass",
         ),
         ({"augmented_copies": -1}, "flag --augmented_copies=-1: expected at least 0"),
         ({"volume_db": -6.0}, "flag --volume_db=-6.0: expected at least 0 and at most 60"),

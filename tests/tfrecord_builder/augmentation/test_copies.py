@@ -54,6 +54,8 @@ def test_a_copy_for_each_speed_the_plain_one_first():
             Variant(1.1, 3, "/r/hall1.wav", "/n/cafe.wav", 3.0, 1.5, 12.3, -3.1),
             "u1~speed1.1~copy3~room-hall1~noise-cafe-at12.3dB~volume-3.1dB",
         ),
+        (Variant(1.0, 1, codec="mp3", codec_setting=24), "u1~copy1~mp3-24kbps"),
+        (Variant(1.0, 2, volume_db=2.0, codec="telephone"), "u1~copy2~volume+2.0dB~telephone"),
     ],
 )
 def test_names(variant, name):
@@ -88,6 +90,30 @@ def test_draws_lie_in_their_ranges_and_fill_them(folders):
     assert sum(each.noise.endswith("cafe.wav") for each in drawn) == pytest.approx(200, abs=40)
     assert all(0 <= each.noise_offset_seconds <= 0.9 * each.noise_seconds for each in drawn)
     assert len({each.noise_offset_seconds for each in drawn}) > 250
+
+
+def test_each_copy_has_one_codec_and_each_codec_its_range():
+    config = Config(codecs=("mp3", "opus", "telephone"), augmented_copies=3)
+    names = [each.name("u1") for each in copies.list_variants("u1", config, sources.Sources())]
+    assert names == [
+        "u1",
+        "u1~copy1~mp3-19kbps",
+        "u1~copy2~mp3-45kbps",
+        "u1~copy3~opus-14kbps",
+    ]
+    drawn = [copies.list_variants(f"u{i}", config, sources.Sources())[1] for i in range(600)]
+    for codec, low, high in (("mp3", 16, 64), ("opus", 8, 32), ("telephone", 8000, 8000)):
+        settings = [each.codec_setting for each in drawn if each.codec == codec]
+        assert len(settings) == pytest.approx(200, abs=40)
+        assert low <= min(settings) <= 1.07 * low and 0.93 * high <= max(settings) <= high
+
+
+def test_a_codec_changes_no_other_draw(folders):
+    found = small_augmentation.find_sources(**folders)
+    with_codecs = copies.list_variants("u1", make_config(folders, codecs=("mp3", "lowpass")), found)
+    assert [bool(each.codec) for each in with_codecs] == [False, True, True, False, True, True]
+    without = [dataclasses.replace(each, codec=None, codec_setting=0) for each in with_codecs]
+    assert without == copies.list_variants("u1", make_config(folders), found)
 
 
 def test_names_are_unique_even_where_nothing_is_left_to_draw(folders):

@@ -7,7 +7,7 @@ import small_corpora
 import soundfile
 
 from tfrecord_builder import audio, errors
-from tfrecord_builder.augmentation import copies, effects
+from tfrecord_builder.augmentation import codecs, copies, effects
 
 RATE = small_corpora.SAMPLE_RATE
 Variant = copies.Variant
@@ -124,6 +124,17 @@ def test_order_is_speed_room_noise_volume(folders):
     expected = effects.reverberate(effects.change_speed(speech, 0.9), audio.read_audio(hall, RATE))
     np.testing.assert_array_equal(heard, expected)
     assert snr_db(heard, noisy) == pytest.approx(10.0, abs=0.01)
+
+
+def test_the_codec_comes_last_and_alone_if_nothing_else_is_given(folders):
+    cafe = os.path.join(folders["noise_dir"], "cafe.wav")
+    noise = (0.9, 1, None, cafe, 3.0, 0.0, 10.0, -6.0)
+    speech = small_corpora.tone(1.0)
+    received = effects.apply(speech, RATE, Variant(*noise, "telephone", 8000))
+    sent = effects.apply(speech, RATE, Variant(*noise))
+    np.testing.assert_array_equal(received, codecs.transmit(sent, RATE, "telephone", 8000))
+    alone = effects.apply(speech, RATE, Variant(copy=1, codec="mp3", codec_setting=24))
+    np.testing.assert_array_equal(alone, codecs.transmit(speech, RATE, "mp3", 24))
 
 
 def test_the_first_channel_of_a_room_is_taken(folders):

@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 import small_corpora
+import soundfile
 import tensorflow as tf
 
 from tfrecord_builder import dataset_info, errors, files, frontend, readings, recordings, schema, vocabulary
-from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import build_config, builder, worker_pool
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.records import shard_statistics
@@ -486,6 +487,25 @@ def test_copies_in_noise_are_the_same_in_every_build(tmp_path):
     assert (tmp_path / "one" / shard_file).read_bytes() == (tmp_path / "two" / shard_file).read_bytes()
     names = sorted(record["utterance_id"].decode() for record in _records(tmp_path / "one", "train"))
     assert names[0] == "u00" and names[1].startswith("u00~copy1~noise-cafe-at")
+
+
+def test_copies_through_codecs_are_the_same_for_any_number_of_workers(tmp_path):
+    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 6, 1)
+    config = augmentation_config.AugmentationConfig(augmented_copies=3, codecs=tuple(codecs.CHANNELS))
+    for workers in (1, 2):
+        _build(corpus_dir, tmp_path / str(workers), augmentation=config, num_shards=2, num_workers=workers)
+    for name in ("train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+    names = [record["utterance_id"].decode() for record in _records(tmp_path / "1", "train")]
+    assert len(names) == 24 and sum("~copy" in name for name in names) == 18
+
+
+def test_a_codec_that_is_missing_ends_the_build_before_it_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(soundfile, "available_subtypes", lambda container: {})
+    config = augmentation_config.AugmentationConfig(augmented_copies=1, codecs=("opus",))
+    with pytest.raises(errors.UserError, match="^--codecs=opus: libsndfile .* has no encoder for it"):
+        _build(small_corpora.make_manifest_corpus(tmp_path / "in"), tmp_path / "out", augmentation=config)
+    assert not (tmp_path / "out").exists()
 
 
 def test_sentences_that_splits_share_are_counted(tmp_path):
