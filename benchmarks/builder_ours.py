@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
 from tfrecord_builder import frontend, manifest, schema
-from tfrecord_builder.building import catalog, shard_writer, sharding, worker_pool
+from tfrecord_builder.building import builder, catalog, shard_writer, sharding
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.records import items, shard_statistics
 
@@ -59,9 +59,9 @@ def _write(
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
     if num_workers > 1:
-        return worker_pool.write_shards(shards, settings, directory, num_workers)
+        return builder.write_shards(shards, settings, directory, num_workers)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(worker_pool.write_shards, shards, settings, directory, num_workers).result()
+        return process.submit(builder.write_shards, shards, settings, directory, num_workers).result()
 
 
 def read_features(path: str) -> list:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
 from estimator_asr import training_config
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import config_flags, errors, pretrained_encoder
 
 
 def _fraction(default: float, help: str) -> float:
@@ -17,7 +18,10 @@ def _fraction(default: float, help: str) -> float:
 class AcousticConfig(config_flags.Checked):
     """Speech to tokens: encoder, CTC head and attention decoder."""
 
-    encoder: str = config_flags.setting("conformer", "architecture: conformer, transformer or cnn")
+    encoder: str = config_flags.setting(
+        "conformer",
+        "architecture: conformer, transformer, cnn, or whisper (see estimator_asr.encode)",
+    )
     encoder_layers: int = config_flags.setting(6, "blocks of encoder conformer or transformer", minimum=1)
     encoder_units: int = config_flags.setting(256, "width of the encoder and decoder", positive=True)
     encoder_inner_units: int = config_flags.setting(
@@ -50,6 +54,11 @@ class AcousticConfig(config_flags.Checked):
     decoding: str = config_flags.setting(
         "greedy", "search for the best tokens: greedy (best path of CTC)", training_only=True
     )
+    trainable_blocks: int = config_flags.setting(
+        0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
+    )
+    # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
+    pretrained: Optional[pretrained_encoder.Applied] = None
 
     def __post_init__(self):
         super().__post_init__()
@@ -150,6 +159,12 @@ class OptimizerConfig(config_flags.Checked):
     )
     adam_epsilon: float = config_flags.setting(
         1e-9, "optimizer adam: epsilon in the denominator", positive=True
+    )
+    pretrained_rate: float = config_flags.setting(
+        0.1, "with --trainable_blocks: rate of the last pretrained block over learning_rate", positive=True
+    )
+    pretrained_rate_decay: float = config_flags.setting(
+        0.7, "with --trainable_blocks: rate of a pretrained block over that of the next block", positive=True
     )
     clip_norm: float = config_flags.setting(
         5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0

@@ -12,7 +12,15 @@ from typing import Any, Optional
 from absl import logging
 
 from estimator_asr import experiment
-from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, vocabulary
+from tfrecord_builder import (
+    config_flags,
+    config_json,
+    dataset_info,
+    errors,
+    files,
+    pretrained_encoder,
+    vocabulary,
+)
 from tfrecord_builder import readings as readings_lib
 
 
@@ -134,22 +142,34 @@ def refuse_difference(
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
+    encoder = flags.pop("encoder", None)
     for name, (got, want) in pairs.items():
         if got != want:
             got, want = _describe_difference(got, want)
             raise errors.UserError(
                 f"{data_dir}: {name} is {got}, expected {want} as in {path}; build the data with "
-                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}, or use another model"
+                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}"
+                f"{_advise_encoding(vocabulary_dir, encoder)}, or use another model"
             )
 
 
+def _advise_encoding(path: str, encoder: Optional[Mapping]) -> str:
+    if not encoder:
+        return ""
+    layers = ",".join(map(str, encoder["layers"]))
+    return f", encode them by python -m estimator_asr.encode --weights={path} --layers={layers}"
+
+
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
-    """Makes `path` a directory of the model without weights: config.json and the vocabularies.
+    """Makes `path` a directory of the model without weights: config.json, the vocabularies, and the frozen
+    encoder whose outputs it reads.
 
     They are copied from source_dir, or from the directory of the model.
     """
     os.makedirs(path, exist_ok=True)
-    for file in _vocabulary_files(model.config).values():
+    frontend = model.config.frontend
+    encoder_files = pretrained_encoder.FILES if frontend and frontend.encoder else ()
+    for file in (*_vocabulary_files(model.config).values(), *encoder_files):
         with files.open_binary(os.path.join(source_dir or model.path, file)) as source:
             with files.writing(os.path.join(path, file)) as temporary, open(temporary, "wb") as target:
                 shutil.copyfileobj(source, target)

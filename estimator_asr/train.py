@@ -126,7 +126,21 @@ def build_config(
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
-    return registry.complete(config)
+    return registry.complete(_find_pretrained(config, data_dirs[0]))
+
+
+def _find_pretrained(config, data_dir):
+    """Returns the settings with the pretrained encoder that --warm_start_from or the data have."""
+    train, acoustic = config.train, config.acoustic
+    if config.model != "acoustic" or acoustic.encoder != "whisper":
+        return config
+    from estimator_asr.checkpointing.pretrained import weight_sources
+
+    if config.frontend.encoder:  # beside the data are the weights of the blocks that are trained
+        source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
+        return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
+    applied = weight_sources.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
+    return dataclasses.replace(config, acoustic=dataclasses.replace(acoustic, pretrained=applied))
 
 
 def _set_up_logging():

@@ -121,9 +121,14 @@ def with_training_settings(saved: Config, wanted: Config) -> Config:
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
+def is_flag(field: dataclasses.Field) -> bool:
+    """Returns whether the field of a config is a flag."""
+    return "setting" in field.metadata
+
+
 def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, _Setting]]:
     for field in dataclasses.fields(config_class):
-        if "setting" in field.metadata:
+        if is_flag(field):
             yield field, field.metadata["setting"]
 
 

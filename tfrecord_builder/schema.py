@@ -66,6 +66,26 @@ def make_example(record: Record) -> bytes:
     return example.SerializeToString(deterministic=True)  # proto maps are unordered
 
 
+def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
+    """Returns a serialised record with other features, float16 or float32 [num_frames, num_bins]."""
+    example = tf.train.Example.FromString(serialized)
+    features = example.features.feature
+    features["fbank"].bytes_list.value[:] = [_to_bytes(fbank)]
+    features["num_frames"].int64_list.value[:] = [len(fbank)]
+    return example.SerializeToString(deterministic=True)
+
+
+def count_frames(serialized: bytes) -> int:
+    """Returns num_frames of a serialised record."""
+    return tf.train.Example.FromString(serialized).features.feature["num_frames"].int64_list.value[0]
+
+
+def utterance_id(serialized: bytes) -> str:
+    """Returns the id of a serialised record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    return features["utterance_id"].bytes_list.value[0].decode("utf-8")
+
+
 def parse_examples(
     dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> tf.data.Dataset:
@@ -174,10 +194,13 @@ def _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dt
 
 
 def _fbank_bytes(record: Record) -> bytes:
-    dtype = np.dtype(record.fbank.dtype)
-    if dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
+    if record.fbank.dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
         raise ValueError(
-            f"{record.utterance_id}: fbank is {dtype.name} {record.fbank.shape}, "
+            f"{record.utterance_id}: fbank is {record.fbank.dtype.name} {record.fbank.shape}, "
             "expected a float16 or float32 matrix"
         )
-    return np.ascontiguousarray(record.fbank, dtype.newbyteorder("<")).tobytes()
+    return _to_bytes(record.fbank)
+
+
+def _to_bytes(fbank: np.ndarray) -> bytes:
+    return np.ascontiguousarray(fbank, fbank.dtype.newbyteorder("<")).tobytes()

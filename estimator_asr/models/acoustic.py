@@ -11,12 +11,27 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import cnn_encoder, decoders, encoders, layers, transformer_encoders
+from estimator_asr.models import decoders, encoders, layers, transformer_encoders
 
+
+def _cnn(*arguments) -> encoders.Encoding:
+    from estimator_asr.models import cnn_encoder
+
+    return cnn_encoder.cnn(*arguments)
+
+
+def _whisper(*arguments) -> encoders.Encoding:
+    from estimator_asr.models import pretrained_encoders
+
+    return pretrained_encoders.whisper(*arguments)
+
+
+# A program loads the encoder that its model has.
 ENCODERS = {
     "conformer": encoders.Encoder(transformer_encoders.conformer, subsampling=4),
     "transformer": encoders.Encoder(transformer_encoders.transformer, subsampling=4),
-    "cnn": encoders.Encoder(cnn_encoder.cnn, subsampling=4),
+    "cnn": encoders.Encoder(_cnn, subsampling=4),
+    "whisper": encoders.Encoder(_whisper, subsampling=2, is_pretrained=True),
 }
 DECODERS = {"greedy": decoders.greedy_ctc}
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
@@ -57,7 +72,8 @@ def build(
             of the batch's own statistics.
     """
     with tf.compat.v1.variable_scope("acoustic"):
-        fbank = normalise(fbank, num_frames)
+        if not ENCODERS[config.encoder].is_pretrained:
+            fbank = normalise(fbank, num_frames)
         with tf.compat.v1.variable_scope("encoder"):
             encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):

@@ -29,7 +29,10 @@ class Encoder(NamedTuple):
         build: function of AcousticConfig, fbank float32 [batch, num_frames, num_bins], num_frames int32
             [batch] (frames at or beyond it are ignored) and seed (see acoustic.build); returns an Encoding.
         subsampling: input frames for each output frame; num_subsampled is ceil(num_frames / subsampling).
+        is_pretrained: reads outputs of config.pretrained, or runs it on its own features; acoustic.build
+            normalises the features of the others.
     """
 
     build: Callable[..., Encoding]
     subsampling: int
+    is_pretrained: bool = False

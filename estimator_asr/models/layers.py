@@ -65,7 +65,7 @@ def dense(
         return linear(inputs, kernel, get_bias("bias", [units]) if use_bias else None, activation)
 
 
-def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
+def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAYER_NORM_EPSILON) -> tf.Tensor:
     """Layer norm over the last axis, with scale and shift (Ba et al., 2016)."""
     with tf.compat.v1.variable_scope(name):
         scale = get_scale("scale", [inputs.shape[-1]])
@@ -74,7 +74,7 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm") -> tf.Tensor:
     values = tf.cast(inputs, tf.float32)
     centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    return tf.cast(centred * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * scale + shift, inputs.dtype)
+    return tf.cast(centred * tf.math.rsqrt(variance + epsilon) * scale + shift, inputs.dtype)
 
 
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

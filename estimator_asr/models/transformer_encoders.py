@@ -15,7 +15,7 @@ def conformer(
 ) -> encoders.Encoding:
     """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
-    return _run_blocks(config, conformer_block, hidden, num_frames, mask, seed)
+    return run_blocks(config, conformer_block, hidden, num_frames, mask, seed)
 
 
 def transformer(
@@ -23,10 +23,12 @@ def transformer(
 ) -> encoders.Encoding:
     """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020)."""
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
-    return _run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, seed)
+    return run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, seed)
 
 
-def _run_blocks(config, block, hidden, num_frames, mask, seed) -> encoders.Encoding:
+def run_blocks(config, block, hidden, num_frames, mask, seed) -> encoders.Encoding:
+    """Runs config.encoder_layers blocks (functions as conformer_block) and a layer norm on what subsample
+    returns."""
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
     for i in range(config.encoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):

@@ -19,6 +19,7 @@ from tensorboard.plugins.hparams import api_pb2, summary
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, task_spec, training_config
 from estimator_asr.training import stopping
+from tfrecord_builder import config_flags
 
 _SUFFIX = ".hparams"
 _EVALUATIONS = "eval"  # the folder into which an Estimator writes its metrics
@@ -59,7 +60,9 @@ def flatten(config: experiment.ExperimentConfig) -> dict:
 def _fields(*sections):
     """Yields each section with each of its fields, and those of train."""
     for section in sections:
-        yield from ((section, field) for field in dataclasses.fields(config_lib.SECTIONS[section]))
+        for field in dataclasses.fields(config_lib.SECTIONS[section]):
+            if config_flags.is_flag(field):
+                yield section, field
     for field in dataclasses.fields(training_config.TrainConfig):
         if field.name in _TRAIN_FIELDS:
             yield "train", field

@@ -17,7 +17,7 @@ from estimator_asr import estimator_api, model_directory
 from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import alignment, sample_picture, sample_utterances, summaries
 from estimator_asr.tasks import registry, task
-from tfrecord_builder import dataset_info, fonts, vocabulary
+from tfrecord_builder import dataset_info, fonts, frontend, vocabulary
 
 _MANY_SECONDS = 5.0  # are worth a message
 _COLUMNS = 16  # of a table of tokens; a wider one does not fit the page
@@ -135,9 +135,9 @@ def build_picture(
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
     return sample_picture.Picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
-        utterance.values["fbank"],
+        frontend.log_mel_of(utterance.values["fbank"], config),
         config.hop_samples / config.sample_rate,
-        model.config.subsampling,
+        model.config.subsampling * (config.encoder.encoder.subsampling if config.encoder else 1),
         reference,
         np.exp(found.log_probs[:, labels]),
         alignment.align(found.log_probs, labels, model.tokens.blank_id),

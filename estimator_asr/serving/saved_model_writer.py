@@ -21,6 +21,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from estimator_asr.checkpointing.pretrained import frozen_weights
 from estimator_asr.serving import cascade, export_info, signatures, trained_model
 from tfrecord_builder import dataset_info
 
@@ -68,6 +69,9 @@ def _write_graph(acoustic, language, path) -> None:
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)
+        encoder = acoustic.model.config.frontend.encoder
+        if encoder:
+            frozen_weights.load(session, acoustic.model.path, encoder.encoder)
         builder = tf.compat.v1.saved_model.Builder(path)
         builder.add_meta_graph_and_variables(
             session,

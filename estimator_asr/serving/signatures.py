@@ -3,7 +3,7 @@
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
     waveform          waveform float32 [batch, num_samples], num_samples int32 [batch]
-                          | frontend                    (placeholders whose default is the op above)
+                          | frontend, frozen encoder    (placeholders whose default is the op above)
     features          fbank float32 [batch, num_frames, num_bins], num_frames int32 [batch]     (likewise)
 
 A signature does not run what is above its inputs. Core TensorFlow ops only, so that a plain server can load
@@ -12,8 +12,11 @@ them.
 
 from __future__ import annotations
 
+import dataclasses
+
 import tensorflow as tf
 
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder import audio, frontend
 
 SIGNATURE_INPUTS = {
@@ -45,9 +48,14 @@ def build_inputs(config: frontend.FrontendConfig) -> dict[str, tf.Tensor]:
 
 def _extract_features(waveform, num_samples, config):
     """num_frames is 0 for silence, as the builder rejects it: a model has never seen it in training."""
-    num_frames = frontend.num_frames(num_samples, config)
+    base = dataclasses.replace(config, encoder=None)
+    num_frames = frontend.num_frames(num_samples, base)
     audible_frames = tf.where(_is_silent(waveform, num_samples), tf.zeros_like(num_frames), num_frames)
-    return frontend.extract(waveform, config), audible_frames
+    fbank = frontend.extract(waveform, config, num_samples)
+    if config.encoder is None:
+        return fbank, audible_frames
+    vectors, num_vectors = frozen_encoder.build(config.encoder, fbank, audible_frames)
+    return tf.cast(vectors, tf.float32), num_vectors
 
 
 def _is_silent(waveform, num_samples):

@@ -9,6 +9,7 @@ are known only at the end of the update.
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Optional
 
 import tensorflow as tf
@@ -18,6 +19,7 @@ from estimator_asr.models import acoustic, decoders, losses
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
+_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/pretrained_encoders.py
 _ATTENTION = "cross_attention/attention_weights"  # name of the op in models/layers.py
 
 
@@ -34,7 +36,15 @@ class Acoustic(task.Task):
             name = getattr(chosen, flag)
             if name not in registry:
                 raise errors.UserError(f"train: --{flag} is {name}, expected one of {', '.join(registry)}")
-        return dataclasses.replace(config, subsampling=acoustic.ENCODERS[chosen.encoder].subsampling)
+        entry, stored = acoustic.ENCODERS[chosen.encoder], config.frontend.encoder
+        check_features(chosen, entry, config.frontend)
+        if not entry.is_pretrained:
+            return dataclasses.replace(config, subsampling=entry.subsampling)
+        applied = stored or chosen.pretrained
+        check_blocks(chosen, applied)
+        chosen = dataclasses.replace(chosen, pretrained=applied)
+        factor = 1 if stored else applied.encoder.subsampling
+        return dataclasses.replace(config, acoustic=chosen, subsampling=factor * entry.subsampling)
 
     def build(self, features, labels=None, seed=None) -> acoustic.AcousticOutputs:
         return acoustic.build(
@@ -79,9 +89,58 @@ class Acoustic(task.Task):
         log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
         return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
 
+    def rate_of(self, variable: str) -> float:
+        """Lower for pretrained blocks, and by layer-wise decay (Howard and Ruder 2018, section 3.2)."""
+        if not variable.startswith(f"{_PRETRAINED}/"):
+            return 1.0
+        block = re.search(r"/block_(\d+)/", variable)
+        layers, config = self.model.config.acoustic.pretrained.encoder.layers, self.model.config.optimizer
+        below = layers - int(block[1]) if block else 0  # the last layer norm comes after all blocks
+        return config.pretrained_rate * config.pretrained_rate_decay**below
+
     def _search(self, outputs) -> decoders.Hypotheses:
         config = self.model.config.acoustic
         return acoustic.DECODERS[config.decoding](config, outputs.ctc_logits, outputs.num_frames)
+
+
+def check_features(config, entry, frontend) -> None:
+    """Raises UserError if an encoder cannot read the features of the data.
+
+    Args:
+        config: AcousticConfig.
+        entry: of acoustic.ENCODERS.
+        frontend: FrontendConfig of the data.
+    """
+    if not entry.is_pretrained:
+        if frontend.encoder:
+            raise errors.UserError(
+                f"train: --encoder is {config.encoder}, expected whisper, because the data hold its outputs; "
+                "pass --encoder=whisper, or the data that were encoded"
+            )
+        return
+    applied = frontend.encoder or config.pretrained
+    if applied is None:
+        raise errors.UserError(
+            f"train: --encoder={config.encoder} has no weights, expected encoded data or "
+            "--warm_start_from=WHISPER; run python -m estimator_asr.encode first"
+        )
+    got, want = (frontend.frontend, frontend.num_mel_bins), ("whisper_log_mel", applied.encoder.num_mel_bins)
+    if got != want:
+        raise errors.UserError(
+            f"train: features are {got[0]} of {got[1]} bins, expected {want[0]} of {want[1]} for "
+            f"--encoder={config.encoder}; build the data with --frontend={want[0]} --num_mel_bins={want[1]}"
+        )
+
+
+def check_blocks(config, applied) -> None:
+    """Raises UserError if the blocks to train do not follow the last one that is applied."""
+    last = applied.encoder.layers - config.trainable_blocks
+    if config.trainable_blocks and applied.layers[-1] != last:
+        raise errors.UserError(
+            f"train: --trainable_blocks is {config.trainable_blocks}, expected "
+            f"{applied.encoder.layers - applied.layers[-1]}, because the data hold the outputs of block "
+            f"{applied.layers[-1]} of {applied.encoder.layers}; encode them with --layers=...,{last}"
+        )
 
 
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:

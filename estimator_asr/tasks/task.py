@@ -134,6 +134,11 @@ class Task(abc.ABC):
         ids, num_ids = self.spec.labels
         return {ids: found.ids, num_ids: found.num_ids, "score": found.scores}
 
+    def rate_of(self, variable: str) -> float:
+        """Returns the learning rate of a variable, by its name, as a fraction of that of the optimizer."""
+        del variable
+        return 1.0
+
     def token_parts(self) -> Optional[np.ndarray]:
         """Returns syllables.part_matrix: initials, finals and tones of each token; None for other units."""
         is_syllable = self.model.config.token_type == "syllable"

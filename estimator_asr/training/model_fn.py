@@ -60,7 +60,7 @@ def build_model_fn(
         if mode == estimator_api.ModeKeys.EVAL:
             return _eval_spec(forward)
         if training:
-            update, scalars = _update(model, plan, forward)
+            update, scalars = _update(model, plan, forward, task.rate_of)
             step = Step(update, features, labels, wait, scalars, forward.num_inputs)
             return _train_spec(step, build_hooks)
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
@@ -97,11 +97,11 @@ def shown_loss(loss: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 
-def _update(model, plan, forward):
+def _update(model, plan, forward, rate_of):
     """Returns the update of the weights, and the metrics of the step by tag, which it writes as summaries."""
     global_step = tf.compat.v1.train.get_or_create_global_step()
     learning_rate = _build_learning_rate(model, plan, global_step)
-    optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate)
+    optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate, rate_of=rate_of)
     update = _build_update(model.config, forward.losses, optimizer, global_step)
     scalars = {
         "total-loss": forward.losses.total,

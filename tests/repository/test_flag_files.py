@@ -13,7 +13,8 @@ from estimator_asr import config, training_config
 from tfrecord_builder import config_flags
 
 FLAGS = program_flags.ROOT / "flags"
-COMPLETE = {"aishell1", "demo", "manifest", "thchs30"}  # with models of their own; the others only build
+# With models of their own; the others only build.
+COMPLETE = {"aishell1", "demo", "manifest", "thchs30", "whisper"}
 # Said even where it is the default: which model it is.
 MAY_BE_DEFAULT = {"model"}
 FILES = sorted(str(path.relative_to(FLAGS)) for path in FLAGS.rglob("*") if path.is_file())

@@ -18,6 +18,8 @@ CONTRACT = {
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
         *("s3_store", "s3_client", "gfile_store", "cpu", "lazy_tensorflow", "tensorflow_release"),
         *("members", "recordings", "fonts", "program", "console"),
+        *("pretrained_encoder", "whisper_log_mel"),
+        *("output.output_directory", "output.staging", "output.worker_pool"),
     )
 }
 # The demo makes a corpus: it knows what the builder reads.
@@ -44,6 +46,7 @@ def _rooms(names: str) -> set[str]:
 FOLDERS = {
     "models": _rooms("models config"),
     "inputs": _rooms("inputs config task_spec"),
+    "encoding": _rooms("encoding inputs models checkpointing") | GROUND,
     "scoring": _rooms("scoring"),
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
@@ -61,9 +64,10 @@ BUILDER_ROOMS = {
     "downloading": ["tfrecord_builder.downloading"],
     "records": [f"tfrecord_builder.{room}" for room in ("records", "labels", "augmentation")],
     "report": [f"tfrecord_builder.{room}" for room in ("report", "records", "labels")],
+    "output": ["tfrecord_builder.output"],
     "building": [
         f"tfrecord_builder.{room}"
-        for room in ("building", "report", "records", "labels", "augmentation", "corpora")
+        for room in ("building", "output", "report", "records", "labels", "augmentation", "corpora")
     ],
 }
 # The tensor functions of the contract: models/ knows no files and no flags.

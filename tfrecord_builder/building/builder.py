@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 from absl import logging
@@ -19,13 +19,12 @@ from tfrecord_builder.building import (
     build_config,
     catalog,
     listing,
-    output_directory,
+    shard_writer,
     sharding,
-    staging,
     summary,
-    worker_pool,
 )
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.output import output_directory, staging, worker_pool
 from tfrecord_builder.records import shard_statistics
 
 PLAIN = augmentation_config.AugmentationConfig()
@@ -117,5 +116,14 @@ def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard
         beam_pipeline.check(config.runner, config.beam_flags)
         beam = {"runner": config.runner, "beam_flags": config.beam_flags}
         return functools.partial(beam_pipeline.write_shards, **beam)
-    num_workers = config.num_workers or cpu.count_cores()
-    return functools.partial(worker_pool.write_shards, num_workers=num_workers)
+    return functools.partial(write_shards, num_workers=config.num_workers or cpu.count_cores())
+
+
+def write_shards(
+    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
+) -> list[shard_statistics.ShardStatistics]:
+    """Writes the shards that are not finished yet, from their .jsonl files there; see worker_pool."""
+    bound = dict(settings=settings, directory=directory)
+    find_finished = functools.partial(shard_writer.load_finished, **bound)
+    write = functools.partial(shard_writer.write_or_explain, **bound)
+    return worker_pool.write_shards(shards, find_finished, write, num_workers, "building")

@@ -17,14 +17,25 @@ from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.augmentation import effects
 from tfrecord_builder.building import checks, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, loudness, shard_statistics
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
-Progress = Callable[[int, int], None]
+
+
+def write_or_explain(
+    shard: sharding.Shard,
+    on_progress: worker_pool.OnProgress,
+    settings: sharding.Settings,
+    directory: str,
+) -> shard_statistics.ShardStatistics:
+    """Writes a shard as write_shard does; raises UserError if the disk refuses it."""
+    with worker_pool.explain_refusal(directory, shard.file):
+        return write_shard(shard, settings, directory, on_progress)
 
 
 def write_shard(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: Progress
+    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: worker_pool.OnProgress
 ) -> shard_statistics.ShardStatistics:
     """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
 
@@ -32,7 +43,7 @@ def write_shard(
         shard: the shard; its .jsonl file lies in the directory.
         settings: what every shard is made with.
         directory: where to write.
-        on_progress: called after each utterance with the numbers of utterances done and rejected.
+        on_progress: called after each utterance.
 
     Returns:
         The statistics, as in the JSON file.
@@ -102,7 +113,7 @@ def _write_records(
     settings: sharding.Settings,
     directory: str,
     path: str,
-    on_progress: Progress,
+    on_progress: worker_pool.OnProgress,
 ) -> shard_statistics.ShardStatistics:
     statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
     speakers: set[str] = set()

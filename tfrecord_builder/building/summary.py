@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import dataset_info, errors, files
-from tfrecord_builder.building import build_config, catalog, sharding, staging
+from tfrecord_builder.building import build_config, catalog, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import staging
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import page
 

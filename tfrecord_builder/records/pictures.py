@@ -29,7 +29,7 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
     with matplotlib.rc_context(fonts.rc_params()):
         size_inches = (12, 4.4 + len(lines) * _LINE_POINTS / 72)
         figure, axes = plt.subplots(figsize=size_inches, layout="constrained")
-        _draw_features(figure, axes, record.fbank, config)
+        _draw_features(figure, axes, frontend.log_mel_of(record.fbank, config), config)
         if fonts.can_draw(record.utterance_id):
             axes.set_title(record.utterance_id, loc="left", size=10, color="#555555")
         for number, line in enumerate(lines):
@@ -52,7 +52,7 @@ def _draw_features(figure, axes, fbank: np.ndarray, config: frontend.FrontendCon
         extent=(0, seconds, 0, num_bins),
     )
     axes.set_xlabel("seconds")
-    axes.set_ylabel("mel bin" if config.frontend == "log_mel" else "frequency bin")
+    axes.set_ylabel("frequency bin" if config.frontend == "log_spectrogram" else "mel bin")
     figure.colorbar(image, ax=axes, label=config.frontend.replace("_", " "), pad=0.01)
 
 

@@ -38,6 +38,10 @@ class Reextraction:
 
     def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
         """Yields how sampled records differ from new ones of the same audio."""
+        if self._info.frontend and self._info.frontend.encoder:
+            text = "--sample: records hold outputs of an encoder, expected features; sample what was "
+            yield problems.Problem(problems.SAMPLE, self._data_dir, f"{text}encoded")
+            return
         shards = [(os.path.join(self._data_dir, each.file), each.num_records) for each in self._info.shards]
         if not any(files.exists(recordings.path_of(path)) for path, _ in shards):
             text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "

@@ -1,4 +1,4 @@
-"""Sources of pretrained weights: our checkpoints, and Keras models of the classic cascade."""
+"""Sources of pretrained weights: our checkpoints, Whisper, and Keras models of the classic cascade."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import classic_cnn, token_rows, weight_files
-from tfrecord_builder import config_json, errors
+from estimator_asr.checkpointing.pretrained import classic_cnn, token_rows, weight_files, whisper_weights
+from tfrecord_builder import config_json, errors, pretrained_encoder
 
 _PARENTS = 4  # directories above a checkpoint to search for config.json: MODEL/export/best/N/variables
 _NGRAMS = "language/ngrams"
@@ -32,7 +32,9 @@ def open_source(model: model_directory.ModelDirectory) -> WeightSource:
         errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
     """
     train = model.config.train
-    if weight_files.is_keras(train.warm_start_from):
+    if _is_whisper(train.warm_start_from):
+        source = _open_whisper(model, train.warm_start_from)
+    elif weight_files.is_keras(train.warm_start_from):
         source = _open_keras(model, train.warm_start_from, train.warm_start_tokens)
     else:
         source = _open_checkpoint(model, train.warm_start_from)
@@ -45,6 +47,31 @@ def open_source(model: model_directory.ModelDirectory) -> WeightSource:
     return source
 
 
+def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
+    """Returns the encoder of a Whisper or model directory and the blocks that a model reads of it.
+
+    Args:
+        path: None has no encoder.
+        num_trained: blocks at its end that are trained too.
+
+    Raises:
+        errors.UserError: it is damaged, or has no more blocks than are trained.
+    """
+    if path is None:
+        return None
+    if not _is_whisper(path):
+        root = find_root(path)
+        return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
+    encoder, _ = whisper_weights.read(path)
+    if num_trained >= encoder.layers:
+        raise errors.UserError(
+            f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
+            f"{path} has {encoder.layers} blocks and the model reads one before those that are trained"
+        )
+    last = encoder.layers - num_trained
+    return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(last))
+
+
 def find_root(path: str) -> Optional[str]:
     """Returns the model directory of a checkpoint, or the directory itself; None if there is none."""
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
@@ -53,6 +80,24 @@ def find_root(path: str) -> Optional[str]:
             return directory
         directory = os.path.dirname(os.path.abspath(directory))
     return None
+
+
+def _is_whisper(path):
+    """A model directory has the weights of its frozen encoder beside its own."""
+    return whisper_weights.find(path) is not None and not checkpoints.find_latest(path)
+
+
+def _open_whisper(model, path):
+    encoder, tensors = whisper_weights.read(path)
+    pretrained = model.config.acoustic.pretrained
+    if pretrained is None or pretrained.encoder != encoder:
+        raise errors.UserError(
+            f"{path}: holds a Whisper encoder, expected one for --encoder={model.config.acoustic.encoder} "
+            "and the data; pass --encoder=whisper, or leave out --warm_start_from"
+        )
+    scope = "acoustic/encoder/pretrained"
+    values = {f"{scope}/{name}": value for name, value in whisper_weights.to_variables(tensors).items()}
+    return WeightSource(path, values, {}, ())
 
 
 def _open_checkpoint(model, path):

@@ -40,11 +40,14 @@ class Update(NamedTuple):
         return sum(variable.shape.num_elements() for _, variable in self.gradients)
 
 
-def build_optimizer(config: config_lib.OptimizerConfig, learning_rate: tf.Tensor) -> skippable.Optimizer:
-    """Returns the optimizer of the config."""
+def build_optimizer(
+    config: config_lib.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
+) -> skippable.Optimizer:
+    """Returns the optimizer of the config; `rate_of` is as in skippable."""
     if config.optimizer == "adam":
-        return skippable.Adam(learning_rate, config.adam_beta1, config.adam_beta2, config.adam_epsilon)
-    return skippable.Momentum(learning_rate, config.momentum)
+        betas = config.adam_beta1, config.adam_beta2
+        return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
+    return skippable.Momentum(learning_rate, config.momentum, **rates)
 
 
 def build_loss_scale(precision: str) -> Optional[loss_scale.LossScale]:

@@ -10,11 +10,20 @@ checkpoints are those of TensorFlow's v1 optimizers.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Union
 
 import tensorflow as tf
 
 from estimator_asr.models import replicas
+
+# From the name of a variable to its learning rate, as a fraction of that of the optimizer.
+RateOf = Callable[[str], float]
+
+
+def _same_rate(name: str) -> float:
+    del name
+    return 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Adam:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    rate_of: RateOf = _same_rate
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
         """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
@@ -45,7 +55,10 @@ class Adam:
             "beta2": betas[1],
             "epsilon": self.epsilon,
         }
-        updates = [_apply_adam(gradient, variable, **numbers) for gradient, variable in pairs]
+        updates = [
+            _apply_adam(gradient, variable, **_scale_rate(numbers, variable, self.rate_of))
+            for gradient, variable in pairs
+        ]
         with tf.control_dependencies(updates):
             return tf.group(
                 powers[0].assign(numbers["beta1_power"] * betas[0]),
@@ -59,6 +72,7 @@ class Momentum:
 
     learning_rate: tf.Tensor  # float32 []
     momentum: float
+    rate_of: RateOf = _same_rate
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
         """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
@@ -66,10 +80,20 @@ class Momentum:
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),
         }
-        return tf.group(*(_apply_momentum(gradient, variable, **numbers) for gradient, variable in pairs))
+        return tf.group(
+            *(
+                _apply_momentum(gradient, variable, **_scale_rate(numbers, variable, self.rate_of))
+                for gradient, variable in pairs
+            )
+        )
 
 
 Optimizer = Union[Adam, Momentum]
+
+
+def _scale_rate(numbers, variable, rate_of):
+    factor = rate_of(replicas.name(variable))
+    return numbers if factor == 1.0 else {**numbers, "lr": numbers["lr"] * factor}
 
 
 def _apply_adam(gradient, variable, **numbers):

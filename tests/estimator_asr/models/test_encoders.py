@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr.models import acoustic, layers, normalisation, transformer_encoders
+from tfrecord_builder import pretrained_encoder
 
 NUM_BINS = 8
 CONFIG = config_lib.AcousticConfig(
@@ -21,6 +22,10 @@ CONFIG = config_lib.AcousticConfig(
     subsampling_channels=4,
     conv_kernel_size=5,
     acoustic_dropout=0.0,
+    trainable_blocks=1,
+    pretrained=pretrained_encoder.Applied(
+        pretrained_encoder.PretrainedEncoder("whisper", NUM_BINS, 8, 16, heads=2, layers=3, sha256=""), (1, 2)
+    ),
 )
 every_encoder = pytest.mark.parametrize("name", sorted(acoustic.ENCODERS))
 

@@ -69,7 +69,7 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "flag, choices", [("encoder", "conformer, transformer, cnn, toy"), ("decoding", "greedy")]
+    "flag, choices", [("encoder", "conformer, transformer, cnn, whisper, toy"), ("decoding", "greedy")]
 )
 def test_an_unknown_name_lists_the_choices(tmp_path, flag, choices):
     with pytest.raises(errors.UserError, match=f"train: --{flag} is lstm, expected one of {choices}"):

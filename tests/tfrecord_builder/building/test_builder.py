@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from tfrecord_builder import dataset_info, errors, files, frontend, readings, recordings, schema, vocabulary
 from tfrecord_builder.augmentation import augmentation_config, codecs
-from tfrecord_builder.building import build_config, builder, worker_pool
+from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import shard_statistics
 
 FRONTEND = frontend.FrontendConfig()

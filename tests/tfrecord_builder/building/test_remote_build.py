@@ -15,7 +15,8 @@ import small_records
 
 from estimator_asr import experiment, model_directory, training_config
 from tfrecord_builder import dataset_info, errors, files, frontend
-from tfrecord_builder.building import build_config, builder, output_directory, shard_writer, worker_pool
+from tfrecord_builder.building import build_config, builder, shard_writer
+from tfrecord_builder.output import output_directory, worker_pool
 
 BUCKET = s3_server.BUCKET
 
@@ -53,10 +54,10 @@ def written(monkeypatch):
     """Builds without other processes; the names of the shards that are written."""
     names = []
 
-    def work_here(waiting, settings, directory, num_workers, note):
+    def work_here(waiting, write, num_workers, note):
         for each in waiting:
             names.append(each.file)
-            yield shard_writer.write_shard(each, settings, directory, lambda done, rejected: None)
+            yield write(each, lambda done, rejected: None)
 
     monkeypatch.setattr(worker_pool, "_run_workers", work_here)
     return names

@@ -1,4 +1,5 @@
 import errno
+import functools
 import multiprocessing
 import os
 import signal
@@ -9,8 +10,9 @@ import small_corpora
 import small_shards
 
 from tfrecord_builder import errors, files, frontend, lazy_tensorflow, manifest, recordings
-from tfrecord_builder.building import shard_writer, sharding, worker_pool
+from tfrecord_builder.building import builder, shard_writer, sharding
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, shard_statistics
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
@@ -37,6 +39,10 @@ def _make_directory(path):
     return str(path)
 
 
+def _write(settings, directory):
+    return functools.partial(shard_writer.write_or_explain, settings=settings, directory=str(directory))
+
+
 def test_number_of_workers_changes_no_byte(tmp_path):
     found = _items(tmp_path / "audio")
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
@@ -45,7 +51,7 @@ def test_number_of_workers_changes_no_byte(tmp_path):
     expected = [
         shard_writer.write_shard(each, _settings(), here, lambda done, rejected: None) for each in shards
     ]
-    assert worker_pool.write_shards(shards, _settings(), there, num_workers=2) == expected
+    assert builder.write_shards(shards, _settings(), there, num_workers=2) == expected
     for each in shards:
         assert (tmp_path / "there" / each.file).read_bytes() == (tmp_path / "here" / each.file).read_bytes()
 
@@ -58,7 +64,7 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
     ]
     started = []
     monkeypatch.setattr(worker_pool, "_run_workers", lambda waiting, *args: started.extend(waiting) or ())
-    assert worker_pool.write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
+    assert builder.write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
     assert started == []
 
 
@@ -68,7 +74,7 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with exit code 1 before its shard"):
-        worker_pool.write_shards(shards, settings, str(tmp_path), num_workers=2)
+        builder.write_shards(shards, settings, str(tmp_path), num_workers=2)
 
 
 def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatch):
@@ -82,7 +88,7 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
     monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
-    written = worker_pool.write_shards(shards, _settings(), out, num_workers=1)
+    written = builder.write_shards(shards, _settings(), out, num_workers=1)
     assert sum(each.num_records for each in written) == 6
     first = shards[0].file
     # After each of its two utterances, and when it is whole.
@@ -92,20 +98,20 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
         (first, 2, 0),
     ]
     (last,) = small_shards.write(found, 1, out)
-    assert worker_pool.write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
+    assert builder.write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
 
 
 def test_one_worker_raises_what_the_user_must_know(tmp_path):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     (tmp_path / "0.wav").write_bytes(b"")
     with pytest.raises(errors.UserError, match="0.wav: the recording has changed since"):
-        worker_pool.write_shards(shards, _settings(), str(tmp_path), num_workers=1)
+        builder.write_shards(shards, _settings(), str(tmp_path), num_workers=1)
 
 
 def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
     (planned,) = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     connection, process = worker_pool._start_worker()
-    connection.send((planned, _settings(), str(tmp_path)))
+    connection.send((_write(_settings(), tmp_path), planned))
     while not isinstance(connection.recv(), shard_statistics.ShardStatistics):
         pass
     os.kill(process.pid, signal.SIGINT)
@@ -139,7 +145,7 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
     monkeypatch.setattr(worker_pool.multiprocessing.connection, "wait", end)
     with pytest.raises(Ended):
         shards = small_shards.write(_items(tmp_path), 3, tmp_path)
-        worker_pool.write_shards(shards, _settings(), str(tmp_path), num_workers=2)
+        builder.write_shards(shards, _settings(), str(tmp_path), num_workers=2)
     assert events == ["start", "start", "send", "send", "terminate", "terminate"]
 
 
@@ -176,7 +182,7 @@ def _talk(directory, planned, config=None):
     messages = []
 
     def listen():
-        ours.send((planned, _settings(frontend=config), str(directory)))
+        ours.send((_write(_settings(frontend=config), directory), planned))
         messages.append(ours.recv())
         while isinstance(messages[-1], tuple):
             messages.append(ours.recv())
@@ -212,14 +218,14 @@ def test_a_full_disk(tmp_path, monkeypatch, keep_ctrl_c):
     assert isinstance(error, errors.UserError)
     assert str(error) == (
         f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device); "
-        "free some space or fix the permissions, then run the build again: finished shards are kept."
+        "free some space or fix the permissions, then run the same command again: finished shards are kept."
     )
 
 
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
     monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
     ours, theirs = multiprocessing.Pipe()
-    ours.send((_text_shard(tmp_path), _settings(frontend=None), str(tmp_path)))
+    ours.send((_write(_settings(frontend=None), tmp_path), _text_shard(tmp_path)))
     ours.close()
     worker_pool.run_worker(theirs)  # its first report meets a broken pipe
     assert not (tmp_path / "train-00000-of-00001.tfrecord").exists()
@@ -247,7 +253,7 @@ def _write_with(monkeypatch, directory, error):
         return real(name)
 
     monkeypatch.setattr(files, "open_binary", open_binary)
-    return path, lambda: worker_pool.write_shard(planned, _settings(), str(directory), lambda *_: None)
+    return path, lambda: _write(_settings(), directory)(planned, lambda *_: None)
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
@@ -292,4 +298,4 @@ def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
     monkeypatch.setattr(shard_writer, "write_shard", interrupt)
     monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
     with pytest.raises(KeyboardInterrupt):
-        worker_pool.write_shard(_text_shard(tmp_path), None, str(tmp_path), lambda *_: None)
+        _write(None, tmp_path)(_text_shard(tmp_path), lambda *_: None)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfrecord_builder import dataset_info, errors, files
-from tfrecord_builder.building import output_directory, staging
+from tfrecord_builder.output import output_directory, staging
 
 KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")

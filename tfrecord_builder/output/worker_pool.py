@@ -1,84 +1,115 @@
-"""Writes the shards of a build in this process or in several, with a progress bar.
+"""Writes shards in this process or in several, with a progress bar.
 
-Shards that an interrupted build finished are kept.
+Shards that an interrupted run finished are kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import multiprocessing.connection
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from typing import Any, Optional, Protocol
 
 import tqdm
 
 from tfrecord_builder import errors
 from tfrecord_builder import lazy_tensorflow as tf
-from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.records import shard_statistics
 
 REPORT_EVERY = 16  # utterances
 
+# Called after each utterance with the numbers of utterances done and rejected.
+OnProgress = Callable[[int, int], None]
+
+
+class Shard(Protocol):
+    """A shard to write."""
+
+    file: str
+    num_items: int
+
+
+class Written(Protocol):
+    """What is known of a shard that is written."""
+
+    file: str
+    num_records: int
+    rejected: Sequence
+
+
+# Writes a shard. It goes to other processes: a function of a module, or functools.partial of one.
+Write = Callable[[Any, OnProgress], Written]
+
 
 def write_shards(
-    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
-) -> list[shard_statistics.ShardStatistics]:
-    """Writes the shards that are not finished yet, from their .jsonl files in the directory.
+    shards: Sequence[Shard],
+    find_finished: Callable[[Any], Optional[Written]],
+    write: Write,
+    num_workers: int,
+    title: str,
+) -> list[Written]:
+    """Writes the shards that are not finished yet.
 
     The number of workers changes no byte; a single one is this process itself.
 
+    Args:
+        shards: what to write.
+        find_finished: returns what is known of a shard that an earlier run finished, or None.
+        write: writes a shard.
+        num_workers: processes.
+        title: of the progress bar.
+
     Returns:
-        The statistics of all shards, in their order.
+        What is known of all shards, in their order.
 
     Raises:
         UserError: a shard cannot be written, or a worker was killed.
     """
-    finished = {each.file: shard_writer.load_finished(each, settings, directory) for each in shards}
+    finished = {each.file: find_finished(each) for each in shards}
     waiting = [each for each in shards if finished[each.file] is None]
-    with _Progress(sum(each.num_items for each in shards)) as progress:
-        for statistics in filter(None, finished.values()):
-            progress.note_finished(statistics)
-        num_workers = min(num_workers, len(waiting))
-        for statistics in _run_workers(waiting, settings, directory, num_workers, progress):
-            finished[statistics.file] = statistics
-            progress.note_finished(statistics)
+    with _Progress(sum(each.num_items for each in shards), title) as progress:
+        for written in filter(None, finished.values()):
+            progress.note_finished(written)
+        for written in _run_workers(waiting, write, min(num_workers, len(waiting)), progress):
+            finished[written.file] = written
+            progress.note_finished(written)
     return [finished[each.file] for each in shards]
 
 
-def write_shard(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: shard_writer.Progress
-) -> shard_statistics.ShardStatistics:
-    """Writes a shard as shard_writer.write_shard does; raises UserError if the disk refuses it."""
+@contextlib.contextmanager
+def explain_refusal(directory: str, file: str) -> Iterator[None]:
+    """Raises UserError where the disk or store refuses a file of the directory."""
     try:
-        return shard_writer.write_shard(shard, settings, directory, on_progress)
+        yield
     except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
         if not isinstance(error, (OSError, tf.errors.OpError)):
             raise
         reason = error.strerror if isinstance(error, OSError) else error.message
         raise errors.UserError(
-            f"{directory}: {shard.file} cannot be written ({reason}); "
-            "free some space or fix the permissions, then run the build again: finished shards are kept."
+            f"{directory}: {file} cannot be written ({reason}); "
+            "free some space or fix the permissions, then run the same command again: finished shards are "
+            "kept."
         ) from error
 
 
 def run_worker(connection: Connection) -> None:
     """Runs a worker process: writes every shard that comes through the pipe until it is closed.
 
-    Receives (shard, settings, directory). Sends (file, utterances done, utterances rejected) now and then,
-    and at the end of each shard its statistics, or the UserError that ended it.
+    Receives (write, shard). Sends (file, utterances done, utterances rejected) now and then,
+    and at the end of each shard what is known of it, or the UserError that ended it.
     """
     # Ctrl-C reaches the whole process group; the parent reports it in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         while True:
-            shard, settings, directory = connection.recv()
+            write, shard = connection.recv()
             try:
-                on_progress = functools.partial(_send_progress, connection, shard.file)
-                connection.send(write_shard(shard, settings, directory, on_progress))
+                connection.send(write(shard, functools.partial(_send_progress, connection, shard.file)))
             except errors.UserError as error:
                 connection.send(error)
     except (EOFError, ConnectionError):  # all is done, or the parent died
@@ -93,8 +124,8 @@ def _send_progress(connection: Connection, file: str, done: int, rejected: int) 
 class _Progress(tqdm.tqdm):
     """Progress bar: utterances done, time left, rejected so far."""
 
-    def __init__(self, num_utterances: int):
-        super().__init__(total=num_utterances, unit="utt", desc="building", disable=not sys.stderr.isatty())
+    def __init__(self, num_utterances: int, title: str):
+        super().__init__(total=num_utterances, unit="utt", desc=title, disable=not sys.stderr.isatty())
         self._by_file: dict[str, tuple[int, int]] = {}
 
     def note(self, file: str, done: int, rejected: int) -> None:
@@ -102,24 +133,20 @@ class _Progress(tqdm.tqdm):
         self._by_file[file] = (done, rejected)
         self.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
 
-    def note_finished(self, statistics: shard_statistics.ShardStatistics) -> None:
-        rejected = len(statistics.rejected)
-        self.note(statistics.file, statistics.num_records + rejected, rejected)
+    def note_finished(self, written: Written) -> None:
+        rejected = len(written.rejected)
+        self.note(written.file, written.num_records + rejected, rejected)
 
 
 def _run_workers(
-    waiting: Sequence[sharding.Shard],
-    settings: sharding.Settings,
-    directory: str,
-    num_workers: int,
-    progress: _Progress,
-) -> Iterator[shard_statistics.ShardStatistics]:
-    """Yields the statistics of each shard; a worker that has finished one gets the next."""
+    waiting: Sequence[Shard], write: Write, num_workers: int, progress: _Progress
+) -> Iterator[Written]:
+    """Yields what is known of each shard; a worker that has finished one gets the next."""
     if num_workers == 1:  # another process would import TensorFlow for nothing
         for each in waiting:
-            yield write_shard(each, settings, directory, functools.partial(progress.note, each.file))
+            yield write(each, functools.partial(progress.note, each.file))
         return
-    queue = [(each, settings, directory) for each in reversed(waiting)]
+    queue = [(write, each) for each in reversed(waiting)]
     processes = {}
     try:
         for _ in range(num_workers):
@@ -130,11 +157,11 @@ def _run_workers(
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
                 message = _receive(connection, processes[connection])
-                if isinstance(message, shard_statistics.ShardStatistics):
+                if isinstance(message, tuple):
+                    progress.note(*message)
+                else:
                     yield message
                     _send_next(connection, queue, processes)
-                else:
-                    progress.note(*message)
     finally:
         for process in processes.values():
             process.terminate()

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from tfrecord_builder import dataset_info, errors, files
-from tfrecord_builder.building import staging
+from tfrecord_builder.output import staging
 
 _WORKSPACE = ".plan"
 

@@ -1,0 +1,169 @@
+"""Whisper's weights as its authors and Hugging Face publish them: config.json and model.safetensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from tfrecord_builder import errors, files, pretrained_encoder
+
+PUBLISHED = ("config.json", "model.safetensors")
+_PREFIX = "encoder."  # after "model." where the file also holds the decoder
+_SIZES = {
+    "num_mel_bins": "num_mel_bins",
+    "units": "d_model",
+    "inner_units": "encoder_ffn_dim",
+    "heads": "encoder_attention_heads",
+    "layers": "encoder_layers",
+}
+_ADVICE = "pass the directory of a Whisper model as published, or download it again"
+
+
+def find(path: str) -> Optional[tuple[str, str]]:
+    """Returns the paths of both files in a directory, as published or as saved; None if it has no weights."""
+    for names in (pretrained_encoder.FILES, PUBLISHED):
+        config, weights = (os.path.join(path, name) for name in names)
+        if files.exists(weights):
+            return config, weights
+    return None
+
+
+def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
+    """Reads the encoder of a directory.
+
+    Returns:
+        Its description, and its tensors by their official names after "encoder."; in their own dtype.
+
+    Raises:
+        errors.UserError: a file is missing or damaged, is no Whisper model, or has tensors of other shapes.
+    """
+    found = find(path)
+    if found is None:
+        raise errors.UserError(f"{path}: {PUBLISHED[1]} is missing; {_ADVICE}")
+    config, weights = found
+    sizes, tensors = _read_sizes(config), _read_tensors(weights)
+    encoder = pretrained_encoder.PretrainedEncoder("whisper", sha256=_hash(tensors), **sizes)
+    _check_shapes(weights, tensors, encoder)
+    return encoder, tensors
+
+
+def save(path: str, source: str) -> None:
+    """Copies the encoder of the directory `source`, without a decoder, into the directory `path`."""
+    from safetensors import numpy as safetensors_numpy
+
+    _, tensors = read(source)
+    config, weights = (os.path.join(path, name) for name in pretrained_encoder.FILES)
+    named = {f"model.{_PREFIX}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
+    with files.writing(weights) as temporary:
+        safetensors_numpy.save_file(named, temporary)
+    files.write_text(config, files.read_text(find(source)[0]))
+
+
+def to_variables(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the values of the variables of models/whisper.py by name below its scope, float32."""
+    values = {}
+    for i in range(2):
+        kernel = tensors[f"conv{i + 1}.weight"]  # [units, inputs, 3]
+        values[f"convolution_{i}/kernel"] = np.transpose(kernel, [2, 1, 0])
+        values[f"convolution_{i}/bias"] = tensors[f"conv{i + 1}.bias"]
+    for name in sorted(tensors):
+        if name.endswith(".fc1.weight"):
+            number = int(name.split(".")[1])
+            block = _translate_block(tensors, f"layers.{number}.")
+            values.update({f"block_{number + 1}/{key}": value for key, value in block.items()})
+    values.update(_translate_norm(tensors, "layer_norm", "output_norm"))
+    return {name: np.asarray(value, np.float32) for name, value in values.items()}
+
+
+def _translate_block(tensors, prefix):
+    def join(kind, parts):
+        return [tensors[f"{prefix}self_attn.{part}_proj.{kind}"] for part in parts]
+
+    return {
+        **_translate_norm(tensors, f"{prefix}self_attn_layer_norm", "attention_norm"),
+        "self_attention/query_key_value/kernel": np.concatenate(join("weight", "qkv")).T,
+        "self_attention/query_key_value/bias": np.concatenate(join("bias", "qv")),
+        "self_attention/output/kernel": tensors[f"{prefix}self_attn.out_proj.weight"].T,
+        "self_attention/output/bias": tensors[f"{prefix}self_attn.out_proj.bias"],
+        **_translate_norm(tensors, f"{prefix}final_layer_norm", "feed_forward_norm"),
+        "inner/kernel": tensors[f"{prefix}fc1.weight"].T,
+        "inner/bias": tensors[f"{prefix}fc1.bias"],
+        "outer/kernel": tensors[f"{prefix}fc2.weight"].T,
+        "outer/bias": tensors[f"{prefix}fc2.bias"],
+    }
+
+
+def _translate_norm(tensors, name, ours):
+    return {f"{ours}/scale": tensors[f"{name}.weight"], f"{ours}/shift": tensors[f"{name}.bias"]}
+
+
+def _read_sizes(path: str) -> dict[str, int]:
+    try:
+        config = json.loads(files.read_text(path))
+    except (OSError, ValueError) as error:
+        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
+    found = config if isinstance(config, dict) else {}
+    if found.get("model_type") != "whisper":
+        raise errors.UserError(
+            f"{path}: model_type is {found.get('model_type')}, expected whisper; {_ADVICE}"
+        )
+    sizes: dict[str, Any] = {name: found.get(key) for name, key in _SIZES.items()}
+    for name, value in sizes.items():
+        if type(value) is not int or value < 1:
+            raise errors.UserError(f"{path}: {_SIZES[name]} is {value}, expected a whole number; {_ADVICE}")
+    return sizes
+
+
+def _read_tensors(path: str) -> dict[str, np.ndarray]:
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            names = [name for name in file.keys() if _PREFIX in name and "decoder." not in name]
+            return {name.split(_PREFIX, 1)[1]: file.get_tensor(name) for name in sorted(names)}
+    except (OSError, TypeError, safetensors.SafetensorError) as error:
+        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
+
+
+def _hash(tensors: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).data)
+    return digest.hexdigest()
+
+
+def _check_shapes(path, tensors, encoder):
+    wanted = _shapes(encoder)
+    for name, shape in wanted.items():
+        got = list(tensors[name].shape) if name in tensors else "missing"
+        if got != list(shape):
+            raise errors.UserError(
+                f"{path}: {name} is {got}, expected {list(shape)} by {PUBLISHED[0]}; {_ADVICE}"
+            )
+
+
+def _shapes(encoder) -> dict[str, tuple[int, ...]]:
+    units, inner = encoder.units, encoder.inner_units
+    shapes = {
+        "conv1.weight": (units, encoder.num_mel_bins, 3),
+        "conv1.bias": (units,),
+        "conv2.weight": (units, units, 3),
+        "conv2.bias": (units,),
+        "layer_norm.weight": (units,),
+        "layer_norm.bias": (units,),
+    }
+    for number in range(encoder.layers):
+        block = {f"self_attn.{part}_proj.weight": (units, units) for part in ("q", "k", "v", "out")}
+        block.update({f"self_attn.{part}_proj.bias": (units,) for part in ("q", "v", "out")})
+        block.update({"fc1.weight": (inner, units), "fc1.bias": (inner,), "fc2.weight": (units, inner)})
+        block.update({"fc2.bias": (units,)})
+        for norm in ("self_attn_layer_norm", "final_layer_norm"):
+            block.update({f"{norm}.weight": (units,), f"{norm}.bias": (units,)})
+        shapes.update({f"layers.{number}.{name}": shape for name, shape in block.items()})
+    return shapes

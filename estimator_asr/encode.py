@@ -1,0 +1,64 @@
+"""Runs a pretrained encoder once over all records, and stores its outputs as records.
+
+    python -m tfrecord_builder.build --flagfile=flags/whisper/build.flags --corpus_dir=DIR --output_dir=DATA
+    python -m estimator_asr.encode --weights=WHISPER --data_dir=DATA --output_dir=ENCODED
+    python -m estimator_asr.train --flagfile=flags/whisper/acoustic.flags --data_dir=ENCODED --model_dir=AM
+
+WHISPER is a directory with config.json and model.safetensors as published. Training on ENCODED is 10 to 30
+times as fast as through the encoder. ENCODED holds a copy of the encoder, which train puts into AM and export
+into the SavedModel. An interrupted run continues where it stopped when it is run again with the same flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging as standard_logging
+from typing import Optional
+
+from tfrecord_builder import config_flags, lazy_tensorflow, program
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodeConfig(config_flags.Checked):
+    """What to encode."""
+
+    weights: str = config_flags.setting(
+        "", "directory with config.json and model.safetensors of a Whisper model", required=True
+    )
+    data_dir: str = config_flags.setting(
+        "", "data directory built with --frontend=whisper_log_mel", required=True
+    )
+    output_dir: str = config_flags.setting(
+        "", "data directory to write; new or empty, unless --overwrite", required=True
+    )
+    layers: tuple[int, ...] = config_flags.setting(
+        (),
+        "blocks whose outputs are stored, counted from 1; if empty those at a third, two thirds and the end",
+        minimum=1,
+    )
+    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    overwrite: bool = config_flags.setting(
+        False, "replace the data in --output_dir, once the new ones are complete"
+    )
+
+
+def main(config: EncodeConfig) -> None:
+    """Encodes a data directory and prints a summary."""
+    lazy_tensorflow.load().get_logger().setLevel(standard_logging.ERROR)
+    from estimator_asr.encoding import encoder
+
+    info = encoder.encode(
+        config.weights,
+        config.data_dir,
+        config.output_dir,
+        config.layers,
+        config.num_workers,
+        config.overwrite,
+    )
+    for name, split in sorted(info.splits.items()):
+        size = sum(shard.num_bytes for shard in split.shards) / 1e9
+        print(f"{name}: {split.num_utterances} utterances, {split.hours:.2f} hours, {size:.2f} GB")
+
+
+if __name__ == "__main__":
+    program.run(main, EncodeConfig)

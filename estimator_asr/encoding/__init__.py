@@ -1,0 +1,1 @@
+"""Records of log-mel features turned into records of a frozen encoder's outputs."""

@@ -1,0 +1,134 @@
+"""Encodes a data directory: checks, shards, the files beside them, publishes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+
+from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.encoding import shard_encoder
+from tfrecord_builder import cpu, dataset_info, errors, files, pretrained_encoder, recordings
+from tfrecord_builder.output import output_directory, staging, worker_pool
+
+_COPIED = (
+    dataset_info.TOKENS_FILE,
+    dataset_info.CHARACTERS_FILE,
+    dataset_info.READINGS_FILE,
+    dataset_info.BPE_FILE,
+    dataset_info.REJECTED_FILE,
+    dataset_info.REPORT_FILE,
+)
+
+
+def encode(
+    weights_dir: str,
+    data_dir: str,
+    output_dir: str,
+    layers: Sequence[int],
+    num_workers: int,
+    overwrite: bool,
+) -> dataset_info.DatasetInfo:
+    """Encodes the records of data_dir into output_dir; see estimator_asr.encode for the arguments.
+
+    Returns:
+        The contents of its dataset_info.json.
+
+    Raises:
+        errors.UserError: weights and data do not fit together, something is damaged, or the output directory
+            cannot be used.
+    """
+    info = dataset_info.DatasetInfo.load(data_dir)
+    encoder, _ = whisper_weights.read(weights_dir)
+    _check_data(data_dir, info, encoder)
+    applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
+    shards = _list_shards(info, data_dir)
+    with output_directory.reserve(output_dir, overwrite):
+        plan = [dataclasses.asdict(applied), *map(dataclasses.asdict, shards)]
+        fingerprint = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+        directory = staging.start(output_dir, fingerprint, overwrite)
+        settings = shard_encoder.Settings(data_dir, directory, weights_dir, applied, info.fbank_dtype)
+        written = worker_pool.write_shards(
+            shards,
+            functools.partial(shard_encoder.find_finished, settings=settings),
+            functools.partial(shard_encoder.write, settings=settings),
+            num_workers or cpu.count_cores(),
+            "encoding",
+        )
+        _copy_files(data_dir, directory, shards)
+        whisper_weights.save(directory, weights_dir)
+        encoded = _describe(info, applied, {each.file: each for each in written})
+        staging.publish(output_dir, encoded)
+    return encoded
+
+
+def _check_data(data_dir, info, encoder):
+    advice = f"build the data with --frontend=whisper_log_mel --num_mel_bins={encoder.num_mel_bins}"
+    if info.frontend is None:
+        raise errors.UserError(f"{data_dir}: holds text, expected audio features; {advice}")
+    got = info.frontend
+    if got.encoder:
+        raise errors.UserError(f"{data_dir}: is encoded already, expected audio features; {advice}")
+    if (got.frontend, got.num_mel_bins) != ("whisper_log_mel", encoder.num_mel_bins):
+        raise errors.UserError(
+            f"{data_dir}: features are {got.frontend} of {got.num_bins} bins, expected whisper_log_mel of "
+            f"{encoder.num_mel_bins}; {advice}"
+        )
+
+
+def _choose_layers(layers, encoder):
+    chosen = tuple(layers) or pretrained_encoder.choose_layers(encoder.layers)
+    if list(chosen) != sorted(set(chosen)) or not 1 <= chosen[0] <= chosen[-1] <= encoder.layers:
+        raise errors.UserError(
+            f"--layers is {','.join(map(str, chosen))}, expected increasing numbers from 1 to "
+            f"{encoder.layers}, the blocks of the encoder"
+        )
+    return chosen
+
+
+def _list_shards(info, data_dir):
+    shards = []
+    for split, described in sorted(info.splits.items()):
+        info.shard_paths(data_dir, split)  # checks them
+        shards += [
+            shard_encoder.Shard(each.file, split, each.num_records, each.num_bytes, each.sha256)
+            for each in described.shards
+        ]
+    return shards
+
+
+def _copy_files(data_dir, directory, shards):
+    """Copies what else is in a data directory; an earlier version wrote fewer files."""
+    for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
+        source = os.path.join(data_dir, name)
+        if files.exists(source):
+            with files.open_binary(source) as old, files.writing(os.path.join(directory, name)) as temporary:
+                with open(temporary, "wb") as new:
+                    shutil.copyfileobj(old, new)
+
+
+def _describe(info, applied, written):
+    splits = {name: _describe_split(split, written) for name, split in info.splits.items()}
+    return dataclasses.replace(
+        info,
+        frontend=dataclasses.replace(info.frontend, encoder=applied),
+        fbank_dtype="float16",
+        splits=splits,
+        feature_mean=(),
+        feature_stddev=(),
+    )
+
+
+def _describe_split(split, written):
+    lengths: collections.Counter = collections.Counter()
+    shards = []
+    for shard in split.shards:
+        found = written[shard.file]
+        lengths.update({int(length): count for length, count in found.lengths.items()})
+        shards.append(dataclasses.replace(shard, num_bytes=found.num_bytes, sha256=found.sha256))
+    return dataclasses.replace(split, frame_lengths=dict(sorted(lengths.items())), shards=tuple(shards))

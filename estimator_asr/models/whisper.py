@@ -1,0 +1,107 @@
+"""Whisper's encoder (Radford et al. 2022, section 2.2; modeling_whisper.py of Hugging Face).
+
+Two convolutions of width 3 with GELU, of which the second halves the frames, sinusoids, Transformer blocks
+that normalise before each module, and a layer norm at the end. Unlike in the original, utterances are not
+padded to 30 seconds: padding is masked.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.models import layers
+from tfrecord_builder import frontend
+
+LAYER_NORM_EPSILON = 1e-5  # PyTorch's default
+_LONGEST_WAVE = 10000.0
+
+
+def embed(encoder, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Convolves and adds positions.
+
+    Args:
+        encoder: PretrainedEncoder.
+        fbank: float32 [batch, num_frames, num_mel_bins], of frontend whisper_log_mel.
+        num_frames: int32 [batch]; frames at or beyond it are ignored.
+
+    Returns:
+        float32 [batch, ceil(num_frames / 2), units], and int32 [batch].
+    """
+    for i, stride in enumerate((1, 2)):
+        mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+        fbank = _convolve(layers.clear_padding(fbank, mask), encoder.units, stride, f"convolution_{i}")
+        num_frames = frontend.num_subsampled_frames(num_frames, factor=stride)
+    positions = _sinusoids(tf.shape(fbank)[1], encoder.units)
+    return fbank + tf.cast(positions, fbank.dtype), num_frames
+
+
+def _convolve(inputs, units, stride, name):
+    with tf.compat.v1.variable_scope(name):
+        kernel = layers.get_kernel("kernel", [3, inputs.shape[-1], units])
+        bias = layers.get_bias("bias", [units])
+    padded = tf.pad(inputs, [[0, 0], [1, 1], [0, 0]])
+    hidden = tf.nn.conv1d(padded, kernel, stride, "VALID")
+    return tf.nn.gelu(tf.nn.bias_add(hidden, bias), approximate=False)
+
+
+def _sinusoids(length, units):
+    """Returns float32 [length, units]; unlike layers.add_positions the last wave has exactly that length."""
+    rates = np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)
+    angles = tf.range(length, dtype=tf.float32)[:, None] * rates
+    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)
+
+
+def block(encoder, hidden: tf.Tensor, mask: tf.Tensor, number: int) -> tf.Tensor:
+    """Applies a Transformer block to float32 [batch, length, units] with a mask [batch, length].
+
+    `number` counts from 1, as its variables' scope does.
+    """
+    with tf.compat.v1.variable_scope(f"block_{number}"):
+        normalised = layers.layer_norm(hidden, "attention_norm", LAYER_NORM_EPSILON)
+        hidden += layers.self_attention(normalised, mask, encoder.heads)
+        normalised = layers.layer_norm(hidden, "feed_forward_norm", LAYER_NORM_EPSILON)
+        inner = layers.dense(normalised, encoder.inner_units, "inner", _gelu)
+        return hidden + layers.dense(inner, encoder.units, "outer")
+
+
+def _gelu(inputs):
+    return tf.nn.gelu(inputs, approximate=False)
+
+
+def finish(hidden: tf.Tensor) -> tf.Tensor:
+    """Applies the layer norm that follows the last block."""
+    return layers.layer_norm(hidden, "output_norm", LAYER_NORM_EPSILON)
+
+
+def encode(encoder, fbank: tf.Tensor, num_frames: tf.Tensor, numbers) -> tuple[list, tf.Tensor]:
+    """Runs the encoder as far as the highest of the blocks in `numbers`.
+
+    Args:
+        encoder, fbank, num_frames: as for embed.
+        numbers: of blocks, from 1; the last block includes the layer norm after it.
+
+    Returns:
+        Their outputs, float32 [batch, num_subsampled, units] each, and num_subsampled int32 [batch].
+    """
+    hidden, num_subsampled = embed(encoder, fbank, num_frames)
+    mask = layers.sequence_mask(num_subsampled, tf.shape(hidden)[1])
+    outputs = {}
+    for number in range(1, max(numbers) + 1):
+        hidden = block(encoder, hidden, mask, number)
+        outputs[number] = finish(hidden) if number == encoder.layers else hidden
+    return [outputs[number] for number in numbers], num_subsampled
+
+
+def resume(encoder, hidden: tf.Tensor, mask: tf.Tensor, first: int) -> tf.Tensor:
+    """Runs the blocks from number `first` (from 1) to the last and the layer norm after it.
+
+    Args:
+        hidden: float32 [batch, length, units], output of the block before.
+        mask: float32 [batch, length].
+    """
+    for number in range(first, encoder.layers + 1):
+        hidden = block(encoder, hidden, mask, number)
+    return finish(hidden)

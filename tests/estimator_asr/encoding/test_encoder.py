@@ -1,0 +1,220 @@
+"""Encoded data directories: what is in them, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import small_corpora
+import small_whisper
+
+from estimator_asr.encoding import encoder, shard_encoder
+from estimator_asr.inputs import input_fn
+from tfrecord_builder import dataset_info, errors, frontend, schema, verify
+from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.output import worker_pool
+
+WHISPER = frontend.FrontendConfig(frontend="whisper_log_mel")
+
+
+def build(directory, features=WHISPER):
+    corpus = small_corpora.make_manifest_corpus(directory / "corpus")
+    config = build_config.BuildConfig(
+        corpus_dir=(corpus,), output_dir=str(directory / "data"), num_shards=2, num_workers=1
+    )
+    builder.build(config, features)
+    return config.output_dir
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return small_whisper.write(tmp_path_factory.mktemp("whisper"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory, weights, data):
+    path = str(tmp_path_factory.mktemp("encoded") / "out")
+    encoder.encode(weights, data, path, (2, 3), num_workers=1, overwrite=False)
+    return path
+
+
+def read(data_dir, split="train"):
+    """Returns the records by utterance id."""
+    info = dataset_info.DatasetInfo.load(data_dir)
+    found = {}
+    for path in info.shard_paths(data_dir, split):
+
+        def parse(path=path):
+            records = tf.data.TFRecordDataset(path)
+            return schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
+
+        found.update({each["utterance_id"]: each for each in input_fn.read_elements(parse)})
+    return found
+
+
+def test_features_are_the_frames_and_the_outputs_of_the_reference(data, encoded):
+    before, after = read(data), read(encoded)
+    assert list(before) == list(after) and len(after) == 6  # also in the same order
+    for name, record in after.items():
+        fbank = before[name]["fbank"]
+        outputs = small_whisper.encode(fbank, small_whisper.make_tensors())
+        assert record["num_frames"] == 25 and fbank.shape == (50, 80)
+        np.testing.assert_allclose(record["fbank"][:, :160], fbank.reshape(25, 160), atol=1e-3)
+        np.testing.assert_allclose(record["fbank"][:, 160:], np.hstack(outputs[1:]), atol=1e-2)
+
+
+def test_all_else_is_that_of_the_data(data, encoded):
+    for split in ("train", "dev"):
+        before, after = read(data, split), read(encoded, split)
+        for name, record in after.items():
+            kept = set(record) - {"fbank", "num_frames"}
+            for key in kept:
+                np.testing.assert_array_equal(record[key], before[name][key])
+
+
+def test_dataset_info_describes_the_outputs(data, encoded):
+    before, after = map(dataset_info.DatasetInfo.load, (data, encoded))
+    assert after.frontend.encoder.layers == (2, 3)
+    assert after.frontend.num_bins == 2 * 80 + 2 * 16
+    assert frontend.num_frames(8000, after.frontend) == 25
+    assert after.splits["train"].frame_lengths == {25: 6}
+    assert after.tokens_sha256 == before.tokens_sha256 and after.num_rejected == before.num_rejected
+
+
+def test_verify_and_show_find_what_they_expect(encoded, tmp_path):
+    assert verify.verify(encoded, 0, 1)
+    shard = dataset_info.DatasetInfo.load(encoded).shard_paths(encoded, "dev")[0]
+    copied = shutil.copytree(encoded, tmp_path / "copy")
+    with open(copied / os.path.basename(shard), "r+b") as file:
+        file.seek(100)
+        file.write(b"xx")
+    assert not verify.verify(str(copied), 0, 1)
+
+
+def test_verify_cannot_extract_outputs_again(encoded, capsys):
+    assert not verify.verify(encoded, 2, 1)
+    assert "--sample: records hold outputs of an encoder, expected features" in capsys.readouterr().out
+
+
+def test_number_of_workers_changes_no_byte(weights, data, encoded, tmp_path):
+    other = str(tmp_path / "out")
+    encoder.encode(weights, data, other, (2, 3), num_workers=2, overwrite=False)
+    names = sorted(os.listdir(encoded))
+    assert sorted(os.listdir(other)) == names
+    for name in names:
+        with open(os.path.join(encoded, name), "rb") as one, open(os.path.join(other, name), "rb") as two:
+            assert one.read() == two.read(), name
+
+
+def test_batches_change_no_output_by_more_than_rounding(weights, data, encoded, tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_encoder, "_BATCH_FRAMES", 1)
+    monkeypatch.setattr(shard_encoder, "_WINDOW", 2)
+    other = str(tmp_path / "out")
+    encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
+    one, two = read(encoded), read(other)
+    assert list(one) == list(two)
+    for name in one:
+        np.testing.assert_allclose(one[name]["fbank"], two[name]["fbank"], atol=1e-2)
+
+
+def test_an_interrupted_run_continues_with_the_finished_shards(weights, data, encoded, tmp_path, monkeypatch):
+    run, other, written = worker_pool._run_workers, str(tmp_path / "out"), []
+
+    def stop_after_one(*args):
+        yield next(run(*args))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker_pool, "_run_workers", stop_after_one)
+    with pytest.raises(KeyboardInterrupt):
+        encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
+    monkeypatch.setattr(
+        worker_pool, "_run_workers", lambda waiting, *args: written.extend(waiting) or run(waiting, *args)
+    )
+    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
+        encoder.encode(weights, data, other, (3,), num_workers=1, overwrite=False)
+    encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
+    assert len(written) == 4 - 1
+    assert dataset_info.DatasetInfo.load(other) == dataset_info.DatasetInfo.load(encoded)
+
+
+def test_the_encoder_is_saved_beside_its_outputs_and_encodes_the_same(data, encoded, tmp_path):
+    other = str(tmp_path / "out")
+    encoder.encode(encoded, data, other, (2, 3), num_workers=1, overwrite=False)  # --weights=ENCODED
+    assert dataset_info.DatasetInfo.load(other) == dataset_info.DatasetInfo.load(encoded)
+
+
+@pytest.mark.parametrize(
+    "features, said",
+    [
+        (
+            frontend.FrontendConfig(),
+            "features are log_mel of 80 bins, expected whisper_log_mel of 80; build the data with "
+            "--frontend=whisper_log_mel --num_mel_bins=80",
+        ),
+        (
+            frontend.FrontendConfig(frontend="whisper_log_mel", num_mel_bins=128),
+            "features are whisper_log_mel of 128 bins, expected whisper_log_mel of 80",
+        ),
+    ],
+)
+def test_other_features_are_refused(weights, tmp_path, features, said):
+    with pytest.raises(errors.UserError, match=said):
+        encoder.encode(weights, build(tmp_path, features), str(tmp_path / "out"), (), 1, False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
+    with pytest.raises(errors.UserError, match="is encoded already, expected audio features"):
+        encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
+
+
+def test_text_is_refused(weights, tmp_path):
+    corpus = small_corpora.make_text_corpus(tmp_path / "text")
+    config = build_config.BuildConfig(
+        corpus="text", corpus_dir=(corpus,), output_dir=str(tmp_path / "data"), num_workers=1
+    )
+    builder.build(config, frontend.FrontendConfig())
+    with pytest.raises(errors.UserError, match="holds text, expected audio features; build the data with"):
+        encoder.encode(weights, config.output_dir, str(tmp_path / "out"), (), 1, False)
+
+
+@pytest.mark.parametrize("layers", [(4,), (2, 1), (1, 1)])
+def test_layers_that_the_encoder_lacks_are_refused(weights, data, tmp_path, layers):
+    said = f"--layers is {','.join(map(str, layers))}, expected increasing numbers from 1 to 3"
+    with pytest.raises(errors.UserError, match=said):
+        encoder.encode(weights, data, str(tmp_path / "out"), layers, 1, False)
+
+
+def test_a_damaged_shard_is_named(weights, data, tmp_path):
+    damaged = str(shutil.copytree(data, tmp_path / "data"))
+    shard = dataset_info.DatasetInfo.load(damaged).shard_paths(damaged, "train")[0]
+    with open(shard, "r+b") as file:
+        file.seek(2000)
+        file.write(b"xx")
+    with pytest.raises(errors.UserError, match=f"{shard}: shard has another sha256 than dataset_info.json"):
+        encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
+
+
+def test_outputs_that_overflow_are_refused_by_utterance(data, tmp_path):
+    tensors = small_whisper.make_tensors()
+    tensors["layers.1.fc2.bias"] = np.float32(tensors["layers.1.fc2.bias"]) + 1e5
+    loud = small_whisper.write(tmp_path / "whisper", tensors)
+    with pytest.raises(errors.UserError, match=r"u0\d: outputs of the encoder are NaN or Inf, expected"):
+        encoder.encode(loud, data, str(tmp_path / "out"), (2,), 1, False)
+
+
+def test_progress_counts_every_utterance(weights, data, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
+    encoder.encode(weights, data, str(tmp_path / "out"), (3,), num_workers=1, overwrite=False)
+    first = dataset_info.DatasetInfo.load(data).splits["train"].shards[0].file
+    # After each of its three utterances, and when it is whole.
+    assert [message for message in told if message[0] == first] == [(first, n, 0) for n in (1, 2, 3, 3)]

@@ -1,0 +1,91 @@
+"""The encoder that stands on Whisper: what it reads, what it trains."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import small_whisper
+import tensorflow as tf
+
+from estimator_asr import config as config_lib
+from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.models import acoustic, frozen_encoder
+from tfrecord_builder import pretrained_encoder
+
+SMALL = config_lib.AcousticConfig(
+    encoder="whisper", encoder_layers=1, encoder_units=8, encoder_inner_units=8, attention_heads=2
+)
+
+
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory):
+    return whisper_weights.read(small_whisper.write(tmp_path_factory.mktemp("whisper")))
+
+
+def make_config(encoder, layers, trainable_blocks=0):
+    applied = pretrained_encoder.Applied(encoder, layers)
+    return dataclasses.replace(SMALL, pretrained=applied, trainable_blocks=trainable_blocks)
+
+
+def run(whisper, config, fbank, num_frames, from_records: bool):
+    """Returns CTC logits and their number; the vectors are those of records, or computed in the graph."""
+    encoder, tensors = whisper
+    values = whisper_weights.to_variables(tensors)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        fbank, num_frames = tf.constant(fbank), tf.constant(num_frames)
+        if from_records:
+            fbank, num_frames = frozen_encoder.build(config.pretrained, fbank, num_frames)
+            fbank = tf.cast(fbank, tf.float32)
+        outputs = acoustic.build(config, fbank, num_frames, num_classes=3)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for variable in tf.compat.v1.global_variables():
+            for scope in (frozen_encoder.SCOPE, "acoustic/encoder/pretrained"):
+                if variable.op.name.startswith(f"{scope}/"):
+                    variable.load(values[variable.op.name[len(scope) + 1 :]], session)
+            if variable.op.name.startswith("acoustic") and "pretrained" not in variable.op.name:
+                seed = sum(variable.op.name.encode())
+                variable.load(0.3 + np.random.default_rng(seed).normal(size=variable.shape), session)
+        return session.run([outputs.ctc_logits, outputs.num_frames])
+
+
+def draw(*shape):
+    return np.float32(np.random.default_rng(3).normal(size=shape))
+
+
+@pytest.mark.parametrize("layers, trainable_blocks", [((2, 3), 0), ((1,), 0), ((1, 2), 1)])
+def test_records_and_graph_give_the_same(whisper, layers, trainable_blocks):
+    config = make_config(whisper[0], layers, trainable_blocks)
+    fbank = draw(2, 21, 80)
+    (stored, stored_frames), (computed, computed_frames) = (
+        run(whisper, config, fbank, [21, 12], from_records) for from_records in (True, False)
+    )
+    assert stored_frames.tolist() == computed_frames.tolist() == [6, 3]  # ceil(ceil(n / 2) / 2)
+    np.testing.assert_allclose(stored, computed, atol=1e-4)
+
+
+def test_padding_changes_nothing(whisper):
+    config = make_config(whisper[0], (2,), 1)
+    short, batch = draw(1, 9, 80), np.full([2, 30, 80], np.nan, np.float32)
+    batch[0, :9], batch[1] = short[0], draw(30, 80)
+    config = dataclasses.replace(config, trainable_blocks=1)
+    (together, counts), (alone, _) = (
+        run(whisper, config, fbank, lengths, False) for fbank, lengths in ((batch, [9, 30]), (short, [9]))
+    )
+    assert counts[0] == 3
+    np.testing.assert_allclose(together[0, :3], alone[0], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "trainable_blocks, trained",
+    [(0, set()), (1, {"block_3", "output_norm"}), (2, {"block_2", "block_3", "output_norm"})],
+)
+def test_only_the_upper_blocks_are_trained(whisper, trainable_blocks, trained):
+    config = make_config(whisper[0], (3 - trainable_blocks,), trainable_blocks)
+    with tf.Graph().as_default():
+        acoustic.build(config, tf.zeros([1, 8, 80]), tf.constant([8]), num_classes=3)
+        names = [variable.op.name.split("/") for variable in tf.compat.v1.trainable_variables()]
+    assert {name[3] for name in names if name[2] == "pretrained"} == trained
+    assert {name[2] for name in names if name[1] == "encoder"} >= {"input_norm", "project", "block_0"}

@@ -1,0 +1,174 @@
+"""The way of a user with a pretrained encoder: build, encode, train, evaluate, export, transcribe."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import programs
+import pytest
+import small_corpora
+import small_whisper
+
+from estimator_asr import config as config_lib
+from estimator_asr import train as train_program
+from estimator_asr import training_config
+from tfrecord_builder import dataset_info, errors, frontend, pretrained_encoder
+
+TINY = [
+    *("--encoder=whisper", "--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16"),
+    *("--attention_heads=2", "--train_steps=2", "--notry_worst_batch", "--show_utterances=1"),
+]
+
+
+def run(program, *flags):
+    completed = programs.run(program, *flags)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("encode")
+    corpus = small_corpora.make_manifest_corpus(path / "corpus", 8, 3)
+    small_whisper.write(path / "whisper")
+    flags = (f"--corpus_dir={corpus}", "--num_workers=1", "--num_shards=2", "--frontend=whisper_log_mel")
+    run("tfrecord_builder.build", *flags, f"--output_dir={path}/data")
+    said = run(
+        "estimator_asr.encode",
+        *(f"--weights={path}/whisper", f"--data_dir={path}/data", f"--output_dir={path}/encoded"),
+        *("--layers=1,2", "--num_workers=1"),
+    )
+    assert said.splitlines()[-1].startswith("train: 8 utterances, 0.00 hours, ")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(directory):
+    run("estimator_asr.train", *TINY, f"--data_dir={directory}/encoded", f"--model_dir={directory}/am")
+    return directory / "am"
+
+
+def transcribe(directory, model):
+    export = directory / f"{model}-export"
+    run("estimator_asr.export", f"--acoustic_model_dir={directory / model}", f"--export_dir={export}")
+    return run("estimator_asr.transcribe", f"--saved_model={export}", directory / "corpus/audio/u08.wav")
+
+
+def evaluate(directory, data, *model):
+    output = directory / "report"
+    run("estimator_asr.evaluate", *model, f"--data_dir={data}", "--split=dev", f"--output_dir={output}")
+    lines = (output / "hypotheses.tsv").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("\t")[::2] for line in lines)
+
+
+def test_a_model_of_encoded_records_transcribes_audio(directory, model):
+    config = json.loads((model / "config.json").read_text())
+    assert config["acoustic"]["pretrained"] == config["frontend"]["encoder"]
+    assert set(pretrained_encoder.FILES) <= set(os.listdir(model))
+    _, transcript, pinyin = transcribe(directory, "am").rstrip("\n").split("\t")
+    # The export computes from the waveform what the records hold.
+    of_model = evaluate(directory, f"{directory}/encoded", f"--model_dir={directory}/am")
+    of_export = evaluate(directory, f"{directory}/encoded", f"--saved_model={directory}/am-export")
+    assert of_model["u08"] == of_export["u08"] == pinyin and transcript
+
+
+@pytest.mark.slow
+def test_upper_blocks_are_trained_on_stored_lower_ones_or_all_in_the_graph(directory):
+    for model, *data in (
+        ("stored", f"--data_dir={directory}/encoded"),
+        ("graph", f"--data_dir={directory}/data", f"--warm_start_from={directory}/whisper"),
+    ):
+        run("estimator_asr.train", *TINY, "--trainable_blocks=1", *data, f"--model_dir={directory}/{model}")
+        assert transcribe(directory, model).startswith(f"{directory}/corpus/audio/u08.wav\t")
+
+
+def config(directory, data, **changes):
+    train = {name: changes.pop(name) for name in ("warm_start_from",) if name in changes}
+    acoustic = config_lib.AcousticConfig(**{"encoder": "whisper", **changes})
+    sections = {"acoustic": acoustic, "train": training_config.TrainConfig(**train)}
+    data_dirs = [str(directory / data)]
+    return train_program.build_config(sections, dataset_info.load_all(data_dirs), data_dirs)
+
+
+def test_the_encoder_of_a_model_is_that_of_the_data_or_of_the_warm_start(directory):
+    encoded = config(directory, "encoded")
+    assert (encoded.acoustic.pretrained.layers, encoded.subsampling) == ((1, 2), 2)
+    assert encoded.train.warm_start_from is None
+    in_graph = config(directory, "data", warm_start_from=str(directory / "whisper"))
+    assert (in_graph.acoustic.pretrained.layers, in_graph.subsampling) == ((1, 2, 3), 4)
+    assert in_graph.acoustic.pretrained.encoder == encoded.acoustic.pretrained.encoder
+    upper = config(directory, "data", warm_start_from=str(directory / "whisper"), trainable_blocks=2)
+    assert upper.acoustic.pretrained.layers == (1,)
+    assert config(directory, "encoded", trainable_blocks=1).train.warm_start_from == str(
+        directory / "encoded"
+    )
+
+
+@pytest.mark.parametrize(
+    "data, changes, said",
+    [
+        (
+            "encoded",
+            {"encoder": "conformer"},
+            "--encoder is conformer, expected whisper, because the data hold",
+        ),
+        ("data", {}, "--encoder=whisper has no weights, expected encoded data or --warm_start_from=WHISPER"),
+        (
+            "encoded",
+            {"trainable_blocks": 2},
+            "--trainable_blocks is 2, expected 1, because the data hold the out",
+        ),
+        (
+            "data",
+            {"warm_start_from": "whisper", "trainable_blocks": 3},
+            "--trainable_blocks is 3, expected at most 2, because .* has 3 blocks",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(directory, data, changes, said):
+    if "warm_start_from" in changes:
+        changes = {**changes, "warm_start_from": str(directory / changes["warm_start_from"])}
+    with pytest.raises(errors.UserError, match=said):
+        config(directory, data, **changes)
+
+
+def test_features_of_another_frontend_are_refused(directory, tmp_path):
+    flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
+    run("tfrecord_builder.build", *flags)
+    said = "features are log_mel of 80 bins, expected whisper_log_mel of 80 for --encoder=whisper; build the"
+    with pytest.raises(errors.UserError, match=said):
+        config(tmp_path, "data", warm_start_from=str(directory / "whisper"))
+
+
+def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path):
+    shutil.copytree(model, tmp_path / "am")
+    other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(1))
+    os.replace(os.path.join(other, "model.safetensors"), tmp_path / "am" / pretrained_encoder.FILES[1])
+    flags = (f"--acoustic_model_dir={tmp_path}/am", f"--export_dir={tmp_path}/export")
+    completed = programs.run("estimator_asr.export", *flags)
+    assert completed.returncode == 1 and not os.path.exists(tmp_path / "export" / "1")
+    assert "encoder has weights of sha256" in completed.stderr
+
+
+def test_a_model_directory_says_how_data_are_encoded_for_it(directory, model, tmp_path):
+    """Records of log-mel for a model that reads outputs."""
+    flags = (f"--model_dir={model}", f"--data_dir={directory}/data", f"--output_dir={tmp_path}/out")
+    completed = programs.run("estimator_asr.evaluate", "--split=dev", *flags)
+    assert completed.returncode == 1
+    assert f"python -m estimator_asr.encode --weights={model} --layers=1,2" in completed.stderr
+
+
+def test_stored_vectors_keep_their_log_mel_for_pictures():
+    applied = pretrained_encoder.Applied(
+        pretrained_encoder.PretrainedEncoder("whisper", 80, 16, 32, 2, 3, ""), (3,)
+    )
+    features = np.arange(2 * 176, dtype=np.float32).reshape(2, 176)
+    whisper = frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied)
+    frames = frontend.log_mel_of(features, whisper)
+    assert frames.shape == (4, 80)
+    np.testing.assert_array_equal(frames[1], np.arange(80, 160))
+    np.testing.assert_array_equal(frames[2], np.arange(176, 256))
+    assert frontend.log_mel_of(features, frontend.FrontendConfig()) is features
