@@ -85,6 +85,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
         return open_new(path, config, data_dir)
     saved = open_model_directory(path)
     _check_same_model(path, saved.config, config)
+    config = _with_saved_features(path, config)
     return dataclasses.replace(saved, config=config)
 
 
@@ -105,6 +106,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
     Raises:
         errors.UserError: a vocabulary of the data is damaged.
     """
+    config = _with_saved_features(path, config)
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
 
@@ -188,6 +190,12 @@ def _log_changes(model):
 
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
+
+
+def _with_saved_features(path, config):
+    """Returns the settings of a run with the normalisation of the model that it continues, if any."""
+    saved = experiment.ExperimentConfig.load(path) if _has_checkpoint(path) else config
+    return dataclasses.replace(config, fill_bands=saved.fill_bands)
 
 
 def _vocabulary_files(config):

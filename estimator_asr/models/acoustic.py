@@ -36,6 +36,8 @@ ENCODERS = {
 DECODERS = {"greedy": decoders.greedy_ctc}
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: between the loudest bin and the peak of one that is empty
+FILL_WIDTH = 8.0  # bins over which the weight of a neighbour of an empty bin falls to 1/e
 
 
 class AcousticOutputs(NamedTuple):
@@ -52,6 +54,7 @@ def build(
     num_frames: tf.Tensor,
     *,
     num_classes: int,
+    fill_bands: bool = False,
     token_parts: Optional[np.ndarray] = None,
     token_ids: Optional[tf.Tensor] = None,
     num_tokens: Optional[tf.Tensor] = None,
@@ -64,6 +67,7 @@ def build(
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
         num_classes: tokens and the blank.
+        fill_bands: as for normalise.
         token_parts: float32 [num_classes - 1, num_parts], 1 where a token has a part
             (syllables.part_matrix), or None.
         token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
@@ -73,7 +77,7 @@ def build(
     """
     with tf.compat.v1.variable_scope("acoustic"):
         if not ENCODERS[config.encoder].is_pretrained:
-            fbank = normalise(fbank, num_frames)
+            fbank = normalise(fbank, num_frames, fill_bands)
         with tf.compat.v1.variable_scope("encoder"):
             encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):
@@ -87,25 +91,38 @@ def build(
     return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits)
 
 
-def normalise(fbank: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
+def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
     """Normalises each bin of each utterance to mean 0 and standard deviation 1: removes channel and level.
 
     Digital silence is far below any speech in the log domain and would compress the range of the speech:
     values more than DYNAMIC_RANGE below the loudest of the utterance are raised to that limit.
+
+    Args:
+        fill_bands: whether a bin that never comes within EMPTY_BAND of the loudest, as above the bandwidth
+            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH).
 
     Returns:
         float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
     """
     fbank = tf.cast(fbank, tf.float32)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    loudest = tf.reduce_max(
-        tf.where(mask[:, :, None] > 0, fbank, fbank.dtype.min), axis=[1, 2], keepdims=True
-    )
+    peaks = tf.reduce_max(tf.where(mask[:, :, None] > 0, fbank, fbank.dtype.min), axis=1, keepdims=True)
+    loudest = tf.reduce_max(peaks, axis=2, keepdims=True)
     raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
     count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
     centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
     variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
-    return centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
+    normalised = centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
+    return _fill(normalised, peaks < loudest - EMPTY_BAND) if fill_bands else normalised
+
+
+def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
+    """Replaces the empty bins (bool [batch, 1, num_bins]) of float32 [batch, num_frames, num_bins]."""
+    bins = np.arange(normalised.shape[2])
+    closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
+    weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
+    weights /= tf.reduce_sum(weights, axis=1, keepdims=True)
+    return tf.where(is_empty, tf.matmul(normalised, weights), normalised)
 
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:

@@ -51,6 +51,18 @@ def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir)
     assert experiment.ExperimentConfig.load(model_dir) == continued
 
 
+@pytest.mark.parametrize("open_model", [model_directory.check, model_directory.open_new])
+@pytest.mark.parametrize("fill_bands", [False, True])
+def test_a_model_continues_with_its_own_normalisation(data, model_dir, open_model, fill_bands):
+    """Also on the workers of a cluster, which open the model as a new one."""
+    info, path = data
+    saved, wanted = (dataclasses.replace(make_config(info), fill_bands=fill) for fill in (fill_bands, True))
+    model_directory.create_or_check(model_dir, saved, path)
+    assert open_model(model_dir, wanted, path).config.fill_bands  # nothing is trained yet
+    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
+    assert open_model(model_dir, wanted, path).config.fill_bands == fill_bands
+
+
 @pytest.fixture
 def logged(monkeypatch):
     lines = []

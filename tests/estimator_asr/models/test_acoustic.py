@@ -145,6 +145,59 @@ def test_normalise_hears_digital_silence_as_60_db_below_the_loudest():
     np.testing.assert_allclose(values[0], values[1], atol=1e-6)
 
 
+def fill_bands(fbank, num_frames=None):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        num_frames = [fbank.shape[1]] * len(fbank) if num_frames is None else num_frames
+        tensors = [
+            acoustic.normalise(tf.constant(fbank), tf.constant(num_frames), fill) for fill in (False, True)
+        ]
+        return session.run(tensors)
+
+
+def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
+    """Bins 0 and 1 have speech, the others are 41 dB below it: beyond a codec's bandwidth."""
+    speech = make_fbank(1, 30)[..., :2]
+    quiet = np.full([1, 30, 2], speech.max() - 4.1 * np.log(10.0), np.float32)
+    quiet[0, 7] -= 1.0  # and not constant
+    plain, filled = fill_bands(np.concatenate([speech, quiet], axis=2))
+    np.testing.assert_array_equal(filled[..., :2], plain[..., :2])
+    near, far = np.exp(-1 / 8), np.exp(-2 / 8)
+    np.testing.assert_allclose(
+        filled[..., 2], (near * plain[..., 1] + far * plain[..., 0]) / (near + far), atol=1e-6
+    )
+    assert np.abs(plain[..., 2:]).max() > 2  # what normalisation makes of a bin without content
+
+
+def test_a_bin_within_40_db_of_the_loudest_stays():
+    fbank = make_fbank(1, 30)[..., :2]
+    fbank[..., 1] += fbank[..., 0].max() - 3.9 * np.log(10.0) - fbank[..., 1].max()
+    plain, filled = fill_bands(fbank)
+    np.testing.assert_array_equal(plain, filled)
+
+
+def test_the_bandwidth_of_a_recording_hardly_changes_its_features():
+    """The upper quarter of the band follows the speech, as fricatives and silence do, or is missing."""
+    whole = np.repeat(make_fbank(1, 200)[..., :1], 80, axis=2) + 0.3 * np.random.default_rng(0).normal(
+        size=[1, 200, 80]
+    )
+    whole = whole.astype(np.float32)
+    narrow = whole.copy()
+    narrow[..., 60:] -= 20.0
+    (_, want), (cut, got) = fill_bands(whole), fill_bands(narrow)
+    assert np.mean(np.square(got - want)[..., 60:]) < 0.15 < 0.9 < np.mean(np.square(cut - want)[..., 60:])
+    np.testing.assert_array_equal(got[..., :60], want[..., :60])
+
+
+def test_padding_and_empty_utterances_are_filled_with_zeros():
+    fbank = make_fbank(2, 12)
+    fbank[..., 3] -= 30.0
+    fbank[0, 9:] = np.nan
+    _, filled = fill_bands(fbank, [9, 0])
+    assert np.isfinite(filled).all() and filled[0, :9].any()
+    np.testing.assert_array_equal(filled[0, 9:], 0)
+    np.testing.assert_array_equal(filled[1], 0)
+
+
 def test_normalise_of_an_empty_utterance_is_zero():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         values = session.run(acoustic.normalise(tf.ones([1, 3, 2]), tf.constant([0])))
