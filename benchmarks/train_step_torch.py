@@ -19,7 +19,7 @@ from estimator_asr.models import acoustic
 
 
 def _halve(inputs: int, outputs: int) -> nn.Module:
-    return nn.Conv2d(inputs, outputs, 3, 2, padding=1, bias=False)
+    return nn.Conv2d(inputs, outputs, 3, 2, padding=(0, 1), bias=False)
 
 
 class Subsampling(nn.Module):
@@ -36,18 +36,15 @@ class Subsampling(nn.Module):
 
     def forward(self, fbank: torch.Tensor, num_frames: torch.Tensor) -> tuple:
         """Takes [batch, frames, bins]; returns [batch, frames / 4, units] and the mask, bool."""
-        hidden, mask = (
-            fbank[:, None].to(memory_format=torch.channels_last),
-            torch_layers.sequence_mask(num_frames, fbank.shape[1]),
-        )
+        hidden, mask = fbank[..., None], torch_layers.sequence_mask(num_frames, fbank.shape[1])
         for i in range(2):
-            hidden = getattr(self, f"halve_{i}")(hidden * mask[:, None, :, None])
+            extended = torch_layers.replicate_edges(hidden, mask, 1)  # [batch, frames, bins, channels]
+            hidden = getattr(self, f"halve_{i}")(extended.permute(0, 3, 1, 2))
             num_frames = (num_frames + 1) // 2
             mask = torch_layers.sequence_mask(num_frames, hidden.shape[2])
             normalised = getattr(self, f"batch_norm_{i}")(hidden.permute(0, 2, 3, 1), mask)
-            hidden = F.relu(normalised).permute(0, 3, 1, 2)
-        flat = hidden.permute(0, 2, 3, 1).flatten(2)
-        return self.layer_norm(self.project(flat)), mask
+            hidden = F.relu(normalised)
+        return self.layer_norm(self.project(hidden.flatten(2))), mask
 
 
 class Encoder(Subsampling):

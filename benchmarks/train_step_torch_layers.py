@@ -117,15 +117,17 @@ class Convolution(nn.Module):
     def __init__(self, config: config_lib.AcousticConfig):
         super().__init__()
         units, width = config.encoder_units, config.conv_kernel_size
+        self.width = width
         self.layer_norm = nn.LayerNorm(units, **NORM)
         self.gate = nn.Linear(units, 2 * units)
-        self.depthwise_conv = nn.Conv1d(units, units, width, padding=width // 2, groups=units, bias=False)
+        self.depthwise_conv = nn.Conv1d(units, units, width, groups=units, bias=False)
         self.batch_norm = MaskedBatchNorm(units)
         self.project = nn.Linear(units, units)
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        gated = F.glu(self.gate(self.layer_norm(inputs)), dim=-1) * mask[..., None]
-        hidden = self.depthwise_conv(gated.transpose(1, 2)).transpose(1, 2)
+        gated = F.glu(self.gate(self.layer_norm(inputs)), dim=-1)
+        extended = replicate_edges(gated, mask, self.width // 2)
+        hidden = self.depthwise_conv(extended.transpose(1, 2)).transpose(1, 2)
         return self.project(F.silu(self.batch_norm(hidden, mask)))
 
 
@@ -162,6 +164,15 @@ class DecoderBlock(nn.Module):
         hidden = hidden + self.dropout(self.self_attention(self.layer_norm_0(hidden)))
         hidden = hidden + self.dropout(self.cross_attention(self.layer_norm_1(hidden), memory, mask))
         return hidden + self.dropout(self.feed_forward(self.layer_norm_2(hidden)))
+
+
+def replicate_edges(inputs: torch.Tensor, mask: torch.Tensor, width: int) -> torch.Tensor:
+    """Extends [batch, length, ...] by copies of the first and the last real position, as ours."""
+    rest = [1] * (inputs.dim() - 2)
+    last = inputs[torch.arange(len(inputs)), mask.sum(1) - 1][:, None]
+    filled = torch.where(mask.view(*mask.shape, *rest), inputs, last)
+    before, after = (edge.repeat(1, width, *rest) for edge in (filled[:, :1], last))
+    return torch.cat([before, filled, after], dim=1)
 
 
 def sequence_mask(lengths: torch.Tensor, max_length: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Optional
 
 from estimator_asr import training_config
-from tfrecord_builder import config_flags, errors, pretrained_encoder
+from tfrecord_builder import config_flags, config_json, errors, pretrained_encoder
 
 
 def _fraction(default: float, help: str) -> float:
@@ -59,6 +59,11 @@ class AcousticConfig(config_flags.Checked):
     )
     # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
     pretrained: Optional[pretrained_encoder.Applied] = None
+    # These two have no flag: a model keeps what it was trained with.
+    # Encoders conformer and transformer: whether they cannot see where a recording starts and ends.
+    hide_edges: bool = config_json.not_saved_before(True, former_value=False)
+    # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise.
+    fill_bands: bool = config_json.not_saved_before(True, former_value=False)
 
     def __post_init__(self):
         super().__post_init__()

@@ -37,7 +37,6 @@ class ExperimentConfig:
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # of bpe.model; empty for other token types
-    fill_bands: bool = False  # models/acoustic.normalise; that of a model whose config.json does not store it
     subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
 
     @property

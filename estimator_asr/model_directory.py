@@ -83,9 +83,8 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
-    saved = open_model_directory(path)
+    saved, config = open_model_directory(path), _keep_saved(path, config)
     _check_same_model(path, saved.config, config)
-    config = _with_saved_features(path, config)
     return dataclasses.replace(saved, config=config)
 
 
@@ -101,13 +100,23 @@ def write(model: ModelDirectory, data_dir: str) -> None:
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
 
-    All workers but the chief open the model like this, without waiting for the directory.
+    All workers but the chief open the model like this, without waiting for the directory; if it has
+    checkpoints, they take from it what has no flag.
 
     Raises:
         errors.UserError: a vocabulary of the data is damaged.
     """
-    config = _with_saved_features(path, config)
+    config = _keep_saved(path, config)
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
+
+
+def _keep_saved(path, config):
+    """Returns the config with what a saved model has in settings without a flag."""
+    if not _has_checkpoint(path):
+        return config
+    saved = experiment.ExperimentConfig.load(path).acoustic
+    acoustic = dataclasses.replace(config.acoustic, hide_edges=saved.hide_edges, fill_bands=saved.fill_bands)
+    return dataclasses.replace(config, acoustic=acoustic)
 
 
 def check_data(
@@ -190,12 +199,6 @@ def _log_changes(model):
 
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
-
-
-def _with_saved_features(path, config):
-    """Returns the settings of a run with the normalisation of the model that it continues, if any."""
-    saved = experiment.ExperimentConfig.load(path) if _has_checkpoint(path) else config
-    return dataclasses.replace(config, fill_bands=saved.fill_bands)
 
 
 def _vocabulary_files(config):

@@ -54,7 +54,6 @@ def build(
     num_frames: tf.Tensor,
     *,
     num_classes: int,
-    fill_bands: bool = False,
     token_parts: Optional[np.ndarray] = None,
     token_ids: Optional[tf.Tensor] = None,
     num_tokens: Optional[tf.Tensor] = None,
@@ -67,7 +66,6 @@ def build(
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
         num_classes: tokens and the blank.
-        fill_bands: as for normalise.
         token_parts: float32 [num_classes - 1, num_parts], 1 where a token has a part
             (syllables.part_matrix), or None.
         token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
@@ -77,7 +75,7 @@ def build(
     """
     with tf.compat.v1.variable_scope("acoustic"):
         if not ENCODERS[config.encoder].is_pretrained:
-            fbank = normalise(fbank, num_frames, fill_bands)
+            fbank = normalise(fbank, num_frames, config.fill_bands)
         with tf.compat.v1.variable_scope("encoder"):
             encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):

@@ -86,6 +86,31 @@ def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(is_real, inputs, tf.zeros([], inputs.dtype))
 
 
+def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, width: int) -> tf.Tensor:
+    """Extends each sequence by copies of its first and its last real position, for a convolution.
+
+    With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
+    short recordings there, far from their syllables (docs/results.md).
+
+    Args:
+        inputs: float [batch, length, ...]; padding may be NaN.
+        mask: float32 [batch, length].
+        width: positions added before and after.
+
+    Returns:
+        Tensor [batch, length + 2 x width, ...] of the dtype of inputs: `width` times the first position, the
+        real ones, and the last one up to the end; zeros for a sequence without real positions.
+    """
+    ones = [1] * (inputs.shape.rank - 2)
+    is_real = tf.reshape(mask > 0, tf.concat([tf.shape(mask), ones], axis=0))
+    is_last = is_real & ~tf.pad(is_real[:, 1:], [[0, 0], [0, 1], *([0, 0] for _ in ones)])
+    zero = tf.zeros([], inputs.dtype)
+    last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
+    filled = tf.where(is_real, inputs, last)
+    before, after = (tf.tile(edge, [1, width, *ones]) for edge in (filled[:, :1], last))
+    return tf.concat([before, filled, after], axis=1)
+
+
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Zeroes values with probability `rate` (rounded to 1/256) and scales the rest up; not without a seed.
 
@@ -125,10 +150,14 @@ def _place_seed(seed):
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
     """Adds sine and cosine waves to [batch, length, units] (Vaswani et al., 2017, section 3.5)."""
     length, units = tf.shape(inputs)[1], inputs.shape[-1]
-    rates = np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)  # [units / 2]
-    angles = tf.range(length, dtype=tf.float32)[:, None] * rates  # [length, units / 2]
+    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(units)  # [length, units / 2]
     waves = tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[None, :, :units]
     return inputs + tf.cast(waves, inputs.dtype)
+
+
+def _wave_rates(units):
+    """Returns float32 [ceil(units / 2)], radians per position, falling from 1 to about 1 / 10000."""
+    return np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)
 
 
 def feed_forward(
@@ -140,7 +169,7 @@ def feed_forward(
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
-def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int) -> tf.Tensor:
+def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, rotary: bool = False) -> tf.Tensor:
     """Multi-head attention to the positions that the mask allows (Vaswani et al., 2017, section 3.2).
 
     Args:
@@ -148,6 +177,7 @@ def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int) -> tf.Ten
         mask: float32 [batch, length] (real positions), or [batch or 1, length, length] (which positions
             each may attend to).
         num_heads: number of heads; divides units.
+        rotary: whether scores depend on the distance of two positions (see rotate).
 
     Returns:
         float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
@@ -157,6 +187,8 @@ def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int) -> tf.Ten
         if mask.shape.rank == 2:
             inputs = clear_padding(inputs, mask)
         queries, keys, values = _project_to_heads(inputs, parts, inputs.shape[-1], num_heads)
+        if rotary:
+            queries, keys = rotate(queries), rotate(keys)
         return dense(_attend_heads(queries, keys, values, mask), inputs.shape[-1], "output")
 
 
@@ -179,6 +211,19 @@ def _attend_heads(queries, keys, values, mask):
     scores = tf.where(mask > 0, tf.cast(scores, tf.float32), MASKED_SCORE)
     weights = tf.nn.softmax(scores, name="attention_weights")
     return _join_heads(tf.matmul(tf.cast(weights, values.dtype), values))
+
+
+def rotate(inputs: tf.Tensor) -> tf.Tensor:
+    """Rotary positions of [..., length, units] (Su et al., 2021, section 3.2.2; halves are paired).
+
+    Unit i and unit i + units / 2 are turned by the angle position x 10000^(-2i / units), so a product of two
+    rotated vectors depends on the distance of their positions, not on where they are.
+    """
+    length, half = tf.shape(inputs)[-2], inputs.shape[-1] // 2
+    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(2 * half)  # [length, units / 2]
+    cosines, sines = (tf.cast(waves, inputs.dtype) for waves in (tf.cos(angles), tf.sin(angles)))
+    left, right, rest = tf.split(inputs, [half, half, inputs.shape[-1] - 2 * half], axis=-1)
+    return tf.concat([left * cosines - right * sines, left * sines + right * cosines, rest], axis=-1)
 
 
 def _project_to_heads(inputs, parts, units, num_heads):
@@ -219,9 +264,10 @@ def causal_mask(length) -> tf.Tensor:
     return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)
 
 
-def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
-    """Convolves each unit over time with its own filter; inputs must be zero at padding. No bias: batch norm
-    follows.
+def depthwise_conv(inputs: tf.Tensor, kernel_size: int, padding: str = "SAME") -> tf.Tensor:
+    """Convolves each unit over time with its own filter. No bias: batch norm follows.
+
+    With "SAME", inputs must be zero at padding; with "VALID", they are from replicate_edges.
 
     Time is the height of the image: on a CPU that is three to five times as fast as the width.
     """
@@ -230,5 +276,5 @@ def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
-    outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="SAME")
+    outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding=padding)
     return tf.squeeze(outputs, 2)  # a slice's gradient would copy

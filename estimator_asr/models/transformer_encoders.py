@@ -21,9 +21,13 @@ def conformer(
 def transformer(
     config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> encoders.Encoding:
-    """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020)."""
+    """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020).
+
+    Its attention has rotary positions (Su et al., 2021): absolute ones would show where a recording starts.
+    """
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
-    return run_blocks(config, transformer_block, layers.add_positions(hidden), num_frames, mask, seed)
+    hidden = hidden if config.hide_edges else layers.add_positions(hidden)
+    return run_blocks(config, transformer_block, hidden, num_frames, mask, seed)
 
 
 def run_blocks(config, block, hidden, num_frames, mask, seed) -> encoders.Encoding:
@@ -45,7 +49,7 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
-        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
+        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}", config.hide_edges)
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
         hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, seed is not None, f"batch_norm_{i}"))
@@ -53,17 +57,21 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
     return layers.layer_norm(layers.dense(flat, config.encoder_units, "project")), num_frames, mask
 
 
-def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
-    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1, zeros beyond the ends. No
-    bias: batch norm follows.
+def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str, hide_edges: bool) -> tf.Tensor:
+    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1. No bias: batch norm
+    follows. Beyond the ends are zeros, or copies of the first and last frame (hide_edges).
 
     Inputs are float32 [batch, length, num_bins, channels] with a mask [batch, length], the result is float32
     [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
+    if hide_edges:
+        inputs, around = layers.replicate_edges(inputs, mask, 1), 0
+    else:
+        inputs, around = layers.clear_padding(inputs, mask), 1
     # As an argument of the convolution, this padding would select gradient kernels half as fast.
-    padded = tf.pad(layers.clear_padding(inputs, mask), [[0, 0], [1, 1], [1, 1], [0, 0]])
+    padded = tf.pad(inputs, [[0, 0], [around, around], [1, 1], [0, 0]])
     return tf.nn.conv2d(padded, kernel, strides=2, padding="VALID")
 
 
@@ -82,7 +90,8 @@ def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[t
 
 def transformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Attention and feed forward, each on normalised inputs and added to them."""
-    hidden = inputs + layers.dropout(_attention(config, inputs, mask), config.acoustic_dropout, seed)
+    attended = _attention(config, inputs, mask, rotary=config.hide_edges)
+    hidden = inputs + layers.dropout(attended, config.acoustic_dropout, seed)
     module = _feed_forward(config, hidden, seed, "feed_forward")
     return hidden + layers.dropout(module, config.acoustic_dropout, seed)
 
@@ -94,9 +103,9 @@ def _feed_forward(config, inputs, seed, name):
         )
 
 
-def _attention(config, inputs, mask):
+def _attention(config, inputs, mask, rotary=False):
     with tf.compat.v1.variable_scope("attention"):
-        return layers.self_attention(layers.layer_norm(inputs), mask, config.attention_heads)
+        return layers.self_attention(layers.layer_norm(inputs), mask, config.attention_heads, rotary)
 
 
 def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
@@ -108,7 +117,11 @@ def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optiona
         values, gates = tf.split(
             layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate"), 2, axis=-1
         )
-        gated = layers.clear_padding(values * tf.sigmoid(gates), mask)
-        hidden = layers.depthwise_conv(gated, config.conv_kernel_size)
+        gated, width = values * tf.sigmoid(gates), config.conv_kernel_size
+        if config.hide_edges:
+            extended = layers.replicate_edges(gated, mask, width // 2)
+            hidden = layers.depthwise_conv(extended, width, "VALID")
+        else:
+            hidden = layers.depthwise_conv(layers.clear_padding(gated, mask), width)
         hidden = normalisation.batch_norm(hidden, mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")

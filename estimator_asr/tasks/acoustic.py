@@ -39,7 +39,7 @@ class Acoustic(task.Task):
         entry, stored = acoustic.ENCODERS[chosen.encoder], config.frontend.encoder
         check_features(chosen, entry, config.frontend)
         if not entry.is_pretrained:
-            return dataclasses.replace(config, subsampling=entry.subsampling, fill_bands=True)
+            return dataclasses.replace(config, subsampling=entry.subsampling)
         applied = stored or chosen.pretrained
         check_blocks(chosen, applied)
         chosen = dataclasses.replace(chosen, pretrained=applied)
@@ -52,7 +52,6 @@ class Acoustic(task.Task):
             features["fbank"],
             features["num_frames"],
             num_classes=self.model.tokens.num_classes,
-            fill_bands=self.model.config.fill_bands,
             token_parts=self.token_parts(),
             token_ids=labels and labels["token_ids"],
             num_tokens=labels and labels["num_tokens"],

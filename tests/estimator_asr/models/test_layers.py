@@ -82,6 +82,67 @@ def test_add_positions(session):
     np.testing.assert_allclose(values, [np.float32(waves) + 1] * 2, rtol=1e-5)
 
 
+def rotate(vector, position):
+    """The rotary embedding of one vector as a product of complex numbers."""
+    half = len(vector) // 2
+    rates = 10000.0 ** (-np.arange(half) / half)
+    turned = (vector[:half] + 1j * vector[half:]) * np.exp(1j * position * rates)
+    return np.concatenate([turned.real, turned.imag])
+
+
+def test_rotate_turns_pairs_of_units_by_their_position(session):
+    values = np.float32(np.random.default_rng(1).normal(size=[2, 3, 5, 6]))  # [batch, heads, length, units]
+    expected = [[[rotate(vector, i) for i, vector in enumerate(head)] for head in row] for row in values]
+    np.testing.assert_allclose(
+        session.run(layers.rotate(tf.constant(values))), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_rotate_leaves_the_last_of_an_odd_number_of_units(session):
+    values = session.run(layers.rotate(tf.constant([[[1.0, 0, 7], [1, 0, 7]]])))
+    np.testing.assert_allclose(values, [[[1, 0, 7], [np.cos(1), np.sin(1), 7]]], rtol=1e-6)
+
+
+def test_rotary_attention_does_not_change_when_a_sequence_moves(session):
+    """Its neighbours are padding on one side or on the other."""
+    values = np.zeros([2, 7, 8])
+    values[0, :4] = values[1, 3:] = np.random.default_rng(1).normal(size=[4, 8])
+    mask = tf.constant([[1.0, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1]])
+    outputs = layers.self_attention(tf.constant(values, tf.float32), mask, num_heads=2, rotary=True)
+    graph_variables.initialise(session)
+    first, second = session.run(outputs)
+    np.testing.assert_allclose(first[:4], second[3:], atol=1e-6)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_rotary_attention_alone_depends_on_the_order(session, rotary):
+    values = np.float32(np.random.default_rng(1).normal(size=[4, 8]))
+    inputs = tf.stack([values, values[[0, 3, 2, 1]]])
+    outputs = layers.self_attention(inputs, tf.ones([2, 4]), num_heads=2, rotary=rotary)
+    graph_variables.initialise(session)
+    first, other = session.run(outputs[:, 0])
+    assert (np.abs(first - other).max() > 1e-3) == rotary
+
+
+def test_replicate_edges(session):
+    inputs = tf.constant([[[1.0], [2.0], [np.nan]], [[3.0], [4.0], [5.0]], [[np.nan], [np.inf], [6.0]]])
+    mask = tf.constant([[1.0, 1, 0], [1, 1, 1], [0, 0, 0]])
+    values = session.run(layers.replicate_edges(inputs, mask, 2))
+    expected = [[1, 1, 1, 2, 2, 2, 2], [3, 3, 3, 4, 5, 5, 5], [0] * 7]
+    np.testing.assert_array_equal(values[..., 0], expected)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32])
+def test_the_gradient_of_replicated_edges_counts_the_copies_and_skips_padding(session, dtype):
+    inputs = tf.constant(np.full([1, 4, 1, 2], np.nan), dtype)
+    inputs = tf.concat([tf.ones([1, 3, 1, 2], dtype), inputs[:, 3:]], axis=1)
+    extended = layers.replicate_edges(inputs, tf.constant([[1.0, 1, 1, 0]]), 2)
+    assert extended.dtype == dtype
+    (gradient,) = tf.gradients(extended, inputs)
+    # The last position stands at its own place, at the padding's, and in two copies after that.
+    np.testing.assert_array_equal(session.run(tf.cast(gradient, tf.float32))[0, :, 0, 0], [3, 1, 4, 0])
+
+
 def attend(queries, keys, values, mask, num_heads):
     """Attention as the layers have it, of sequences that are already projected."""
     keys, values = layers.clear_padding(keys, mask), layers.clear_padding(values, mask)
@@ -172,6 +233,16 @@ def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(se
         session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 1], [100, 1]], [3, 1, 2, 1])
     )
     np.testing.assert_allclose(session.run(outputs), [[[210, 2], [321, 3], [32, 2]]])
+
+
+def test_depthwise_conv_of_replicated_edges_of_a_constant_is_constant(session):
+    extended = layers.replicate_edges(tf.ones([1, 4, 2]), tf.ones([1, 4]), 1)
+    outputs = layers.depthwise_conv(extended, 3, "VALID")
+    graph_variables.initialise(session)
+    graph_variables.assign(
+        session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 2], [100, 3]], [3, 1, 2, 1])
+    )
+    np.testing.assert_allclose(session.run(outputs), [[[111, 6]] * 4])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -84,13 +84,3 @@ def test_a_model_of_before_subsampling_was_saved_opens_with_4(tmp_path):
     del values["subsampling"], values["acoustic"]["decoding"]
     path.write_text(json.dumps(values), encoding="utf-8")
     assert model_directory.open_model_directory(model.path).config == model.config
-
-
-def test_a_model_of_before_bands_were_filled_keeps_its_normalisation(tmp_path):
-    model, _ = make_model(tmp_path, encoder="cnn")
-    assert model.config.fill_bands
-    path = tmp_path / "model" / "config.json"
-    values = json.loads(path.read_text("utf-8"))
-    del values["fill_bands"]
-    path.write_text(json.dumps(values), encoding="utf-8")
-    assert not model_directory.open_model_directory(model.path).config.fill_bands
