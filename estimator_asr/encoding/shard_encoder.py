@@ -5,11 +5,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -20,7 +19,8 @@ from estimator_asr.inputs import input_fn, shard_download, splits
 from tfrecord_builder import dataset_info, errors, files, pretrained_encoder, schema
 from tfrecord_builder.output import worker_pool
 
-_WINDOW = 1024  # records that are sorted by length, so that batches have little padding
+# Records of about so many frames are in memory, sorted by length so that batches have little padding.
+_WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
 
@@ -81,9 +81,10 @@ def write(shard: Shard, on_progress: worker_pool.OnProgress, settings: Settings)
         errors.UserError: the shard is damaged, outputs are NaN or Inf, or the disk refuses.
     """
     path = os.path.join(settings.directory, shard.file)
-    with _explain(settings.data_dir, shard), worker_pool.explain_refusal(settings.directory, shard.file):
+    with worker_pool.explain_refusal(settings.directory, shard.file):
         with _open_local(shard, settings.data_dir) as source, files.writing(path) as temporary:
-            lengths = _write_records(source, temporary, settings, on_progress)
+            with splits.explain_damage([settings.data_dir], shard.split):
+                lengths = _write_records(source, temporary, settings, on_progress)
             size, sha256 = os.path.getsize(temporary), files.sha256(temporary)
         done = Encoded(shard.file, shard.num_items, size, sha256, lengths, settings.fingerprint(shard))
         files.write_text(f"{path}.json", json.dumps(dataclasses.asdict(done)))
@@ -92,12 +93,6 @@ def write(shard: Shard, on_progress: worker_pool.OnProgress, settings: Settings)
 
 def _as_json(value):
     return json.loads(json.dumps(value))
-
-
-@contextlib.contextmanager
-def _explain(data_dir: str, shard: Shard) -> Iterator[None]:
-    with splits.explain_damage([data_dir], shard.split):
-        yield
 
 
 @contextlib.contextmanager
@@ -124,12 +119,24 @@ def _write_records(source, target, settings, on_progress) -> dict[str, int]:
     records = input_fn.read_elements(lambda: tf.data.TFRecordDataset(source))
     done = 0
     with tf.io.TFRecordWriter(os.fsencode(target)) as writer:
-        while window := list(itertools.islice(records, _WINDOW)):
+        for window in _cut_windows(records):
             for record, vectors in zip(window, _encode(window, encoder, on_progress, done)):
                 writer.write(schema.replace_features(record, vectors))
                 lengths[str(len(vectors))] += 1
             done += len(window)
     return dict(sorted(lengths.items(), key=lambda item: int(item[0])))
+
+
+def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
+    window, num_frames = [], 0
+    for record in records:
+        window.append(record)
+        num_frames += schema.count_frames(record)
+        if num_frames >= _WINDOW_FRAMES:
+            yield window
+            window, num_frames = [], 0
+    if window:
+        yield window
 
 
 def _encode(window: Sequence[bytes], encoder, on_progress, done: int) -> list[np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 
@@ -12,7 +13,7 @@ import small_whisper
 
 from estimator_asr.encoding import encoder, shard_encoder
 from estimator_asr.inputs import input_fn
-from tfrecord_builder import dataset_info, errors, frontend, schema, verify
+from tfrecord_builder import dataset_info, errors, files, frontend, schema, verify
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.output import worker_pool
@@ -116,7 +117,7 @@ def test_number_of_workers_changes_no_byte(weights, data, encoded, tmp_path):
 
 def test_batches_change_no_output_by_more_than_rounding(weights, data, encoded, tmp_path, monkeypatch):
     monkeypatch.setattr(shard_encoder, "_BATCH_FRAMES", 1)
-    monkeypatch.setattr(shard_encoder, "_WINDOW", 2)
+    monkeypatch.setattr(shard_encoder, "_WINDOW_FRAMES", 100)  # two records
     other = str(tmp_path / "out")
     encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
     one, two = read(encoded), read(other)
@@ -201,6 +202,26 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
         file.write(b"xx")
     with pytest.raises(errors.UserError, match=f"{shard}: shard has another sha256 than dataset_info.json"):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
+
+
+def test_a_record_of_another_size_is_named(weights, data, tmp_path):
+    damaged = str(shutil.copytree(data, tmp_path / "data"))
+    info = dataset_info.DatasetInfo.load(damaged)
+    shard = info.shard_paths(damaged, "dev")[0]
+    records = list(input_fn.read_elements(lambda: tf.data.TFRecordDataset(shard)))
+    example = tf.train.Example.FromString(records[0])
+    example.features.feature["num_frames"].int64_list.value[0] = 7
+    with tf.io.TFRecordWriter(shard) as writer:
+        for record in (example.SerializeToString(), *records[1:]):
+            writer.write(record)
+    split = info.splits["dev"]
+    changed = dataclasses.replace(
+        split.shards[0], num_bytes=os.path.getsize(shard), sha256=files.sha256(shard)
+    )
+    split = dataclasses.replace(split, shards=(changed, *split.shards[1:]))
+    dataclasses.replace(info, splits={**info.splits, "dev": split}).save(damaged)
+    with pytest.raises(errors.UserError, match="shard of split dev is damaged .*, expected 1120 for 7 f"):
+        encoder.encode(weights, damaged, str(tmp_path / "out"), (3,), 1, False)
 
 
 def test_outputs_that_overflow_are_refused_by_utterance(data, tmp_path):
