@@ -80,14 +80,21 @@ def write(shard: Shard, on_progress: worker_pool.OnProgress, settings: Settings)
     Raises:
         errors.UserError: the shard is damaged, outputs are NaN or Inf, or the disk refuses.
     """
+    try:
+        return _write(shard, on_progress, settings)
+    except Exception as error:
+        worker_pool.explain_refusal(settings.directory, shard.file, error)
+        raise
+
+
+def _write(shard, on_progress, settings):
     path = os.path.join(settings.directory, shard.file)
-    with worker_pool.explain_refusal(settings.directory, shard.file):
-        with _open_local(shard, settings.data_dir) as source, files.writing(path) as temporary:
-            with splits.explain_damage([settings.data_dir], shard.split):
-                lengths = _write_records(source, temporary, settings, on_progress)
-            size, sha256 = os.path.getsize(temporary), files.sha256(temporary)
-        done = Encoded(shard.file, shard.num_items, size, sha256, lengths, settings.fingerprint(shard))
-        files.write_text(f"{path}.json", json.dumps(dataclasses.asdict(done)))
+    with _open_local(shard, settings.data_dir) as source, files.writing(path) as temporary:
+        with splits.explain_damage([settings.data_dir], shard.split):
+            lengths = _write_records(source, temporary, settings, on_progress)
+        size, sha256 = os.path.getsize(temporary), files.sha256(temporary)
+    done = Encoded(shard.file, shard.num_items, size, sha256, lengths, settings.fingerprint(shard))
+    files.write_text(f"{path}.json", json.dumps(dataclasses.asdict(done)))
     return done
 
 

@@ -6,32 +6,32 @@ for the decoder the symbol that starts and ends a sequence.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import decoders, encoders, layers, transformer_encoders
+from estimator_asr.models import decoders, encoders, layers
 
 
-def _cnn(*arguments) -> encoders.Encoding:
-    from estimator_asr.models import cnn_encoder
+def _find(module: str, name: str) -> Callable[..., encoders.Encoding]:
+    """Returns a function of a module of models/ that is loaded when it is called."""
 
-    return cnn_encoder.cnn(*arguments)
+    def build(*arguments):
+        found = importlib.import_module(f"estimator_asr.models.{module}")
+        return getattr(found, name)(*arguments)
 
-
-def _whisper(*arguments) -> encoders.Encoding:
-    from estimator_asr.models import pretrained_encoders
-
-    return pretrained_encoders.whisper(*arguments)
+    return build
 
 
 # A program loads the encoder that its model has.
 ENCODERS = {
-    "conformer": encoders.Encoder(transformer_encoders.conformer, subsampling=4),
-    "transformer": encoders.Encoder(transformer_encoders.transformer, subsampling=4),
-    "cnn": encoders.Encoder(_cnn, subsampling=4),
-    "whisper": encoders.Encoder(_whisper, subsampling=2, is_pretrained=True),
+    "conformer": encoders.Encoder(_find("transformer_encoders", "conformer"), subsampling=4),
+    "transformer": encoders.Encoder(_find("transformer_encoders", "transformer"), subsampling=4),
+    "cnn": encoders.Encoder(_find("cnn_encoder", "cnn"), subsampling=4),
+    "whisper": encoders.Encoder(_find("pretrained_encoders", "whisper"), subsampling=2, is_pretrained=True),
 }
 DECODERS = {"greedy": decoders.greedy_ctc}
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
