@@ -2,7 +2,7 @@
 # make test   lint and the tests that guard a change, in five minutes on two cores
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff alone
-# make bench  the builder beside kaldi-native-fbank, the training step beside PyTorch, ratios and bars
+# make bench  the builder beside kaldi-native-fbank, training and encode beside PyTorch, ratios and bars
 # make soak   a build killed a thousand times, at random moments
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
@@ -43,10 +43,14 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 
+BENCHMARKS = builder train_step pretrained
+
+# A missed bar does not keep the next ones from running.
 bench: $(VENV)/installed-dev
 	$(PIP_INSTALL) -r benchmarks/requirements.txt
-	$(VENV_PYTHON) -m benchmarks.builder
-	$(VENV_PYTHON) -m benchmarks.train_step
+	@failed=0; for name in $(BENCHMARKS); do \
+	  echo "$(VENV_PYTHON) -m benchmarks.$$name"; $(VENV_PYTHON) -m benchmarks.$$name || failed=1; \
+	done; exit $$failed
 
 soak: $(VENV)/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py

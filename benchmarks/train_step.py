@@ -22,13 +22,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import logging
-import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from tfrecord_builder import lazy_tensorflow
 
@@ -39,13 +36,11 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging as absl_logging
 
-from benchmarks import bars, train_step_ours, train_step_work
+from benchmarks import bars, comparison, machine, train_step_ours, train_step_work
 from estimator_asr import config as config_lib
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import config_flags, program
 
-_NUM_CORES = 2
 _MATMUL_OPERATIONS = 2 * 2048**3
-_NUM_COMPARED = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +68,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 def main(config: BenchmarkConfig) -> int:
     """Prints the table and the bars; returns 1 if one is missed."""
-    _check_machine()
+    machine.check("torch", "PyTorch")
     tf.compat.v1.disable_eager_execution()
     tf.get_logger().setLevel(logging.ERROR)
     absl_logging.set_verbosity(absl_logging.ERROR)
@@ -83,7 +78,7 @@ def main(config: BenchmarkConfig) -> int:
     with tempfile.TemporaryDirectory() as directory:
         model = train_step_ours.make_model(config.acoustic(), config.num_classes - 1, directory)
         sides = make_sides(model, batch)
-        found = [] if config.dropout else compare(sides)
+        found = [] if config.dropout else comparison.compare(sides)
         found += time_sides(sides, config, batch)
         found += time_estimator(model, batch, config.estimator_steps)
     return bars.show(found)
@@ -95,31 +90,19 @@ def make_sides(model, batch: train_step_work.Batch) -> dict:
 
     from benchmarks import train_step_torch
 
-    torch.set_num_threads(_NUM_CORES)
+    torch.set_num_threads(machine.NUM_CORES)
     ours = train_step_ours.Session(model, batch)
-    peer = train_step_torch.Trainer(model.config.acoustic, model.config.optimizer, ours.weights(), batch)
+    weights = ours.weights()
+    network = train_step_torch.make_model(model.config.acoustic, weights, batch)
+    peer = train_step_torch.Trainer(network, model.config.optimizer, weights, batch)
     return {"ours": ours, "PyTorch": peer}
-
-
-def compare(sides: Mapping) -> list[bars.Bar]:
-    """Makes some steps on both sides, and prints loss and gradient norm of each."""
-    apart = {"loss": 0.0, "gradient norm": 0.0}
-    for number in range(1, _NUM_COMPARED + 1):
-        figures = {name: dict(zip(apart, side.step())) for name, side in sides.items()}
-        for what in apart:
-            ours, peers = (figures[name][what] for name in sides)
-            apart[what] = max(apart[what], abs(ours / peers - 1))
-            print(f"step {number}  {what:14}{ours:12.6f} ours{peers:12.6f} PyTorch")
-    return [
-        bars.Bar(f"{what}, apart by millionths", 1e6 * value, maximum=100) for what, value in apart.items()
-    ]
 
 
 def time_sides(sides: Mapping, config: BenchmarkConfig, batch: train_step_work.Batch) -> list[bars.Bar]:
     """Times both sides and the products of large matrices in turns, and prints the table."""
     loops = {name: side.step for name, side in sides.items()}
     loops.update({f"matmul, {name}": side.multiply for name, side in sides.items()})
-    seconds = _time_in_turns(loops, config.rounds)
+    seconds = comparison.time_in_turns(loops, config.rounds)
     operations = train_step_work.count_operations(config.acoustic(), batch, config.num_classes)
     rates = {name: _MATMUL_OPERATIONS / statistics.median(seconds[f"matmul, {name}"]) for name in sides}
     print(f"{operations / 1e9:.1f} billion operations per step, {int(batch.num_frames.sum()):,} frames")
@@ -150,33 +133,6 @@ def time_estimator(model, batch: train_step_work.Batch, num_steps: int) -> list[
     print("Estimator {:.3f} s a step, a plain session in turns with it {:.3f} s".format(*medians))
     overhead = 100 * (bars.ratio(estimator, bare) - 1)
     return [bars.Bar("overhead of the Estimator, per cent of a step", overhead, maximum=3)]
-
-
-def _time_in_turns(loops: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Sequence[float]]:
-    seconds = {name: [] for name in loops}
-    for number in range(rounds + 1):
-        for name, run in loops.items():
-            start = time.perf_counter()
-            run()
-            if number:  # the first round allocates
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
-def _check_machine():
-    """Leaves this process two cores, for both sides."""
-    if importlib.util.find_spec("torch") is None:
-        raise errors.UserError(
-            "benchmarks: PyTorch is not installed, expected it as the peer; "
-            "install it with python -m pip install -r benchmarks/requirements.txt."
-        )
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < _NUM_CORES:
-        raise errors.UserError(
-            f"benchmarks: this process has {len(cores)} core, expected {_NUM_CORES}; "
-            "run it where there are two."
-        )
-    os.sched_setaffinity(0, cores[:_NUM_CORES])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +13,7 @@ from benchmarks import train_step_work
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api, experiment, model_directory, observers, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
+from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn, step_time
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import strategies
@@ -49,6 +52,13 @@ class Session:
     def multiply(self) -> None:
         """Multiplies two large matrices; the result stays where it is."""
         self._multiply()
+
+    def load(self, values: Mapping[str, np.ndarray]) -> None:
+        """Loads values of variables by their names."""
+        with self._session.graph.as_default():
+            for variable in tf.compat.v1.global_variables():
+                if variable.op.name in values:
+                    variable.load(values[variable.op.name], self._session)
 
     def weights(self) -> dict[str, np.ndarray]:
         """Returns what is trained, by name."""
@@ -101,7 +111,10 @@ class _Turns(estimator_api.SessionRunHook):
 
 
 def make_model(
-    config: config_lib.AcousticConfig, num_tokens: int, path: str
+    config: config_lib.AcousticConfig,
+    num_tokens: int,
+    path: str,
+    features: Optional[frontend.FrontendConfig] = None,
 ) -> model_directory.ModelDirectory:
     """Returns a model directory that nothing is read from; num_tokens without the blank."""
     tokens = vocabulary.Vocabulary(["<unk>", *(f"token{i}" for i in range(1, num_tokens))])
@@ -112,13 +125,13 @@ def make_model(
         optimizer=config_lib.OptimizerConfig(warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(),
-        frontend=frontend.FrontendConfig(),
+        frontend=features or frontend.FrontendConfig(),
         token_type="word",
         tokens_sha256=tokens.sha256,
         characters_sha256="",
         readings_sha256="",
     )
-    return model_directory.ModelDirectory(path, settings, tokens, None, None)
+    return model_directory.ModelDirectory(path, registry.complete(settings), tokens, None, None)
 
 
 def _build_model_fn(model, batch, turns=None):

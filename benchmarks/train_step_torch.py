@@ -110,7 +110,7 @@ class Acoustic(nn.Module):
     def forward(self, fbank, num_frames, token_ids, num_tokens) -> torch.Tensor:
         """Returns the CTC and decoder loss, weighted, per label."""
         memory, mask = self.encoder(_normalise(fbank, num_frames), num_frames)
-        ctc = self._ctc_loss(memory, mask, token_ids, num_tokens)
+        ctc = ctc_loss(self.ctc.classify(self.dropout(memory)), mask.sum(1), token_ids, num_tokens)
         blank = self.ctc.class_vectors.shape[0] - 1
         is_token = torch_layers.sequence_mask(num_tokens, token_ids.shape[1])
         ids = torch.where(is_token, token_ids, blank)
@@ -125,11 +125,19 @@ class Acoustic(nn.Module):
         num_labels = num_tokens.sum() + (1 - weight) * len(num_tokens)  # the decoder's end of each utterance
         return (weight * ctc + (1 - weight) * decoder) / num_labels
 
-    def _ctc_loss(self, memory, mask, token_ids, num_tokens):
-        logits = self.ctc.classify(self.dropout(memory))
-        scores = F.log_softmax(logits, dim=-1).transpose(0, 1)
-        blank = logits.shape[-1] - 1
-        return F.ctc_loss(scores, token_ids, mask.sum(1), num_tokens, blank=blank, reduction="sum")
+
+def ctc_loss(logits, num_frames, token_ids, num_tokens) -> torch.Tensor:
+    """Returns the sum over the batch; logits are [batch, frames, classes], the last class is the blank."""
+    scores = F.log_softmax(logits, dim=-1).transpose(0, 1)
+    blank = logits.shape[-1] - 1
+    return F.ctc_loss(scores, token_ids, num_frames, num_tokens, blank=blank, reduction="sum")
+
+
+def make_model(
+    config: config_lib.AcousticConfig, weights: dict[str, np.ndarray], batch: train_step_work.Batch
+) -> Acoustic:
+    """Returns the acoustic model for weights by the names of our variables; they are not copied yet."""
+    return Acoustic(config, weights["acoustic/ctc/class_vectors"].shape[0], batch.fbank.shape[2])
 
 
 class Trainer:
@@ -137,14 +145,13 @@ class Trainer:
 
     def __init__(
         self,
-        config: config_lib.AcousticConfig,
+        model: nn.Module,
         optimizer: config_lib.OptimizerConfig,
         weights: dict[str, np.ndarray],
         batch: train_step_work.Batch,
     ):
-        """Takes settings, weights by the names of our variables, and the one batch."""
-        num_classes = weights["acoustic/ctc/class_vectors"].shape[0]
-        self.model = Acoustic(config, num_classes, batch.fbank.shape[2])
+        """Takes the model, settings, weights by the names of our variables, and the one batch."""
+        self.model = model
         copied = {_name(name): _layout(name, value) for name, value in weights.items()}
         missing, unexpected = self.model.load_state_dict(copied, strict=False)
         assert not unexpected and all("moving" in name for name in missing), (missing, unexpected)

@@ -9,6 +9,8 @@ import numpy as np
 from estimator_asr import config as config_lib
 from tfrecord_builder import frontend
 
+_NUM_BINS = frontend.FrontendConfig().num_mel_bins
+
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
@@ -27,7 +29,9 @@ class Batch:
     num_tokens: np.ndarray
 
 
-def make_batch(batch_size: int, max_frames: int, num_tokens: int, max_tokens: int, seed: int) -> Batch:
+def make_batch(
+    batch_size: int, max_frames: int, num_tokens: int, max_tokens: int, seed: int, num_bins: int = _NUM_BINS
+) -> Batch:
     """Samples noise of log-mel's size, utterances of 90 to 100 % of the length, labels without repeats.
 
     Args:
@@ -36,9 +40,9 @@ def make_batch(batch_size: int, max_frames: int, num_tokens: int, max_tokens: in
       num_tokens: size of the vocabulary.
       max_tokens: labels of the longest utterance.
       seed: of all that is drawn.
+      num_bins: features per frame.
     """
     rng = np.random.default_rng(seed)
-    num_bins = frontend.FrontendConfig().num_mel_bins
     num_frames = rng.integers(-(-9 * max_frames // 10), max_frames, batch_size, endpoint=True).astype(
         np.int32
     )

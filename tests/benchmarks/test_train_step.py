@@ -12,9 +12,8 @@ import paths
 import pytest
 import tensorflow as tf
 
-from benchmarks import train_step, train_step_ours, train_step_work
+from benchmarks import comparison, train_step, train_step_ours, train_step_work
 from estimator_asr import config as config_lib
-from tfrecord_builder import errors
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +98,7 @@ def test_steps_of_the_estimator_and_bare_ones_take_turns(model, batch, capsys):
 
 @needs_torch
 def test_both_sides_have_the_same_loss_and_gradient_norm(model, batch, capsys):
-    found = train_step.compare(train_step.make_sides(model, batch))
+    found = comparison.compare(train_step.make_sides(model, batch))
     assert [bar.what for bar in found] == ["loss, apart by millionths", "gradient norm, apart by millionths"]
     assert all(bar.is_met for bar in found)
     assert len(capsys.readouterr().out.splitlines()) == 6
@@ -119,17 +118,3 @@ def test_help_teaches():
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
     for words in ("pip install -r benchmarks/requirements.txt", "the faster of the two", "--rounds: steps"):
         assert words in said
-
-
-def test_one_core_is_refused(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
-    expected = "benchmarks: this process has 1 core, expected 2; run it where there are two."
-    with pytest.raises(errors.UserError, match=expected):
-        train_step._check_machine()
-
-
-def test_no_pytorch_is_refused(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(errors.UserError, match="PyTorch is not installed, .* pip install -r benchmarks/req"):
-        train_step._check_machine()

@@ -1,0 +1,43 @@
+"""Two sides that do the same: their losses are compared, their loops timed in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from benchmarks import bars
+
+_NUM_COMPARED = 3
+MAX_MILLIONTHS = 100
+
+
+def compare(sides: Mapping, name: str = "") -> list[bars.Bar]:
+    """Makes some training steps on both sides, and prints loss and gradient norm of each.
+
+    Args:
+        sides: ours and the peer by name; step() returns both numbers.
+        name: of what is compared, for the bars.
+    """
+    apart = {"loss": 0.0, "gradient norm": 0.0}
+    for number in range(1, _NUM_COMPARED + 1):
+        figures = {side: dict(zip(apart, each.step())) for side, each in sides.items()}
+        for what in apart:
+            ours, peers = (figures[side][what] for side in sides)
+            apart[what] = max(apart[what], abs(ours / peers - 1))
+            print(f"step {number}  {what:14}{ours:12.6f} ours{peers:12.6f} PyTorch")
+    return [
+        bars.Bar(f"{name}{what}, apart by millionths", 1e6 * value, maximum=MAX_MILLIONTHS)
+        for what, value in apart.items()
+    ]
+
+
+def time_in_turns(loops: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Returns the seconds of each loop in each round but the first, which allocates."""
+    seconds: dict[str, list[float]] = {name: [] for name in loops}
+    for number in range(rounds + 1):
+        for name, run in loops.items():
+            start = time.perf_counter()
+            run()
+            if number:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
