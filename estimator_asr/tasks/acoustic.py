@@ -20,6 +20,7 @@ from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
 _PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/pretrained_encoders.py
+_EDGE = 2  # frames of the encoder
 _ATTENTION = "cross_attention/attention_weights"  # name of the op in models/layers.py
 
 
@@ -76,6 +77,7 @@ class Acoustic(task.Task):
             self.spec.error_rate: metrics.edit_ratio(*found, *references),
             "unknown-fraction": metrics.unknown_fraction(*references),
             "blank-fraction": blank_fraction(outputs.ctc_logits, outputs.num_frames),
+            "edge-fraction": edge_fraction(outputs.ctc_logits, outputs.num_frames),
             "length-ratio": metrics.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(*found, *references),
             "too-long-fraction": too_long_fraction(outputs.num_frames, *references),
@@ -178,6 +180,14 @@ def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
     """Returns the fraction of frames whose best class is the blank; padding does not count."""
     is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
     return metrics.fraction_of(is_blank, tf.sequence_mask(num_frames, tf.shape(logits)[1]))
+
+
+def edge_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
+    """Returns the fraction of frames whose best class is a token that are among the first or last two."""
+    position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
+    is_token = tf.not_equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
+    is_edge = (position < _EDGE) | (position >= length - _EDGE)
+    return metrics.fraction_of(is_edge, is_token & (position < length))
 
 
 def too_long_fraction(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> metrics.Ratio:

@@ -18,7 +18,8 @@ LANGUAGE = small_batches.LANGUAGE  # without dropout, so that the loss falls wit
 FIGURES = {
     "acoustic": {
         *("avg-loss", "ctc-loss", "decoder-loss", "token-error-rate", "teacher-forced-error-rate"),
-        *("blank-fraction", "length-ratio", "repeated-fraction", "too-long-fraction", "unknown-fraction"),
+        *("blank-fraction", "edge-fraction", "length-ratio", "repeated-fraction", "too-long-fraction"),
+        "unknown-fraction",
     },
     "language": {
         *("avg-loss", "character-error-rate", "repeated-fraction", "used-label-fraction", "unknown-fraction")

@@ -25,6 +25,14 @@ def test_blank_fraction_counts_frames_without_padding():
         assert run(ratio) == (2, 4)
 
 
+def test_edge_fraction_counts_tokens_in_the_first_and_last_two_frames():
+    with tf.Graph().as_default():
+        # Class 2 is the blank. One of the four tokens in the first row is at an edge, and both in the second.
+        best = [[0, 2, 1, 1, 1, 2, 2], [2, 2, 0, 1, 0, 0, 0]]
+        ratio = acoustic_task.edge_fraction(tf.one_hot(best, 3), tf.constant([7, 4]))
+        assert run(ratio) == (3, 6)
+
+
 def test_decoder_targets_end_with_the_end_symbol():
     with tf.Graph().as_default():
         targets, weights = run(
