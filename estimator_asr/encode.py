@@ -4,9 +4,10 @@
     python -m estimator_asr.encode --weights=WHISPER --data_dir=DATA --output_dir=ENCODED
     python -m estimator_asr.train --flagfile=flags/whisper/acoustic.flags --data_dir=ENCODED --model_dir=AM
 
-WHISPER is a directory with config.json and model.safetensors as published. Training on ENCODED is 10 to 30
-times as fast as through the encoder. ENCODED holds a copy of the encoder, which train puts into AM and export
-into the SavedModel. An interrupted run continues where it stopped when it is run again with the same flags.
+WHISPER is a directory with config.json and model.safetensors as published. A training step on ENCODED takes
+a third of the time of one with the encoder in the graph (docs/results.md). ENCODED holds a copy of the
+encoder, which train puts into AM and export into the SavedModel. An interrupted run continues where it
+stopped when it is run again with the same flags.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class EncodeConfig(config_flags.Checked):
         "", "directory with config.json and model.safetensors of a Whisper model", required=True
     )
     data_dir: str = config_flags.setting(
-        "", "data directory built with --frontend=whisper_log_mel", required=True
+        "", "one data directory, built with --frontend=whisper_log_mel; train takes several", required=True
     )
     output_dir: str = config_flags.setting(
         "", "data directory to write; new or empty, unless --overwrite", required=True

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from typing import Optional
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.encoding import shard_encoder
@@ -31,7 +32,7 @@ def encode(
     data_dir: str,
     output_dir: str,
     layers: Sequence[int],
-    num_workers: int,
+    num_workers: Optional[int],
     overwrite: bool,
 ) -> dataset_info.DatasetInfo:
     """Encodes the records of data_dir into output_dir; see estimator_asr.encode for the arguments.
@@ -44,7 +45,7 @@ def encode(
             cannot be used.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
-    encoder, _ = whisper_weights.read(weights_dir)
+    encoder = whisper_weights.read(weights_dir)[0]
     _check_data(data_dir, info, encoder)
     applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
     shards = _list_shards(info, data_dir)
@@ -52,6 +53,7 @@ def encode(
         plan = [dataclasses.asdict(applied), *map(dataclasses.asdict, shards)]
         fingerprint = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
         directory = staging.start(output_dir, fingerprint, overwrite)
+        whisper_weights.save(directory, weights_dir)
         settings = shard_encoder.Settings(data_dir, directory, weights_dir, applied, info.fbank_dtype)
         written = worker_pool.write_shards(
             shards,
@@ -61,7 +63,6 @@ def encode(
             "encoding",
         )
         _copy_files(data_dir, directory, shards)
-        whisper_weights.save(directory, weights_dir)
         encoded = _describe(info, applied, {each.file: each for each in written})
         staging.publish(output_dir, encoded)
     return encoded
@@ -85,8 +86,8 @@ def _choose_layers(layers, encoder):
     chosen = tuple(layers) or pretrained_encoder.choose_layers(encoder.layers)
     if list(chosen) != sorted(set(chosen)) or not 1 <= chosen[0] <= chosen[-1] <= encoder.layers:
         raise errors.UserError(
-            f"--layers is {','.join(map(str, chosen))}, expected increasing numbers from 1 to "
-            f"{encoder.layers}, the blocks of the encoder"
+            f"encode: --layers is {','.join(map(str, chosen))}, expected increasing numbers from 1 to "
+            f"{encoder.layers}, the blocks of the encoder; change them, or leave the flag out"
         )
     return chosen
 

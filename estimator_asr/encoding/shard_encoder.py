@@ -113,7 +113,11 @@ def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
             shard_download.download(path, local, shard.num_bytes, shard.sha256)
             yield local
         return
-    if files.sha256(path) != shard.sha256:
+    try:
+        sha256 = files.sha256(path)
+    except OSError as error:
+        raise errors.store_failed(path, error) from error
+    if sha256 != shard.sha256:
         raise errors.UserError(
             f"{path}: shard has another sha256 than {dataset_info.INFO_FILE} says; copy or build it again"
         )

@@ -135,6 +135,15 @@ def test_what_does_not_fit_is_refused(directory, data, changes, said):
         config(directory, data, **changes)
 
 
+def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
+    with pytest.raises(errors.UserError, match="nowhere: does not exist, expected a model directory"):
+        config(directory, "data", warm_start_from=str(tmp_path / "nowhere"))
+    unfinished = small_whisper.write(tmp_path / "unfinished")
+    os.rename(f"{unfinished}/model.safetensors", f"{unfinished}/pytorch_model.bin")
+    with pytest.raises(errors.UserError, match=r"unfinished: model.safetensors is missing; .*pytorch_model"):
+        config(directory, "data", warm_start_from=unfinished)
+
+
 def test_features_of_another_frontend_are_refused(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags)

@@ -121,7 +121,7 @@ def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:
 
 
 def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.ndarray:
-    """Encodes float32 [num_samples] at 16 kHz in memory and decodes it."""
+    """Encodes float32 [num_samples] in memory, as 16 kHz whatever their rate is, and decodes it."""
     with io.BytesIO() as file:
         with soundfile.SoundFile(file, "w", _CODED_RATE, 1, subtype, format=container, **options) as encoder:
             for start in range(0, len(samples), _BLOCK):

@@ -55,11 +55,12 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
         num_trained: blocks at its end that are trained too.
 
     Raises:
-        errors.UserError: it is damaged, or has no more blocks than are trained.
+        errors.UserError: it is missing or damaged, or has no more blocks than are trained.
     """
     if path is None:
         return None
     if not _is_whisper(path):
+        _check_is_checkpoint(path)
         root = find_root(path)
         return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
     encoder, _ = whisper_weights.read(path)
@@ -70,6 +71,13 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
         )
     last = encoder.layers - num_trained
     return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(last))
+
+
+def _check_is_checkpoint(path):
+    """Raises UserError for a directory of neither a model nor a whole Whisper model, or no path at all."""
+    if os.path.isdir(path) and not checkpoints.find_latest(path):
+        whisper_weights.read(path)
+    weight_files.find_checkpoint(path)
 
 
 def find_root(path: str) -> Optional[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -13,7 +14,8 @@ import numpy as np
 from tfrecord_builder import errors, files, pretrained_encoder
 
 PUBLISHED = ("config.json", "model.safetensors")
-_PREFIX = "encoder."  # after "model." where the file also holds the decoder
+_PREFIX = "model.encoder."
+_NAME = re.compile(r"(model\.)?encoder\.")
 _SIZES = {
     "num_mel_bins": "num_mel_bins",
     "units": "d_model",
@@ -21,7 +23,10 @@ _SIZES = {
     "heads": "encoder_attention_heads",
     "layers": "encoder_layers",
 }
-_ADVICE = "pass the directory of a Whisper model as published, or download it again"
+_ADVICE = (
+    "pass the directory of a Whisper model as published, with config.json and one model.safetensors "
+    "(pytorch_model.bin and weights in parts are not read), or download it again"
+)
 
 
 def find(path: str) -> Optional[tuple[str, str]]:
@@ -58,9 +63,9 @@ def save(path: str, source: str) -> None:
 
     _, tensors = read(source)
     config, weights = (os.path.join(path, name) for name in pretrained_encoder.FILES)
-    named = {f"model.{_PREFIX}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
-    with files.writing(weights) as temporary:
-        safetensors_numpy.save_file(named, temporary)
+    named = {f"{_PREFIX}{name}": np.ascontiguousarray(value) for name, value in tensors.items()}
+    with files.writing(weights) as temporary, open(temporary, "wb") as file:
+        file.write(safetensors_numpy.save(named))  # save_file would not tell why the disk refuses it
     files.write_text(config, files.read_text(find(source)[0]))
 
 
@@ -124,8 +129,8 @@ def _read_tensors(path: str) -> dict[str, np.ndarray]:
 
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            names = [name for name in file.keys() if _PREFIX in name and "decoder." not in name]
-            return {name.split(_PREFIX, 1)[1]: file.get_tensor(name) for name in sorted(names)}
+            names = {_NAME.sub("", name): name for name in file.keys() if _NAME.match(name)}
+            return {name: file.get_tensor(names[name]) for name in sorted(names)}
     except (OSError, TypeError, safetensors.SafetensorError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
 

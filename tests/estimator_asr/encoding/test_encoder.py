@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import shutil
 
@@ -202,6 +203,20 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
         file.write(b"xx")
     with pytest.raises(errors.UserError, match=f"{shard}: shard has another sha256 than dataset_info.json"):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
+
+
+def test_a_disk_that_cannot_read_a_shard_is_not_told_as_a_full_one(weights, data, tmp_path, monkeypatch):
+    real = files.sha256
+
+    def fail(path):
+        if path.startswith(data):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path)
+
+    monkeypatch.setattr(files, "sha256", fail)
+    said = r"-of-00002.tfrecord: it cannot be read \(Input/output error\), expected a working disk"
+    with pytest.raises(errors.UserError, match=said):
+        encoder.encode(weights, data, str(tmp_path / "out"), (), 1, False)
 
 
 def test_a_record_of_another_size_is_named(weights, data, tmp_path):
