@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import buckets, spec_augment, splits
+from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import schema
 
 _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
@@ -54,6 +54,8 @@ def finish(
     dropped = {"duration_ms", *(_TEXT if training else ())}  # a GPU cannot hold strings
     batch = {key: value for key, value in batch.items() if key not in dropped}
     if training and config.spec_augment and source.spec.reads_audio:
+        from estimator_asr.inputs import spec_augment  # only where a flag asks for it
+
         draws = spec_augment.draw(config, tf.size(records), position)
         draws = spec_augment.Draws(*map(shard.of, draws))
         batch["fbank"] = spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, draws)
