@@ -1,7 +1,7 @@
 """CTranslate2's Whisper in int8: the peer of benchmarks/transcription.py.
 
-Its weights are random, because nothing can be downloaded here; how long it takes depends on their sizes and
-on the number of decoded tokens, which is given.
+Its weights are random, so that nothing is downloaded: how long it takes depends on their sizes and on the
+number of decoded tokens, which is given.
 """
 
 from __future__ import annotations
