@@ -18,6 +18,8 @@ def _fraction(default: float, help: str) -> float:
 class AcousticConfig(config_flags.Checked):
     """Speech to tokens: encoder, CTC head and attention decoder."""
 
+    removed_settings = ("decoding",)  # part of DecodeConfig now
+
     encoder: str = config_flags.setting(
         "conformer",
         "architecture: conformer, transformer, cnn, or whisper (see estimator_asr.encode)",
@@ -51,9 +53,6 @@ class AcousticConfig(config_flags.Checked):
         0.1, "fraction of the decoder's target that is spread evenly over all tokens"
     )
 
-    decoding: str = config_flags.setting(
-        "greedy", "search for the best tokens: greedy (best path of CTC)", training_only=True
-    )
     trainable_blocks: int = config_flags.setting(
         0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
     )
@@ -76,6 +75,36 @@ class AcousticConfig(config_flags.Checked):
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig(config_flags.Checked):
+    """How the tokens of an utterance are found, by one decoder of models/decoding.
+
+    A hypothesis is ranked by the logarithm of its probability, plus token_bonus for each token, plus
+    ngram_weight and language_weight times what the n-gram model and the language model give.
+    """
+
+    decoding: str = config_flags.setting(
+        "beam", "search for the best tokens: beam (prefix beam search) or greedy"
+    )
+    beam_width: int = config_flags.setting(
+        10, "prefixes kept in each frame, and hypotheses returned", minimum=1
+    )
+    candidates: int = config_flags.setting(
+        20, "most probable tokens of a frame that extend a prefix", minimum=1
+    )
+    skipped_blank: float = config_flags.setting(
+        0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1
+    )
+    ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model of tokens", minimum=0)
+    token_bonus: float = config_flags.setting(0.0, "added for each token")
+    language_weight: float = config_flags.setting(
+        0.0, "weight of the language model when it ranks the hypotheses", minimum=0
+    )
+    # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
+    confidence_scale: float = config_flags.setting(1.0, "confidence: factor of the log odds", positive=True)
+    confidence_offset: float = config_flags.setting(0.0, "confidence: added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)

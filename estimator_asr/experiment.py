@@ -44,6 +44,13 @@ class ExperimentConfig:
         """Description of the model."""
         return task_spec.SPECS[self.model]
 
+    @property
+    def output_seconds(self) -> float:
+        """Time from one output frame of the acoustic encoder to the next."""
+        encoder = self.frontend.encoder
+        frames = self.subsampling * (encoder.encoder.subsampling if encoder else 1)
+        return frames * self.frontend.hop_samples / self.frontend.sample_rate
+
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
         """Joins settings, by the names of config.SECTIONS, with the description of the training data.

@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from absl import logging
 
+from estimator_asr import config as config_lib
 from estimator_asr import experiment
 from tfrecord_builder import (
     config_flags,
@@ -33,6 +34,7 @@ class ModelDirectory:
     tokens: vocabulary.Vocabulary
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
+    decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:

@@ -2,10 +2,10 @@
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
 
-Prints file<TAB>transcript<TAB>pinyin, one line per file, or a JSON object that has the scores too. Reads WAV,
-FLAC, Ogg and MP3 of any sample rate, up to three minutes. A file that cannot be read is named on standard
-error, the others continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard
-error.
+Prints file<TAB>transcript<TAB>pinyin, one line per file, or a JSON object that also has the time and
+confidence of each character, and the other transcripts that were considered (n_best). Reads WAV, FLAC, Ogg and
+MP3 of any sample rate, up to three minutes. A file that cannot be read is named on standard error, the others
+continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TranscribeConfig(config_flags.Checked):
 
 
 def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
-    """Returns file, transcript, pinyin, acoustic_score and language_score of one recording.
+    """Returns file and the outputs of the model for one recording, as docs/decode.md describes them.
 
     Raises:
         errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or has NaN or Inf samples or a

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from tfrecord_builder import syllables
 
-_INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"
+INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"
+FINAL = "-?[a-zê]+[1-5]"
 
 # From tokens separated by two spaces to syllables separated by one: patterns and replacements, in order. Each
 # has the same meaning in Python's re and in TensorFlow's RE2.
 JOIN_RULES = (
-    (rf"(^| )({_INITIAL})  (-?[a-zê]+[1-5])( |$)", r"\1\2\3\4"),
-    (rf"(^| )({_INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
-    (rf"(^| )({_INITIAL})uei(r?[1-5])", r"\1\2ui\3"),
-    (rf"(^| )({_INITIAL})uen(r?[1-5])", r"\1\2un\3"),
-    (rf"(^| )({_INITIAL})-i", r"\1\2i"),
+    (rf"(^| )({INITIAL})  ({FINAL})( |$)", r"\1\2\3\4"),
+    (rf"(^| )({INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
+    (rf"(^| )({INITIAL})uei(r?[1-5])", r"\1\2ui\3"),
+    (rf"(^| )({INITIAL})uen(r?[1-5])", r"\1\2un\3"),
+    (rf"(^| )({INITIAL})-i", r"\1\2i"),
     (r"(^| )([jqx])v", r"\1\2u"),
     (r"(^| )i((?:n|ng)?r?[1-5])", r"\1yi\2"),
     (r"(^| )i", r"\1y"),

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import decoders, encoders, layers
+from estimator_asr.models import encoders, layers
 
 
 def _find(module: str, name: str) -> Callable[..., encoders.Encoding]:
@@ -33,7 +33,6 @@ ENCODERS = {
     "cnn": encoders.Encoder(_find("cnn_encoder", "cnn"), subsampling=4),
     "whisper": encoders.Encoder(_find("pretrained_encoders", "whisper"), subsampling=2, is_pretrained=True),
 }
-DECODERS = {"greedy": decoders.greedy_ctc}
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
 EMPTY_BAND = 4 * np.log(10.0)  # 40 dB: between the loudest bin and the peak of one that is empty

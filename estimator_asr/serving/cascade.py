@@ -1,29 +1,24 @@
 """The cascade as a graph: features -> acoustic model -> tokens -> language model -> transcript.
 
 The models pass token strings, so each keeps its own vocabulary; a token that the language model does not know
-is its <unk>. A result depends neither on the other utterances of the batch nor on its padding: everything at
-or beyond a length is ignored.
+is its <unk>. The language model writes every hypothesis of the acoustic model, and both choose the best. A
+result depends neither on the other utterances of the batch nor on its padding: everything at or beyond a
+length is ignored.
 """
 
 from __future__ import annotations
 
-import os
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.tasks import registry
-from tfrecord_builder import dataset_info, vocabulary
-
-
-class Sequences(NamedTuple):
-    """Tokens or characters of a batch, as strings."""
-
-    strings: tf.Tensor  # string [batch, max_length], "" at or beyond num_strings
-    num_strings: tf.Tensor  # int32 [batch]
-    scores: tf.Tensor  # float32 [batch], log probability
+from estimator_asr.models.decoding import token_times
+from estimator_asr.serving import characters as characters_lib
+from estimator_asr.serving import n_best, sequences
+from estimator_asr.tasks import registry, task
+from tfrecord_builder import dataset_info
 
 
 def transcribe(
@@ -40,54 +35,61 @@ def transcribe(
         num_frames: int32 [batch]; 0 makes an empty transcript.
 
     Returns:
-        The outputs of every signature, [batch] each: transcript (string), pinyin (string, tokens separated by
-        spaces), acoustic_score (float32, log probability of the best CTC path) and language_score (of the
-        characters; 0 without a language model).
+        The outputs of every signature.
+
+        [batch]: transcript (string), pinyin (string, tokens separated by spaces), acoustic_score (float32,
+        log probability of the tokens), language_score (float32, of the characters given the tokens; 0 without
+        a language model), confidence (float32, mean of those of the characters; 0 without any).
+
+        [batch, num_characters], "" and 0 beyond the last: characters.character and characters.pinyin
+        (string), characters.start and characters.end (float32, seconds), characters.confidence (float32,
+        probability that character and pinyin are right).
+
+        [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; -inf where there are
+        fewer transcripts).
     """
-    tokens = recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
-    if language is None:
-        transcript, language_score = join(tokens, acoustic.config.token_type), tf.zeros_like(tokens.scores)
-    else:
-        spoken = _syllables(tokens) if acoustic.config.token_type == "initial_final" else tokens
-        characters = convert(language, spoken.strings, spoken.num_strings)
-        transcript, language_score = join(characters, "character"), characters.scores
+    found = _recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
+    tokens = _list_hypotheses(acoustic, found)
+    spoken, places = tokens, None
+    if language and acoustic.config.token_type == "initial_final":
+        spoken, places = sequences.join_initials(tokens)
+    written = convert(language, spoken.strings, spoken.num_strings) if language else _repeat(spoken)
+    texts = sequences.join(written, "character" if language else acoustic.config.token_type)
+    scores = found.n_best.scores
+    rescored = scores + acoustic.decode.language_weight * tf.reshape(written.scores, tf.shape(scores))
+    ranking = n_best.rank(rescored, tf.reshape(texts, tf.shape(scores)))
+    best, spoken, written = (each.take(ranking.rows) for each in (tokens, spoken, written))
+    times = _find_times(found, ranking.rows, places)
     return {
-        "transcript": transcript,
-        "pinyin": join(tokens, "syllable"),
-        "acoustic_score": tokens.scores,
-        "language_score": language_score,
+        "transcript": ranking.transcripts[:, 0],
+        "pinyin": sequences.join(best, "syllable"),
+        "acoustic_score": best.scores,
+        "language_score": written.scores,
+        **characters_lib.describe(written, spoken, times, acoustic.decode, acoustic.config.output_seconds),
+        "n_best.transcript": ranking.transcripts,
+        "n_best.score": ranking.scores,
     }
 
 
-def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> Sequences:
-    """Returns the hypotheses of a model of any task as strings; all of the features may have length 0."""
-    key, _ = model.config.spec.features
-    features = {**features, key: _at_least_one_column(features[key])}
-    found = registry.of(model).recognise(features)
-    is_characters = model.config.spec.writes_characters
-    file = dataset_info.CHARACTERS_FILE if is_characters else dataset_info.TOKENS_FILE
-    strings = _table(model, file, tf.int64, tf.string, "").lookup(tf.cast(found.ids, tf.int64))
-    return Sequences(strings, found.num_ids, found.scores)
+def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the outputs of one model: those of `transcribe`, or the transcript of a language model.
+
+    `features` are those of TaskSpec.features; all may have length 0.
+    """
+    if model.config.spec.reads_audio:
+        return transcribe(model, None, features["fbank"], features["num_frames"])
+    return {"transcript": sequences.join(_write(model, features), "character")}
 
 
-def convert(model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor) -> Sequences:
+def convert(
+    model: model_directory.ModelDirectory, tokens: tf.Tensor, num_tokens: tf.Tensor
+) -> sequences.Sequences:
     """Returns the characters that the language model writes for tokens, one for one.
 
-    Tokens are string [batch, max_tokens]; those at or beyond num_tokens (int32 [batch]) are ignored.
+    Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored.
     """
-    unknown_id = vocabulary.Vocabulary.unknown_id
-    ids = _table(model, dataset_info.TOKENS_FILE, tf.string, tf.int64, unknown_id).lookup(tokens)
-    return recognise(model, {"token_ids": tf.cast(ids, tf.int32), "num_tokens": num_tokens})
-
-
-def join(sequences: Sequences, token_type: str) -> tf.Tensor:
-    """Joins each sequence as vocabulary.join_tokens does; returns string [batch]."""
-    strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
-    joining = vocabulary.JOININGS[token_type]
-    joined = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
-    for pattern, replacement in joining.rules:
-        joined = tf.strings.regex_replace(joined, pattern, replacement)
-    return joined
+    ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
+    return _write(model, {"token_ids": ids, "num_tokens": num_tokens})
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
@@ -98,10 +100,44 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
 
 
-def _syllables(sequences: Sequences) -> Sequences:
-    """Joins initials and finals, for a language model that reads syllables."""
-    strings = tf.strings.split(join(sequences, "initial_final"))
-    return Sequences(strings.to_tensor(), tf.cast(strings.row_lengths(), tf.int32), sequences.scores)
+def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> task.Recognition:
+    key, _ = model.config.spec.features
+    return registry.of(model).recognise({**features, key: _at_least_one_column(features[key])})
+
+
+def _write(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> sequences.Sequences:
+    found = _recognise(model, features)
+    strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, found.ids)
+    return sequences.Sequences(strings, found.num_ids, found.scores, found.character_probs)
+
+
+def _list_hypotheses(model: model_directory.ModelDirectory, found: task.Recognition) -> sequences.Sequences:
+    """Returns all hypotheses as rows, [batch x num_best]."""
+    ids = found.n_best.ids
+    ids = tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
+    strings = sequences.spell(model, dataset_info.TOKENS_FILE, ids)
+    counts, scores = (
+        tf.reshape(each, [-1]) for each in (found.n_best.num_tokens, found.n_best.acoustic_scores)
+    )
+    return sequences.Sequences(strings, counts, scores, tf.ones(tf.shape(ids)))
+
+
+def _repeat(spoken: sequences.Sequences) -> sequences.Sequences:
+    """Returns the tokens as what is written, where there is no language model."""
+    return spoken._replace(scores=tf.zeros_like(spoken.scores))
+
+
+def _find_times(
+    found: task.Recognition, rows: tf.Tensor, places: Optional[tf.Tensor]
+) -> token_times.TokenTimes:
+    """Returns when each string of the best hypotheses was spoken, given by their rows."""
+    shape = tf.shape(found.n_best.ids)
+    ids = tf.gather(tf.reshape(found.n_best.ids, [shape[0] * shape[1], shape[2]]), rows)
+    num_tokens = tf.gather(tf.reshape(found.n_best.num_tokens, [-1]), rows)
+    times = token_times.align(found.log_probs, found.num_frames, ids, num_tokens)
+    if places is None:
+        return times
+    return characters_lib.merge(times, num_tokens, tf.gather(places, rows))
 
 
 def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
@@ -109,11 +145,3 @@ def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
     missing = tf.maximum(0, 1 - tf.shape(batch)[1])
     paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
-
-
-def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
-    """Returns the table from line number to line of a vocabulary file, or back."""
-    indices = {tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER, tf.string: tf.lookup.TextFileIndex.WHOLE_LINE}
-    columns = (key_type, indices[key_type], value_type, indices[value_type])
-    path = os.path.join(model.path, file)
-    return tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -30,10 +30,17 @@ class Recogniser:
     outputs: Mapping[str, tf.Tensor]
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output as one str or float per utterance; keys that are not inputs are ignored."""
+        """Returns each output as one str or float per utterance; keys that are not inputs are ignored.
+
+        Outputs whose names have a dot, as characters.start, are one list per utterance under the name before
+        it (`characters`), of dicts by the name after it.
+        """
         feeds = {tensor: batch[name] for name, tensor in self.inputs.items()}
         values = self.session.run(dict(self.outputs), feeds)
-        return {name: [_to_python(item) for item in value] for name, value in values.items()}
+        plain = {
+            name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name
+        }
+        return {**plain, **_list_items(values)}
 
 
 def load(version_dir: str, signature: str) -> Recogniser:
@@ -92,6 +99,24 @@ def _is_version(path: str) -> bool:
 
 def _tensors(session: tf.compat.v1.Session, infos: Mapping) -> dict[str, tf.Tensor]:
     return {name: session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
+
+
+def _list_items(values: Mapping[str, np.ndarray]) -> dict[str, list]:
+    """Returns the outputs with a dot in their names, as Recogniser.run describes."""
+    groups = {}
+    for name, value in values.items():
+        group, _, field = name.partition(".")
+        if field:
+            groups.setdefault(group, {})[field] = value
+    return {
+        group: [_list_rows(row, fields) for row in zip(*fields.values())] for group, fields in groups.items()
+    }
+
+
+def _list_rows(columns: Sequence[np.ndarray], fields: Iterable[str]) -> list[dict]:
+    """Returns the items of an utterance; padding, whose text is empty or whose score is -inf, is none."""
+    items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
+    return [item for item in items if item.get("character") != "" and item.get("score") != -np.inf]
 
 
 def _to_python(item):

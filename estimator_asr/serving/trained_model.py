@@ -60,17 +60,13 @@ def _find_best(path):
 def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:
     """Builds one model as the export does and restores it.
 
-    The features of the records (TaskSpec.features) become "transcript", and "pinyin" where the model writes
-    tokens.
+    The features of the records (TaskSpec.features) become the outputs of cascade.recognise.
     """
-    model, config = trained.model, trained.model.config
+    model = trained.model
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = registry.of(model).placeholders()
-        sequences = cascade.recognise(model, features)
-        outputs = {"transcript": cascade.join(sequences, model.output_token_type)}
-        if not config.spec.writes_characters:
-            outputs["pinyin"] = cascade.join(sequences, "syllable")
+        outputs = cascade.recognise(model, features)
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
         cascade.restore(session, model, trained.checkpoint)
         session.run(initialize_tables)

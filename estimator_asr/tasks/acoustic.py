@@ -15,7 +15,8 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import experiment, task_spec
-from estimator_asr.models import acoustic, decoders, losses
+from estimator_asr.models import acoustic, losses
+from estimator_asr.models.decoding import decoders, greedy, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
@@ -33,10 +34,9 @@ class Acoustic(task.Task):
     @staticmethod
     def complete(config) -> experiment.ExperimentConfig:
         chosen = config.acoustic
-        for flag, registry in (("encoder", acoustic.ENCODERS), ("decoding", acoustic.DECODERS)):
-            name = getattr(chosen, flag)
-            if name not in registry:
-                raise errors.UserError(f"train: --{flag} is {name}, expected one of {', '.join(registry)}")
+        if chosen.encoder not in acoustic.ENCODERS:
+            expected = ", ".join(acoustic.ENCODERS)
+            raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
         entry, stored = acoustic.ENCODERS[chosen.encoder], config.frontend.encoder
         check_features(chosen, entry, config.frontend)
         if not entry.is_pretrained:
@@ -70,15 +70,15 @@ class Acoustic(task.Task):
         return metrics.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
-        """Returns ratios by tag; what needs decoding is computed only where it is fetched."""
-        hypotheses = self._search(outputs)
-        found, references = hypotheses[:2], (labels["token_ids"], labels["num_tokens"])
+        """Returns ratios by tag; greedy decoding runs only where what needs it is fetched."""
+        found = greedy.greedy_ctc(None, outputs.ctc_logits, outputs.num_frames).best()
+        references = labels["token_ids"], labels["num_tokens"]
         ratios = {
             self.spec.error_rate: metrics.edit_ratio(*found, *references),
             "unknown-fraction": metrics.unknown_fraction(*references),
             "blank-fraction": blank_fraction(outputs.ctc_logits, outputs.num_frames),
             "edge-fraction": edge_fraction(outputs.ctc_logits, outputs.num_frames),
-            "length-ratio": metrics.length_ratio(hypotheses.num_tokens, labels["num_tokens"]),
+            "length-ratio": metrics.length_ratio(found[1], labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(*found, *references),
             "too-long-fraction": too_long_fraction(outputs.num_frames, *references),
         }
@@ -87,9 +87,27 @@ class Acoustic(task.Task):
         return ratios
 
     def decode(self, outputs, features) -> task.Recognition:
-        hypotheses = self._search(outputs)
-        log_probs = tf.nn.log_softmax(tf.cast(outputs.ctc_logits, tf.float32))
-        return task.Recognition(*hypotheses, log_probs, _find_attention(outputs))
+        """Searches by the DecodeConfig of the model directory."""
+        config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
+        if config.decoding not in decoders.DECODERS:
+            expected = ", ".join(decoders.DECODERS)
+            raise errors.UserError(f"--decoding is {config.decoding}, expected one of {expected}")
+        found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers())
+        return task.Recognition(
+            *found.best(),
+            found.acoustic_scores[:, 0],
+            tf.nn.log_softmax(tf.cast(logits, tf.float32)),
+            _find_attention(outputs),
+            num_frames,
+            found,
+        )
+
+    def _scorers(self) -> list[scorers.Scorer]:
+        """Returns what the search adds to the scores of CTC."""
+        config, chosen = self.model.decode, []
+        if config.token_bonus:
+            chosen.append(scorers.TokenBonus(config.token_bonus))
+        return chosen
 
     def rate_of(self, variable: str) -> float:
         """Lower for pretrained blocks, and by layer-wise decay (Howard and Ruder 2018, section 3.2)."""
@@ -99,10 +117,6 @@ class Acoustic(task.Task):
         layers, config = self.model.config.acoustic.pretrained.encoder.layers, self.model.config.optimizer
         below = layers - int(block[1]) if block else 0  # the last layer norm comes after all blocks
         return config.pretrained_rate * config.pretrained_rate_decay**below
-
-    def _search(self, outputs) -> decoders.Hypotheses:
-        config = self.model.config.acoustic
-        return acoustic.DECODERS[config.decoding](config, outputs.ctc_logits, outputs.num_frames)
 
 
 def check_features(config, entry, frontend) -> None:

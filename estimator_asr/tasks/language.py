@@ -55,7 +55,10 @@ class Language(task.Task):
     def decode(self, outputs, features) -> task.Recognition:
         best = candidates.best(outputs)
         return task.Recognition(
-            best.characters, features["num_tokens"], tf.reduce_sum(best.log_probs, axis=1)
+            best.characters,
+            features["num_tokens"],
+            tf.reduce_sum(best.log_probs, axis=1),
+            character_probs=tf.exp(best.log_probs),
         )
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, model_directory, task_spec
 from estimator_asr.models import losses as losses_lib
+from estimator_asr.models.decoding import hypotheses
 from estimator_asr.tasks import metrics
 from tfrecord_builder import syllables
 
@@ -35,7 +36,7 @@ class Recognition(NamedTuple):
     """Hypotheses of a batch.
 
     `attention` is that of the decoder's last block given the labels, mean of its heads; None without labels
-    or without a decoder.
+    or without a decoder. What follows it has only one of the tasks.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
@@ -43,6 +44,9 @@ class Recognition(NamedTuple):
     scores: tf.Tensor  # float32 [batch], log probability
     log_probs: Optional[tf.Tensor] = None  # float32 [batch, num_subsampled, num_classes], of CTC
     attention: Optional[tf.Tensor] = None  # float32 [batch, num_labels + 1, num_subsampled]
+    num_frames: Optional[tf.Tensor] = None  # int32 [batch], subsampled, of CTC
+    n_best: Optional[hypotheses.Hypotheses] = None  # of CTC; its first one is `ids`
+    character_probs: Optional[tf.Tensor] = None  # float32 [batch, max_ids]
 
 
 class Task(abc.ABC):

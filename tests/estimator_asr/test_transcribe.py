@@ -62,12 +62,15 @@ def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_p
     assert completed.returncode == 1
 
 
-def test_json_has_the_scores(tiny_export, recordings):
+def test_json_has_scores_characters_and_the_n_best(tiny_export, recordings):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     found = transcribe.transcribe_file(model, str(recordings / "a.wav"), 16000)
     result = json.loads(transcribe.format_line(found, "json"))
-    assert set(result) == {"file", "transcript", "pinyin", "acoustic_score", "language_score"}
-    assert result["acoustic_score"] < 0
+    scores = {"acoustic_score", "language_score", "confidence"}
+    assert set(result) == {"file", "transcript", "pinyin", "characters", "n_best"} | scores
+    assert result["acoustic_score"] < 0 < result["confidence"] < 1
+    assert "".join(item["character"] for item in result["characters"]) == result["transcript"]
+    assert result["n_best"][0]["transcript"] == result["transcript"]
 
 
 def test_too_short_audio_has_an_empty_transcript(tiny_export, tmp_path):

@@ -11,7 +11,7 @@ import tiny_models
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.serving import cascade, recogniser
+from estimator_asr.serving import cascade, recogniser, sequences
 from estimator_asr.training import model_fn
 from tfrecord_builder import syllables, vocabulary
 
@@ -61,7 +61,7 @@ def convert(models):
             "num_tokens": tf.compat.v1.placeholder(tf.int32, [None]),
         }
         characters = cascade.convert(models[1], **inputs)
-        return inputs, {"text": cascade.join(characters, "syllable"), "score": characters.scores}
+        return inputs, {"text": sequences.join(characters, "syllable"), "score": characters.scores}
 
     with running(models[1:], build) as model:
 
@@ -115,12 +115,43 @@ def test_transcript_has_one_character_a_token(whole, fbanks):
     assert lengths == [len(text.split()) for text in result["pinyin"]]
 
 
+def test_each_character_has_its_pinyin_times_and_confidence(whole, fbanks):
+    result = whole.run(make_batch(fbanks))
+    for items, text, pinyin, score in zip(
+        *(result[name] for name in ("characters", "transcript", "pinyin", "confidence"))
+    ):
+        assert "".join(item["character"] for item in items) == text
+        assert " ".join(item["pinyin"] for item in items) == pinyin
+        times = [item[name] for item in items for name in ("start", "end")]
+        assert times == sorted(times) and all(item["start"] < item["end"] for item in items)
+        assert score == pytest.approx(np.mean([item["confidence"] for item in items]), rel=1e-5)
+        assert 0 < min(item["confidence"] for item in items) and max(item["confidence"] for item in items) < 1
+
+
+def test_times_are_in_seconds_from_the_start_of_the_recording(whole, fbanks):
+    """A frame of the encoder is four of 10 ms."""
+    items = whole.run(make_batch(fbanks[3:4]))["characters"][0]
+    frames = np.array([[item["start"], item["end"]] for item in items]) / 0.04
+    np.testing.assert_allclose(frames, np.round(frames), atol=1e-4)
+    assert 0 <= frames[0, 0] and frames[-1, 1] <= np.ceil(len(fbanks[3]) / 4)
+
+
+def test_the_transcript_is_the_best_of_the_n_best(whole, fbanks):
+    result = whole.run(make_batch(fbanks))
+    for items, text in zip(result["n_best"], result["transcript"]):
+        texts, scores = ([item[name] for item in items] for name in ("transcript", "score"))
+        assert texts[0] == text and len(set(texts)) == len(texts) > 1
+        assert scores == sorted(scores, reverse=True)
+
+
 @pytest.mark.parametrize("max_frames", [0, 1, 9])
 def test_no_frames_give_empty_text_and_score_zero(whole, max_frames):
     fbank = np.zeros([2, max_frames, tiny_models.FRONTEND.num_bins], np.float32)
     result = whole.run({"fbank": fbank, "num_frames": np.int32([0, 0])})
     assert result["transcript"] == result["pinyin"] == ["", ""]
-    assert result["acoustic_score"] == result["language_score"] == [0.0, 0.0]
+    assert result["acoustic_score"] == result["language_score"] == result["confidence"] == [0.0, 0.0]
+    assert result["characters"] == [[], []]
+    assert result["n_best"] == [[{"transcript": "", "score": 0.0}]] * 2
 
 
 def test_without_language_model_the_transcript_is_the_tokens(models, fbanks):
@@ -150,7 +181,9 @@ def join_in_graph(rows, token_type):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         strings = tf.ragged.constant(rows, dtype=tf.string, ragged_rank=1)
         lengths = tf.cast(strings.row_lengths(), tf.int32)
-        joined = session.run(cascade.join(cascade.Sequences(strings.to_tensor(), lengths, None), token_type))
+        joined = session.run(
+            sequences.join(sequences.Sequences(strings.to_tensor(), lengths, None, None), token_type)
+        )
     return [text.decode() for text in joined]
 
 
@@ -175,7 +208,7 @@ def test_the_graph_joins_as_python_does(token_type):
     assert join_in_graph(rows, token_type) == [vocabulary.join_tokens(row, token_type) for row in rows]
 
 
-def test_recognises_what_the_estimator_predicts(models, whole, fbanks):
+def test_recognises_what_the_estimator_predicts(models, fbanks):
     acoustic, batch = models[0], make_batch(fbanks)
 
     def build():
@@ -187,7 +220,8 @@ def test_recognises_what_the_estimator_predicts(models, whole, fbanks):
             [model.outputs["token_ids"], model.outputs["score"]],
             {tensor: batch[name] for name, tensor in model.inputs.items()},
         )
-    result = whole.run(batch)
+    with running([acoustic], lambda: build_cascade(acoustic, None)) as model:
+        result = model.run(batch)
     assert result["pinyin"] == [" ".join(acoustic.tokens.decode(row[row >= 0])) for row in ids]
     np.testing.assert_allclose(result["acoustic_score"], scores, rtol=1e-5)
 
@@ -226,6 +260,10 @@ def test_initials_and_finals_become_syllables_before_the_language_model(tmp_path
     with running([acoustic, models[1]], lambda: build_cascade(acoustic, models[1])) as model:
         result = model.run(make_batch([*fbanks, empty]))
         assert model.run(make_batch([empty]))["transcript"] == [""]
+    for items, text in zip(result["characters"], result["pinyin"]):
+        assert [item["pinyin"] for item in items] == vocabulary.join_tokens(
+            text.split(), "initial_final"
+        ).split()
     spoken = [vocabulary.join_tokens(text.split(), "initial_final").split() for text in result["pinyin"]]
     assert any(len(words) < len(text.split()) for words, text in zip(spoken, result["pinyin"]))
     texts, scores = convert(spoken)

@@ -61,7 +61,19 @@ def test_run_gives_python_values_and_ignores_other_features(tiny_export):
         "pinyin": [str],
         "acoustic_score": [float],
         "language_score": [float],
+        "confidence": [float],
+        "characters": [list],
+        "n_best": [list],
     }
+    character, hypothesis = result["characters"][0][0], result["n_best"][0][0]
+    assert {name: type(value) for name, value in character.items()} == {
+        "character": str,
+        "pinyin": str,
+        "start": float,
+        "end": float,
+        "confidence": float,
+    }
+    assert {name: type(value) for name, value in hypothesis.items()} == {"transcript": str, "score": float}
 
 
 def test_two_exports_run_side_by_side(tiny_export, tmp_path):

@@ -25,7 +25,7 @@ model = tf.saved_model.load(sys.argv[1])
 wavs = [open(path, "rb").read() for path in sys.argv[2:]]
 outputs = model.signatures["serving_default"](wav_bytes=tf.constant(wavs))
 print(json.dumps({name: [item.decode() if isinstance(item, bytes) else float(item) for item in value.numpy()]
-                  for name, value in outputs.items()}))
+                  for name, value in outputs.items() if value.shape.rank == 1}))
 """
 
 

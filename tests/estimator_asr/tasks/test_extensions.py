@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import new_models
 import pytest
 import small_records
+import tensorflow as tf
 import toy_decoder
 import toy_encoder
 import toy_loss
@@ -14,6 +16,7 @@ import toy_loss
 from estimator_asr import config, estimator_api, experiment, model_directory, train, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic
+from estimator_asr.models.decoding import decoders
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors
@@ -55,11 +58,24 @@ def test_a_toy_encoder_that_subsamples_by_8_trains_on_the_data_as_it_is(tmp_path
     assert (saved.acoustic.encoder, saved.subsampling) == ("toy", 8)
 
 
-def test_a_toy_decoder_makes_the_error_rate(tmp_path, monkeypatch):
-    monkeypatch.setitem(acoustic.DECODERS, "toy", toy_decoder.decode)
-    model, info = make_model(tmp_path, decoding="toy")
-    # One token for each of the references of one, two and three tokens.
-    assert run(tmp_path, model, info)["length-ratio"] == pytest.approx(3 / 6)
+def recognise(model, decoding):
+    """Builds a model that decodes by `decoding`; returns the tokens of an utterance of 20 frames."""
+    model = dataclasses.replace(model, decode=config.DecodeConfig(decoding=decoding))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        shape = [1, 20, model.config.frontend.num_bins]
+        found = registry.of(model).recognise({"fbank": tf.zeros(shape), "num_frames": tf.constant([20])})
+        session.run(tf.compat.v1.global_variables_initializer())
+        return session.run(found.ids).tolist()
+
+
+def test_a_toy_decoder_recognises(tmp_path, monkeypatch):
+    monkeypatch.setitem(decoders.DECODERS, "toy", toy_decoder.decode)
+    assert recognise(make_model(tmp_path)[0], "toy") == [[1]]
+
+
+def test_an_unknown_decoder_lists_the_choices(tmp_path):
+    with pytest.raises(errors.UserError, match="--decoding is toy, expected one of beam, greedy"):
+        recognise(make_model(tmp_path)[0], "toy")
 
 
 def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
@@ -68,12 +84,10 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     assert metrics["avg-loss"] == pytest.approx(3 * metrics["ctc-loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "flag, choices", [("encoder", "conformer, transformer, cnn, whisper, toy"), ("decoding", "greedy")]
-)
-def test_an_unknown_name_lists_the_choices(tmp_path, flag, choices):
-    with pytest.raises(errors.UserError, match=f"train: --{flag} is lstm, expected one of {choices}"):
-        make_model(tmp_path, **{flag: "lstm"})
+def test_an_unknown_encoder_lists_the_choices(tmp_path):
+    choices = "conformer, transformer, cnn, whisper, toy"
+    with pytest.raises(errors.UserError, match=f"train: --encoder is lstm, expected one of {choices}"):
+        make_model(tmp_path, encoder="lstm")
     assert not (tmp_path / "model").exists()
 
 
@@ -81,6 +95,7 @@ def test_a_model_of_before_subsampling_was_saved_opens_with_4(tmp_path):
     model, _ = make_model(tmp_path, encoder="cnn")
     path = tmp_path / "model" / "config.json"
     values = json.loads(path.read_text("utf-8"))
-    del values["subsampling"], values["acoustic"]["decoding"]
+    del values["subsampling"]
+    values["acoustic"]["decoding"] = "greedy"
     path.write_text(json.dumps(values), encoding="utf-8")
     assert model_directory.open_model_directory(model.path).config == model.config

@@ -1,0 +1,1 @@
+"""CTC decoding as TensorFlow operations: logits in, hypotheses out."""

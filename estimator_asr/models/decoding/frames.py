@@ -1,0 +1,72 @@
+"""The frames that a search looks at: those whose blank is not almost certain, with their best tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Frames(NamedTuple):
+    """The searched frames of each utterance, first to last.
+
+    Frames beyond the last one of an utterance change nothing: their blank has probability 1.
+    """
+
+    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]
+    token_probs: tf.Tensor  # float64 [num_searched, batch, num_candidates], the most probable tokens
+    token_ids: tf.Tensor  # int32 [num_searched, batch, num_candidates]
+    blank_probs: tf.Tensor  # float64 [num_searched, batch, 1]
+    follow_blank: tf.Tensor  # bool [num_searched, batch, 1], whether frames were skipped just before
+    positions: tf.Tensor  # int32 [num_searched, batch], index of the frame in the utterance
+    counts: tf.Tensor  # int32 [batch]
+    skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
+
+
+def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_candidates: int) -> Frames:
+    """Returns the frames to search.
+
+    Args:
+        logits: float32 [batch, num_frames, num_classes], the blank is the last class.
+        num_frames: int32 [batch].
+        skipped_blank: probability of the blank above which a frame is skipped; 1: none is.
+        num_candidates: tokens of a frame that may extend a prefix.
+    """
+    probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
+    blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])
+    is_skipped = is_frame & (blank > skipped_blank)
+    positions, counts = _list_true(is_frame & ~is_skipped)
+    is_searched = tf.transpose(tf.sequence_mask(counts, tf.shape(positions)[1]))  # [num_searched, batch]
+    probs = tf.transpose(tf.gather(probs, positions, batch_dims=1), [1, 0, 2])
+    num_candidates = min(num_candidates, logits.shape[-1] - 1)
+    token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
+    is_real = is_searched[..., None]
+    return Frames(
+        tf.where(is_real, probs, 0.0),
+        tf.cast(tf.where(is_real, token_probs, 0.0), tf.float64),
+        token_ids,
+        tf.cast(tf.where(is_real, probs[..., -1:], 1.0), tf.float64),
+        _follow_skipped(tf.transpose(positions), is_searched)[..., None],
+        tf.transpose(positions),
+        counts,
+        tf.reduce_sum(tf.where(is_skipped, tf.math.log(blank), 0.0), axis=1),
+    )
+
+
+def _list_true(mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns int32 [batch, most]: positions of the true values of each row, then others; and their counts.
+
+    `most` is 1 if there is no true value; the mask has a column.
+    """
+    counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+    length = tf.shape(mask)[1]
+    # Earlier true values have the larger keys, and all of them larger keys than false ones.
+    keys = tf.where(mask, 2 * length, length) - tf.range(length)
+    most = tf.maximum(tf.reduce_max(counts), 1)  # a loop over no frames at all would need another graph
+    return tf.math.top_k(keys, most).indices, counts
+
+
+def _follow_skipped(positions: tf.Tensor, is_searched: tf.Tensor) -> tf.Tensor:
+    """Returns bool [num_searched, batch]: whether the frame before a searched one was skipped."""
+    before = tf.pad(positions[:-1], [[1, 0], [0, 0]], constant_values=-1)
+    return is_searched & (positions > before + 1)

@@ -1,0 +1,95 @@
+"""When each token was spoken: the best path of CTC through the tokens (Viterbi), as TensorFlow operations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_LOWEST = -1e9  # log probability of what is impossible
+
+
+class TokenTimes(NamedTuple):
+    """Where the tokens of a batch are emitted; 0 beyond the number of tokens."""
+
+    starts: tf.Tensor  # int32 [batch, max_tokens], first frame
+    ends: tf.Tensor  # int32 [batch, max_tokens], frame after the last
+    probs: tf.Tensor  # float32 [batch, max_tokens], highest probability of the token in its frames
+
+
+def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
+    """Aligns tokens with frames; states as in Graves et al. (2006), section 4.1.
+
+    Args:
+        log_probs: float32 [batch, num_frames, num_classes]; the blank is the last class.
+        num_frames: int32 [batch], enough for the tokens and a blank between equal ones.
+        ids: int32 [batch, max_tokens].
+        num_tokens: int32 [batch].
+    """
+    states = _list_states(ids, num_tokens, log_probs.shape[-1] - 1)  # [batch, num_states]
+    emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
+    is_frame = tf.sequence_mask(num_frames, tf.shape(log_probs)[1])[..., None]
+    path = _trace(*_search(tf.where(is_frame, emissions, 0.0), states, num_frames), 2 * num_tokens)
+    labels = 2 * tf.range(tf.shape(ids)[1]) + 1
+    is_emitted = is_frame & tf.equal(path[..., None], labels)  # [batch, num_frames, max_tokens]
+    frames = tf.range(tf.shape(path)[1])[None, :, None]
+    return TokenTimes(
+        _clear(tf.reduce_min(tf.where(is_emitted, frames, frames.dtype.max), axis=1), num_tokens),
+        _clear(tf.reduce_max(tf.where(is_emitted, frames + 1, 0), axis=1), num_tokens),
+        _clear(
+            tf.exp(tf.reduce_max(tf.where(is_emitted, emissions[..., 1::2], _LOWEST), axis=1)), num_tokens
+        ),
+    )
+
+
+def _list_states(ids: tf.Tensor, num_tokens: tf.Tensor, blank_id: int) -> tf.Tensor:
+    """Returns int32 [batch, 2 x max_tokens + 1]: blank, token, blank, ..., token, blank."""
+    ids = tf.where(tf.sequence_mask(num_tokens, tf.shape(ids)[1]), ids, blank_id)
+    pairs = tf.stack([tf.fill(tf.shape(ids), blank_id), ids], axis=2)
+    pairs = tf.reshape(pairs, [tf.shape(ids)[0], 2 * tf.shape(ids)[1]])
+    return tf.pad(pairs, [[0, 0], [0, 1]], constant_values=blank_id)
+
+
+def _search(emissions: tf.Tensor, states: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many states the best path to each state moved in each frame, and its score at the end.
+
+    They are int32 [num_frames, batch, num_states] and float32 [batch, num_states].
+    """
+    # From a token to another one without a blank.
+    may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])
+    by_frame = tf.transpose(emissions, [1, 0, 2])
+    length = tf.shape(by_frame)[0]
+    start = tf.fill(tf.shape(states), _LOWEST) * tf.cast(tf.range(tf.shape(states)[1]) > 0, tf.float32)
+    history = tf.TensorArray(tf.int32, length, element_shape=states.shape)
+
+    def step(i, scores, history):
+        padded = tf.pad(scores, [[0, 0], [2, 0]], constant_values=_LOWEST)
+        by_move = tf.stack([scores, padded[:, 1:-1], tf.where(may_skip, padded[:, :-2], _LOWEST)])
+        is_frame = i < num_frames[:, None]
+        moves = tf.where(is_frame, tf.argmax(by_move, output_type=tf.int32), 0)
+        scores = tf.where(is_frame, tf.reduce_max(by_move, axis=0) + by_frame[i], scores)
+        return i + 1, scores, history.write(i, moves)
+
+    _, scores, history = tf.while_loop(lambda i, *_: i < length, step, (0, start, history))
+    return history.stack(), scores
+
+
+def _trace(moves: tf.Tensor, scores: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+    """Returns int32 [batch, num_frames]: states of the best path that ends at `last` or the state before."""
+    ends = tf.stack([last, tf.maximum(last - 1, 0)], axis=1)
+    better = tf.argmax(tf.gather(scores, ends, batch_dims=1), axis=1, output_type=tf.int32)
+    length = tf.shape(moves)[0]
+    path = tf.TensorArray(tf.int32, length, element_shape=last.shape)
+
+    def step(i, state, path):
+        path = path.write(i, state)
+        return i - 1, state - tf.gather(moves[i], state, batch_dims=1), path
+
+    start = (length - 1, last - better, path)
+    *_, path = tf.while_loop(lambda i, *_: i >= 0, step, start)
+    return tf.transpose(path.stack())
+
+
+def _clear(values: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
+    is_token = tf.sequence_mask(num_tokens, tf.shape(values)[1])
+    return tf.where(is_token, values, tf.zeros_like(values))
