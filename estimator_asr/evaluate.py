@@ -47,6 +47,9 @@ class EvaluateConfig(config_flags.Checked):
     output_dir: str = config_flags.setting(
         "", "directory of the report; an older one is replaced", required=True
     )
+    decoding: Optional[str] = config_flags.setting(
+        None, "with --model_dir: search for the tokens, beam or greedy; default: that of the model directory"
+    )
     group_pattern: Optional[str] = config_flags.setting(
         None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
     )
@@ -62,6 +65,11 @@ class EvaluateConfig(config_flags.Checked):
             raise errors.UserError(
                 f"evaluate: --output_dir={self.output_dir} contains data, whose report.html would be "
                 "replaced; give another directory"
+            )
+        if self.decoding is not None and self.model_dir is None:
+            raise errors.UserError(
+                f"evaluate: --decoding={self.decoding} is given with --saved_model, expected --model_dir; "
+                "export the model again with that --decoding"
             )
         _check_pattern(self.group_pattern)
 
@@ -102,7 +110,7 @@ def evaluate(config: EvaluateConfig) -> dict:
 
 
 def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
-    trained = trained_model.open_trained_model(config.model_dir)
+    trained = trained_model.open_trained_model(config.model_dir, config.decoding)
     model, spec = trained.model, trained.model.config.spec
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(config.model_dir, model.config, info, path)

@@ -38,6 +38,9 @@ class ExportConfig(config_flags.Checked):
         None, "model directory of the language model; without it transcripts are tokens"
     )
     export_dir: str = config_flags.setting("", "directory in which the version is written", required=True)
+    decoding: Optional[str] = config_flags.setting(
+        None, "search for the tokens, beam or greedy; default: that of the acoustic model's directory"
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -64,7 +67,7 @@ def export(config: ExportConfig) -> str:
 
 def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
     flag = f"{want.name}_model_dir"
-    trained = trained_model.open_trained_model(getattr(config, flag))
+    trained = trained_model.open_trained_model(getattr(config, flag), config.decoding)
     got = trained.model.config.spec
     if got != want:
         raise errors.UserError(

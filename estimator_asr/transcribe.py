@@ -3,9 +3,9 @@
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
 
 Prints file<TAB>transcript<TAB>pinyin, one line per file, or a JSON object that also has the time and
-confidence of each character, and the other transcripts that were considered (n_best). Reads WAV, FLAC, Ogg and
-MP3 of any sample rate, up to three minutes. A file that cannot be read is named on standard error, the others
-continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
+confidence of each character, and the other transcripts that were considered (n_best). Reads WAV, FLAC, Ogg
+and MP3 of any sample rate, up to three minutes. A file that cannot be read is named on standard error, the
+others continue, and the exit code is 1. Silence has an empty transcript, and a warning on standard error.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class PredictionSamples(estimator_api.Exporter):
         """Yields the summary values of an utterance; TensorBoard needs a separate tag for each."""
         tag = f"{self._split}/{utterance.utterance_id}"
         found = self._recogniser.recognise(utterance)
-        reference, hypothesis = self._reference(utterance), self._decode(found.ids)
+        reference, hypothesis = self._reference(utterance), self._decode(found.ids[: found.num_ids])
         yield summaries.text_value(f"{tag}/text", compare_texts(reference, hypothesis))
         if found.log_probs is None:
             return
@@ -103,7 +103,9 @@ class SampleRecogniser:
             }
             found = registry.of(model).recognise(features, labels)
             self._inputs = {**features, **labels}
-            self._fetches = {name: value for name, value in found._asdict().items() if value is not None}
+            shown = ("ids", "num_ids", "scores", "log_probs", "attention")
+            fetches = {name: getattr(found, name) for name in shown}
+            self._fetches = {name: value for name, value in fetches.items() if value is not None}
             self._saver = tf.compat.v1.train.Saver()
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
         self._session = tf.compat.v1.Session(graph=graph, config=config)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -26,13 +27,19 @@ class TrainedModel(NamedTuple):
         return checkpoints.global_step(self.checkpoint)
 
 
-def open_trained_model(path: str) -> TrainedModel:
+def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedModel:
     """Opens a model directory with its best checkpoint, or the latest one if no best one was kept.
+
+    Args:
+        path: the directory.
+        decoding: name of a decoder; None: the one of the directory.
 
     Raises:
         errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
+    if decoding is not None:
+        model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
     return TrainedModel(model, checkpoint, lock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -12,10 +13,12 @@ import shutil
 import jiwer
 import programs
 import pytest
+import tensorflow as tf
 import tiny_models
 
-from estimator_asr import evaluate
-from estimator_asr.serving import recogniser, saved_model_writer, trained_model
+from estimator_asr import evaluate, export, model_directory
+from estimator_asr.serving import cascade, recogniser, saved_model_writer, trained_model
+from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, errors
 
 
@@ -46,6 +49,38 @@ def assert_rate(rate, references, hypotheses):
     assert low <= rate["rate"] <= high
 
 
+def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
+    with pytest.raises(errors.UserError) as refused:
+        make_config(tiny_export, tmp_path, saved_model=tiny_export.version_dir, decoding="greedy")
+    assert str(refused.value) == (
+        "evaluate: --decoding=greedy is given with --saved_model, expected --model_dir; "
+        "export the model again with that --decoding"
+    )
+
+
+def test_greedy_decoding_on_request(tiny_export, tmp_path):
+    """Greedy hypotheses are those of the best class of each frame; some of them differ from beam search."""
+    found = {}
+    for decoding in ("beam", "greedy"):
+        config = make_config(
+            tiny_export, tmp_path / decoding, model_dir=tiny_export.acoustic_dir, decoding=decoding
+        )
+        evaluate.evaluate(config)
+        found[decoding] = {k: row["hypothesis"] for k, row in read_hypotheses(tmp_path / decoding).items()}
+    assert found["greedy"] != found["beam"]
+    model = model_directory.open_model_directory(tiny_export.acoustic_dir)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features = registry.of(model).placeholders(1)
+        log_probs = registry.of(model).recognise(features).log_probs
+        cascade.restore(session, model, tf.train.latest_checkpoint(model.path))
+        for name, (*_, waveform) in tiny_export.utterances.items():
+            fbank = tiny_models.extract(waveform)
+            best = session.run(log_probs, {features["fbank"]: [fbank], features["num_frames"]: [len(fbank)]})
+            path = [int(k) for k, _ in itertools.groupby(best[0].argmax(axis=1))]
+            tokens = model.tokens.decode(k for k in path if k != model.tokens.blank_id)
+            assert found["greedy"][name] == " ".join(tokens)
+
+
 def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     config = make_config(tiny_export, tmp_path / "report", model_dir=tiny_export.acoustic_dir)
     metrics = evaluate.evaluate(config)
@@ -55,7 +90,8 @@ def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     assert {name: row["reference"] for name, row in rows.items()} == {
         name: pronunciation for name, (_, _, pronunciation, _) in tiny_export.utterances.items()
     }
-    model = recogniser.load(tiny_export.version_dir, "features")
+    exported = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, str(tmp_path / "export")))
+    model = recogniser.load(exported, "features")
     for name, (*_, waveform) in tiny_export.utterances.items():
         fbank = tiny_models.extract(waveform)
         spoken = model.run({"fbank": fbank[None], "num_frames": [len(fbank)]})["pinyin"][0]

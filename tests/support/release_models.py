@@ -75,12 +75,13 @@ def run(directory, program, *flags, package="estimator_asr"):
 
 
 def export_both(directory, name):
-    export.export(export.ExportConfig(*(os.path.join(directory, each) for each in ("am", "lm", name))))
+    paths = (os.path.join(directory, each) for each in ("am", "lm", name))
+    export.export(export.ExportConfig(*paths, decoding="greedy"))
 
 
 def _evaluate(directory, name):
     model, data, report = (os.path.join(directory, each) for each in (name, "data", "report"))
-    config = evaluate.EvaluateConfig(model_dir=model, data_dir=(data,), split="dev", output_dir=report)
+    config = evaluate.EvaluateConfig(model, None, (data,), "dev", report, decoding="greedy")
     metrics = evaluate.evaluate(config)
     rates = (value for value in metrics.values() if isinstance(value, dict) and "errors" in value)
     return [[rate["errors"], rate["reference_length"]] for rate in rates]

@@ -22,7 +22,7 @@ def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_token
 
     Args:
         log_probs: float32 [batch, num_frames, num_classes]; the blank is the last class.
-        num_frames: int32 [batch], enough for the tokens and a blank between equal ones.
+        num_frames: int32 [batch], one for each token, and one between equal tokens, at least.
         ids: int32 [batch, max_tokens].
         num_tokens: int32 [batch].
     """

@@ -12,6 +12,7 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
+from estimator_asr import config as config_lib
 from estimator_asr.monitoring import alignment, prediction_samples, sample_utterances
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, manifest
@@ -164,7 +165,10 @@ def test_a_recognition_is_of_the_checkpoint(acoustic):
     np.testing.assert_allclose(found.attention.sum(axis=1), 1, rtol=1e-4)
     best = found.log_probs.argmax(axis=1)
     merged = [int(c) for i, c in enumerate(best) if c != classes - 1 and (i == 0 or c != best[i - 1])]
-    assert found.ids.tolist() == merged
+    greedy = dataclasses.replace(acoustic.model, decode=config_lib.DecodeConfig(decoding="greedy"))
+    recogniser = prediction_samples.SampleRecogniser(greedy)
+    recogniser.restore(acoustic.checkpoint)
+    assert recogniser.recognise(utterance).ids.tolist() == merged
     save_weights(dataclasses.replace(acoustic.model, path=str(acoustic.path)), seed=9)
     recogniser.restore(tf.train.latest_checkpoint(str(acoustic.path)))
     assert not np.allclose(recogniser.recognise(utterance).log_probs, found.log_probs)

@@ -152,7 +152,7 @@ def test_long_improbable_recordings_keep_their_scores():
 
 
 class PreferToken:
-    """Adds 5 whenever token 1 follows token 0, and 2 at the end after a token 1; the state is the last token."""
+    """Adds 5 for token 1 after token 0, and 2 at the end after token 1; the state is the last token."""
 
     def start(self, batch_size):
         return tf.fill([batch_size], -1)
