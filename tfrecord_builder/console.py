@@ -17,7 +17,7 @@ import sys
 PROGRAMS = {
     "tfrecord_builder": ("download", "build", "verify", "show"),
     "estimator_asr": (
-        *("demo", "encode", "train", "evaluate", "average", "export", "transcribe"),
+        *("demo", "encode", "train", "train_ngram", "evaluate", "average", "export", "transcribe"),
         *("doctor", "replay", "compare_batches", "show_weights"),
     ),
 }

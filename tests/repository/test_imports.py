@@ -48,6 +48,7 @@ FOLDERS = {
     "inputs": _rooms("inputs config task_spec"),
     "encoding": _rooms("encoding inputs models checkpointing") | GROUND,
     "scoring": _rooms("scoring"),
+    "ngrams": _rooms("ngrams"),
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,

@@ -1,0 +1,87 @@
+"""Scores of an n-gram model inside a beam search: back-off as a bounded number of lookups."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+class NgramScorer:
+    """Adds weight * log p(token | state) of a back-off n-gram model.
+
+    A state is the longest context that the model knows of what a prefix ends with.
+    """
+
+    def __init__(self, arrays, weight):
+        """Makes tensors of the arrays.
+
+        Args:
+            arrays: the fields of estimator_asr.ngrams.back_off.BackOffArrays: `order` as a number, the others
+                as numpy arrays or tensors.
+            weight: of the log probabilities, a number or float32 [].
+        """
+        self._num_back_offs = int(arrays.order) - 1
+        self._weight = tf.convert_to_tensor(weight, tf.float32)
+        self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
+        self._log_probs = tf.convert_to_tensor(arrays.log_probs, tf.float32)
+        self._next_states = tf.convert_to_tensor(arrays.next_states, tf.int32)
+        self._unigram_log_probs = tf.convert_to_tensor(arrays.unigram_log_probs, tf.float32)
+        self._unigram_states = tf.convert_to_tensor(arrays.unigram_states, tf.int32)
+        self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
+        self._back_off_states = tf.convert_to_tensor(arrays.back_off_states, tf.int32)
+        self._end_log_probs = tf.convert_to_tensor(arrays.end_log_probs, tf.float32)
+        self._start_state = tf.convert_to_tensor(arrays.start_state, tf.int32)
+        self._num_tokens = tf.shape(self._unigram_log_probs, tf.int64)[0]
+        self._last_key = tf.shape(self._keys)[0] - 1
+
+    def start(self, batch_size: tf.Tensor) -> tf.Tensor:
+        """Returns the state after <s>, int32 [batch]; batch_size is int32 []."""
+        return tf.fill([batch_size], self._start_state)
+
+    def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Scores tokens after prefixes.
+
+        Args:
+            states: int32 [batch, beam_size], of the prefixes.
+            token_ids: int32 [batch, num_candidates], not the blank.
+
+        Returns:
+            Weighted log probabilities float32, and states int32, [batch, beam_size, num_candidates].
+        """
+        contexts, weights = self._back_off(states)
+        token_ids = token_ids[:, None, :]
+        shape = [tf.shape(states)[0], tf.shape(states)[1], tf.shape(token_ids)[2]]
+        next_states = tf.broadcast_to(tf.gather(self._unigram_states, token_ids), shape)
+        scores = tf.gather(self._unigram_log_probs, token_ids) + weights[-1][:, :, None]
+        if self._num_back_offs:
+            places, found = self._look_up(tf.stack(contexts), token_ids)
+            log_probs, states_found = tf.gather(self._log_probs, places), tf.gather(self._next_states, places)
+            log_probs += tf.stack(weights[:-1])[..., None]
+            for level in reversed(range(self._num_back_offs)):  # the longest context wins
+                scores = tf.where(found[level], log_probs[level], scores)
+                next_states = tf.where(found[level], states_found[level], next_states)
+        return self._weight * scores, next_states
+
+    def finish(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the weighted log probability of </s>, float32 [batch, beam_size]."""
+        return self._weight * tf.gather(self._end_log_probs, states)
+
+    def _back_off(self, states):
+        """Returns the states that `states` back off to, and the sums of weights, which are one more."""
+        contexts, weights = [], [tf.zeros(tf.shape(states))]
+        for _ in range(self._num_back_offs):
+            contexts.append(states)
+            weights.append(weights[-1] + tf.gather(self._back_off_weights, states))
+            states = tf.gather(self._back_off_states, states)
+        return contexts, weights
+
+    def _look_up(self, contexts, token_ids):
+        """Finds n-grams: their places in the keys, and whether they exist.
+
+        Args:
+            contexts: int32 [num_back_offs, batch, beam_size].
+            token_ids: int32 [batch, 1, num_candidates].
+        """
+        wanted = tf.cast(contexts, tf.int64)[..., None] * self._num_tokens + tf.cast(token_ids, tf.int64)
+        places = tf.searchsorted(self._keys, tf.reshape(wanted, [-1]))
+        places = tf.reshape(tf.minimum(places, self._last_key), tf.shape(wanted))
+        return places, tf.equal(tf.gather(self._keys, places), wanted)

@@ -1,0 +1,135 @@
+"""An n-gram model as arrays that decoding looks up: for a token list, with states instead of contexts.
+
+A state is a context that changes what follows: the empty one (state 0), and each n-gram below the highest
+order that has a back-off weight or starts a longer n-gram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from estimator_asr.ngrams import model, states
+from tfrecord_builder import errors
+
+# Probability of tokens that a model without <unk> does not know, 10 ** -7: below all words of a usual model.
+UNKNOWN_LOG_PROB = -7 * np.log(10)
+_NUM_EXAMPLES = 5
+
+
+class BackOffArrays(NamedTuple):
+    """All logarithms are natural; the token ids are those of the token list.
+
+        log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
+                             = unigram_log_probs[token], then unigram_states[token]        if state is 0
+                             = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
+
+    Attributes:
+        order: int, length of the longest n-grams; after order - 1 back-offs the state is 0.
+        keys: int64 [num_ngrams], increasing; n-grams of order 2 and higher, without those that end in </s>.
+            The first is -1, which no n-gram has, so that there is always one.
+        log_probs: float32 [num_ngrams].
+        next_states: int32 [num_ngrams].
+        unigram_log_probs: float32 [num_tokens].
+        unigram_states: int32 [num_tokens].
+        back_off_weights: float32 [num_states]; 0 for state 0.
+        back_off_states: int32 [num_states]; 0 for state 0.
+        end_log_probs: float32 [num_states], of </s>, with the back-off weights.
+        start_state: int32 [], after <s>.
+    """
+
+    order: int
+    keys: np.ndarray
+    log_probs: np.ndarray
+    next_states: np.ndarray
+    unigram_log_probs: np.ndarray
+    unigram_states: np.ndarray
+    back_off_weights: np.ndarray
+    back_off_states: np.ndarray
+    end_log_probs: np.ndarray
+    start_state: np.ndarray
+
+
+def find_missing(ngram_model: model.NgramModel, tokens: Sequence[str]) -> list[str]:
+    """Returns the tokens that the model does not know, except <unk>."""
+    known = set(ngram_model.words)
+    return [token for token in tokens if token not in known and token != model.UNKNOWN]
+
+
+def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
+    """Returns a warning that the model of `path` lacks tokens, or None if it knows all of them."""
+    missing = find_missing(ngram_model, tokens)
+    if not missing:
+        return None
+    score = "the probability of <unk>" if model.UNKNOWN in ngram_model.words else "the probability 1e-7"
+    return f"{path}: {len(missing)} of {len(tokens)} tokens are missing ({_list(missing)}); they have {score}"
+
+
+def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> BackOffArrays:
+    """Returns the arrays of a model for a token list.
+
+    A token that the model does not know is its <unk>, or has UNKNOWN_LOG_PROB and leads to state 0. Words
+    that are not in the list, and n-grams with them, are left out.
+
+    Args:
+        ngram_model: the model.
+        tokens: the token of each id, without the blank.
+        path: of the model, for messages.
+
+    Raises:
+        errors.UserError: the model knows none of the tokens.
+    """
+    word_ids = _find_words(ngram_model, tokens, path)
+    graph = states.StateGraph(ngram_model, set(word_ids.tolist()))
+    known = word_ids >= 0
+    unigrams = ngram_model.orders[0]
+    keys, log_probs, next_states = _make_entries(graph, word_ids)
+    return BackOffArrays(
+        order=ngram_model.order,
+        keys=keys,
+        log_probs=log_probs.astype(np.float32),
+        next_states=next_states.astype(np.int32),
+        unigram_log_probs=np.where(known, unigrams.log_probs[word_ids], UNKNOWN_LOG_PROB).astype(np.float32),
+        unigram_states=np.where(known, graph.find_states(word_ids[:, None]), 0).astype(np.int32),
+        back_off_weights=graph.back_off_weights.astype(np.float32),
+        back_off_states=graph.back_off_states.astype(np.int32),
+        end_log_probs=graph.find_end_log_probs().astype(np.float32),
+        start_state=np.int32(graph.find_states(np.array([[ngram_model.words.index(model.START)]]))[0]),
+    )
+
+
+def _find_words(ngram_model, tokens, path) -> np.ndarray:
+    """Returns the word of each token, int64 [num_tokens]; -1 for those that have none."""
+    ids = {word: index for index, word in enumerate(ngram_model.words)}
+    unknown = ids.get(model.UNKNOWN, -1)
+    marks = {ids.pop(mark) for mark in (model.START, model.END)}
+    if not set(tokens) & (set(ids) - {model.UNKNOWN}):
+        others = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
+        raise errors.UserError(
+            f"{path}: has the words {_list(others)}, expected some of the {len(tokens)} tokens of the "
+            f"acoustic model ({_list(tokens[1:])}); train it on those (python -m estimator_asr.train_ngram)"
+        )
+    return np.array([ids.get(token, unknown) for token in tokens])
+
+
+def _make_entries(graph, word_ids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns keys, log probabilities and next states of the n-grams of order 2 and higher, sorted by key."""
+    tokens = np.argsort(word_ids, kind="stable")  # those of one word are next to each other
+    sorted_words = word_ids[tokens]
+    parts = [(np.full(1, -1), np.zeros(1), np.zeros(1, np.int64))]
+    for words, log_probs in graph.extensions():
+        begin, end = (np.searchsorted(sorted_words, words[:, -1], side) for side in ("left", "right"))
+        rows = np.repeat(np.arange(len(words)), end - begin)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
+        contexts = graph.find_states(words[:, :-1])
+        keys = contexts[rows] * len(word_ids) + tokens[begin[rows] + within]
+        parts.append((keys, log_probs[rows], graph.find_states(words)[rows]))
+    keys, log_probs, next_states = (np.concatenate(part) for part in zip(*parts))
+    order = np.argsort(keys)
+    return keys[order], log_probs[order], next_states[order]
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NUM_EXAMPLES]) + (", ..." if len(names) > _NUM_EXAMPLES else "")

@@ -1,0 +1,111 @@
+"""Counts the n-grams of sentences: sentences in, for each order the n-grams that occur and how often."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.ngrams import model
+from tfrecord_builder import errors
+
+_RESERVED = (model.UNKNOWN, model.START, model.END)  # the first words, in this order
+START_ID, _END_ID = _RESERVED.index(model.START), _RESERVED.index(model.END)
+
+
+class Text(NamedTuple):
+    """Sentences as word ids.
+
+    Attributes:
+        words: <unk>, <s>, </s>, then the others, sorted.
+        stream: int64 [num_words + 2 * num_sentences], each sentence between <s> and </s>.
+    """
+
+    words: tuple[str, ...]
+    stream: np.ndarray
+
+
+class Counts(NamedTuple):
+    """The distinct n-grams of one order, sorted by context and word.
+
+    Attributes:
+        contexts: int64 [num_ngrams], index of the words but the last among the n-grams of the order below.
+        words: int64 [num_ngrams], the last word.
+        suffixes: int64 [num_ngrams], index of the words but the first among the n-grams of the order below.
+        occurrences: int64 [num_ngrams].
+    """
+
+    contexts: np.ndarray
+    words: np.ndarray
+    suffixes: np.ndarray
+    occurrences: np.ndarray
+
+
+def encode(sentences: Iterable[Sequence[str]]) -> Text:
+    """Numbers the words of sentences.
+
+    Raises:
+        errors.UserError: there is no word, or one is <s> or </s>.
+    """
+    ids = {word: index for index, word in enumerate(_RESERVED)}
+    stream = array.array("q")
+    for sentence in sentences:
+        _check(sentence)
+        stream.append(START_ID)
+        stream.extend(ids.setdefault(word, len(ids)) for word in sentence)
+        stream.append(_END_ID)
+    if len(ids) == len(_RESERVED) and ids[model.UNKNOWN] not in stream:
+        raise errors.UserError("text: all sentences are empty, expected words; give text with words")
+    return _sort(list(ids), np.array(stream, np.int64))
+
+
+def _check(sentence):
+    for mark in (model.START, model.END):
+        if mark in sentence:
+            raise errors.UserError(
+                f"text: sentence {' '.join(sentence)!r} has the word {mark}, expected it to mark the ends of "
+                "sentences alone; remove it"
+            )
+
+
+def _sort(words, stream):
+    """Makes the ids independent of the order of the sentences."""
+    order = [*range(len(_RESERVED)), *sorted(range(len(_RESERVED), len(words)), key=words.__getitem__)]
+    new_ids = np.empty(len(words), np.int64)
+    new_ids[order] = np.arange(len(words))
+    return Text(tuple(words[index] for index in order), new_ids[stream])
+
+
+def count(text: Text, order: int) -> list[Counts]:
+    """Counts the n-grams of order 1 to `order` within sentences, with <s> and </s>.
+
+    Words that do not occur (<unk>) are among the 1-grams. The longest n-grams may be shorter than `order`
+    where no sentence is that long.
+    """
+    num_words = len(text.words)
+    everything = np.arange(num_words)
+    none = np.zeros(num_words, np.int64)
+    counts = [Counts(none, everything, none, np.bincount(text.stream, minlength=num_words))]
+    at = text.stream  # index of the n-gram that starts at each position; -1 where the sentence ends before
+    for length in range(2, order + 1):
+        longer, at = _extend(text.stream, at, length, num_words)
+        if not len(longer.words):
+            break
+        counts.append(longer)
+    return counts
+
+
+def _extend(stream, at, length, num_words):
+    """Counts the n-grams of a length; `at` has those that are one word shorter."""
+    last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
+    places = np.flatnonzero((shorter >= 0) & (last_words != START_ID))
+    keys = shorter[places] * num_words + last_words[places]
+    distinct, first, ids, occurrences = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    longer_at = np.full(len(stream), -1, np.int64)
+    longer_at[places] = ids
+    suffixes = at[places[first] + 1]
+    return Counts(distinct // num_words, distinct % num_words, suffixes, occurrences), longer_at

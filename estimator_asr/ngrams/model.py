@@ -1,0 +1,87 @@
+"""A back-off n-gram model in memory: its words, and the n-grams of each order as numpy arrays.
+
+    log p(w | a b) = log_prob(a b w)                   if a b w is in the model
+                     back_off(a b) + log p(w | b)      otherwise; a back-off weight that is missing is 0
+
+Logarithms are natural here, and to base 10 in an ARPA file.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+ZERO_LOG10 = -99.0  # log10 of the probability of <s>, which is a context alone (SRILM, ngram-format(5))
+
+
+class Ngrams(NamedTuple):
+    """The n-grams of one order; all logarithms are natural.
+
+    Attributes:
+        words: int64 [num_ngrams, order], indices into NgramModel.words.
+        log_probs: float64 [num_ngrams], of the last word after the others.
+        back_offs: float64 [num_ngrams], weight of the n-gram as a context; 0 in the highest order.
+    """
+
+    words: np.ndarray
+    log_probs: np.ndarray
+    back_offs: np.ndarray
+
+
+class NgramModel(NamedTuple):
+    """A model.
+
+    Attributes:
+        words: among them START, END and usually UNKNOWN; row i of the 1-grams is of word i.
+        orders: n-grams of order 1, 2 and so on. The context of each is itself an n-gram of the model.
+    """
+
+    words: tuple[str, ...]
+    orders: tuple[Ngrams, ...]
+
+    @property
+    def order(self) -> int:
+        """Length of the longest n-grams."""
+        return len(self.orders)
+
+
+class Index:
+    """Finds n-grams in a model by binary search, one word after the other."""
+
+    def __init__(self, model: NgramModel):
+        self._num_words = len(model.words)
+        self._keys, self._rows = [], []  # of order 2, 3 and so on
+        for ngrams in model.orders[1:]:
+            keys = self._make_keys(self.find(ngrams.words[:, :-1]), ngrams.words[:, -1])
+            self._rows.append(np.argsort(keys, kind="stable"))
+            self._keys.append(keys[self._rows[-1]])
+
+    def find(self, words: np.ndarray) -> np.ndarray:
+        """Returns the rows of n-grams in their order of the model, int64 [num_ngrams]; -1 if it lacks one.
+
+        Args:
+            words: int64 [num_ngrams, order].
+        """
+        found = words[:, 0]
+        for order, (keys, rows) in enumerate(zip(self._keys, self._rows), start=1):
+            if order < words.shape[1]:
+                found = _find_sorted(keys, rows, self._make_keys(found, words[:, order]))
+        return found
+
+    def find_duplicate(self, order: int) -> int:
+        """Returns the row of an n-gram that is in the model already, or -1; order is at least 2."""
+        keys, rows = self._keys[order - 2], self._rows[order - 2]
+        repeated = np.flatnonzero(keys[1:] == keys[:-1])
+        return int(rows[repeated + 1].min()) if len(repeated) else -1
+
+    def _make_keys(self, contexts, words):
+        return np.where(contexts < 0, -1, contexts * self._num_words + words)
+
+
+def _find_sorted(keys, rows, wanted):
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((keys[places] == wanted) & (wanted >= 0), rows[places], -1)

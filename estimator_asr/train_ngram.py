@@ -1,0 +1,126 @@
+"""Estimates an n-gram model of tokens or characters from the train split of data directories.
+
+    python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
+    python -m estimator_asr.train_ngram --data_dir=TEXT --output_file=tokens.arpa
+
+Text and speech can be mixed (--data_dir=TEXT,DATA); each line counts as often as it occurs. tokens.arpa has
+interpolated modified Kneser-Ney estimates in ARPA text, which KenLM and SRILM also read. --prune=0,0,1 leaves
+out the 3-grams that occur once, often three in four; --prune=0 keeps all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
+
+import tensorflow as tf
+import tqdm
+
+from estimator_asr import config as config_lib
+from estimator_asr import task_spec
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.ngrams import arpa_writer, counting, kneser_ney
+from tfrecord_builder import config_flags, dataset_info, errors, files, program
+
+_SPLIT = "train"
+_MAX_ORDER = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainNgramConfig(config_flags.Checked):
+    """What to count and what to keep."""
+
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (), "data directories of text or speech, comma separated", required=True
+    )
+    output_file: str = config_flags.setting(
+        "", "ARPA file to write, compressed if it ends with .gz; an older one is replaced", required=True
+    )
+    order: int = config_flags.setting(3, "length of the longest n-grams", minimum=1, maximum=_MAX_ORDER)
+    unit: str = config_flags.setting(
+        "token",
+        "what the model is of: token (those of the acoustic model) or character (of the transcripts, without "
+        "white space)",
+        choices=("token", "character"),
+    )
+    prune: tuple[int, ...] = config_flags.setting(
+        (0, 0, 1),
+        "for n-grams of order 1, 2 and so on: those that occur at most so often are left out; the last value "
+        "applies to all higher orders",
+        minimum=0,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.prune or self.prune[0] or list(self.prune) != sorted(self.prune):
+            raise errors.UserError(
+                f"flag --prune={','.join(map(str, self.prune))}: expected 0, then numbers that do not "
+                "decrease, such as 0,0,1"
+            )
+
+
+def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
+    """Estimates a model and writes it.
+
+    Raises:
+        errors.UserError: the data is incomplete or damaged, has no words, or its directories differ in
+            their token type.
+    """
+    with tqdm.tqdm(desc="estimate", total=3, unit="step", disable=None) as progress:
+        text = counting.encode(read_sentences(config.data_dir, config.unit))
+        progress.update()
+        estimate = kneser_ney.estimate(text, config.order, config.prune)
+        progress.update()
+        arpa_writer.write(estimate.model, config.output_file)
+        progress.update()
+    return estimate
+
+
+def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
+    """Yields the tokens or characters of each utterance of the train split."""
+    infos = dataset_info.load_all(data_dirs)
+    _check_token_types(infos, data_dirs, unit)
+    source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
+    read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
+    bar = tqdm.tqdm(desc="read", total=source.num_utterances, unit=" utterances", disable=None, leave=False)
+    with splits.explain_damage(data_dirs, _SPLIT), bar:
+        for batch, _ in input_fn.read_elements(read):
+            for text in batch["pronunciation" if unit == "token" else "transcript"]:
+                words = text.decode("utf-8").split()
+                yield words if unit == "token" else list("".join(words))
+            bar.update(len(batch["transcript"]))
+
+
+def _check_token_types(infos, data_dirs, unit):
+    types = sorted({info.token_type for info in infos})
+    if unit == "token" and len(types) > 1:
+        raise errors.UserError(
+            f"{','.join(data_dirs)}: tokens are of the types {' and '.join(types)}, expected one type; build "
+            "all of the data with one --token_type, or pass --unit=character"
+        )
+
+
+def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
+    """Yields lines about the n-grams and discounts of each order."""
+    for n, each in enumerate(estimate.num_ngrams, start=1):
+        kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
+        discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])
+        note = " (fixed: the text is too small to estimate them)" if estimate.has_fallback[n - 1] else ""
+        yield f"{n}-grams: {kept:,} of {each:,}, discounts {discounts}{note}"
+
+
+def main(config: TrainNgramConfig) -> None:
+    tf.get_logger().setLevel("ERROR")
+    estimate = train(config)
+    print("\n".join(describe(estimate)))
+    num_bytes, _ = files.size_and_time(config.output_file)
+    print(f"{os.path.normpath(config.output_file)}: {num_bytes / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    program.run(main, TrainNgramConfig)

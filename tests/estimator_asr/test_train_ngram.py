@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import dataclasses
+
+import built_data
+import programs
+import pytest
+import small_records
+
+from estimator_asr import train_ngram
+from estimator_asr.ngrams import arpa_reader
+from tfrecord_builder import dataset_info, errors
+
+
+@pytest.fixture(scope="module")
+def text_dir(tmp_path_factory):
+    """Three sentences: ni3 hao3, xie4 xie5, hao4; and one on dev."""
+    return built_data.make_text(tmp_path_factory.mktemp("text"))
+
+
+def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
+    path = tmp_path / "tokens.arpa.gz"
+    done = programs.run(
+        "estimator_asr.train_ngram", f"--data_dir={text_dir}", "--order=2", f"--output_file={path}"
+    )
+    assert done.returncode == 0, done.stderr
+    fixed = "discounts 0.500, 1.000, 1.500 (fixed: the text is too small to estimate them)"
+    assert done.stdout.splitlines() == [
+        f"1-grams: 8 of 8, {fixed}",
+        f"2-grams: 8 of 8, {fixed}",
+        f"{path}: 0.0 MB",
+    ]
+    made = arpa_reader.read(str(path))
+    assert made.words == ("<unk>", "<s>", "</s>", "hao3", "hao4", "ni3", "xie4", "xie5")
+    assert {tuple(made.words[index] for index in row) for row in made.orders[1].words} == {
+        *{("<s>", "ni3"), ("ni3", "hao3"), ("hao3", "</s>"), ("<s>", "xie4")},
+        *{("xie4", "xie5"), ("xie5", "</s>"), ("<s>", "hao4"), ("hao4", "</s>")},
+    }
+
+
+def test_characters_of_transcripts(text_dir, tmp_path):
+    path = str(tmp_path / "characters.arpa")
+    train_ngram.train(train_ngram.TrainNgramConfig((text_dir,), path, order=2, unit="character"))
+    assert arpa_reader.read(path).words == ("<unk>", "<s>", "</s>", "你", "好", "谢")
+
+
+def test_white_space_of_transcripts_is_left_out(tmp_path):
+    def space(record):
+        return dataclasses.replace(record, transcript=" ".join(record.transcript) + "\u3000")
+
+    small_records.make_data(str(tmp_path / "data"), change=space, with_audio=False)
+    sentences = list(train_ngram.read_sentences([str(tmp_path / "data")], "character"))
+    assert sorted(set().union(*sentences)) == ["你", "吗", "好", "是"]
+
+
+def test_speech_and_text_are_joined_and_duplicates_count(text_dir, tmp_path):
+    data_dir = str(tmp_path / "data")
+    small_records.make_data(data_dir)
+    sentences = list(train_ngram.read_sentences([text_dir, data_dir], "token"))
+    assert len(sentences) == 3 + 12
+    assert sentences.count(["ni3", "hao3"]) == 1 and sentences.count(["hao3"]) == 1
+    assert sum(map(len, sentences)) == 2 + 2 + 1 + 4 * (1 + 2 + 3)
+
+
+def test_directories_of_other_token_types_are_refused_unless_characters_count(text_dir, tmp_path):
+    data_dir = str(tmp_path / "data")
+    info = small_records.make_data(data_dir)
+    dataclasses.replace(info, token_type="toneless").save(data_dir)
+    said = (
+        "data: tokens are of the types syllable and toneless, expected one type; build all of the data with"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        list(train_ngram.read_sentences([text_dir, data_dir], "token"))
+    assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 15
+
+
+def test_data_without_a_train_split_is_refused(tmp_path):
+    data_dir = str(tmp_path / "data")
+    small_records.make_data(data_dir, splits=(("dev", 2),))
+    with pytest.raises(errors.UserError, match="data: split 'train' does not exist, expected one of dev"):
+        train_ngram.train(train_ngram.TrainNgramConfig((data_dir,), str(tmp_path / "x.arpa")))
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        ({"data_dir": ()}, "--data_dir is missing; pass it"),
+        ({"output_file": ""}, "--output_file is missing; pass it"),
+        ({"order": 0}, "flag --order=0: expected at least 1 and at most 6"),
+        ({"unit": "word"}, "flag --unit=word: expected one of token, character"),
+        ({"prune": (-1,)}, "flag --prune=-1: expected at least 0"),
+        ({"prune": ()}, "flag --prune=: expected 0, then numbers that do not decrease, such as 0,0,1"),
+        ({"prune": (1, 1)}, "flag --prune=1,1: expected 0, then numbers that do not decrease"),
+        ({"prune": (0, 2, 1)}, "flag --prune=0,2,1: expected 0, then numbers that do not decrease"),
+    ],
+)
+def test_settings(flags, said):
+    with pytest.raises(errors.UserError, match=said):
+        train_ngram.TrainNgramConfig(**{"data_dir": ("data",), "output_file": "x.arpa", **flags})
+
+
+def test_a_directory_is_named_once(text_dir):
+    with pytest.raises(errors.UserError, match="is a duplicate, expected each directory once"):
+        list(train_ngram.read_sentences([text_dir, text_dir], "token"))
+    assert dataset_info.load_all([text_dir])[0].token_type == "syllable"
