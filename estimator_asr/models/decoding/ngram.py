@@ -22,15 +22,14 @@ class NgramScorer:
         self._num_back_offs = int(arrays.order) - 1
         self._weight = tf.convert_to_tensor(weight, tf.float32)
         self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
-        self._log_probs = tf.convert_to_tensor(arrays.log_probs, tf.float32)
-        self._next_states = tf.convert_to_tensor(arrays.next_states, tf.int32)
-        self._unigram_log_probs = tf.convert_to_tensor(arrays.unigram_log_probs, tf.float32)
-        self._unigram_states = tf.convert_to_tensor(arrays.unigram_states, tf.int32)
         self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
         self._back_off_states = tf.convert_to_tensor(arrays.back_off_states, tf.int32)
         self._end_log_probs = tf.convert_to_tensor(arrays.end_log_probs, tf.float32)
         self._start_state = tf.convert_to_tensor(arrays.start_state, tf.int32)
-        self._num_tokens = tf.shape(self._unigram_log_probs, tf.int64)[0]
+        # The row of a 1-gram is its token; the n-grams of the keys come after them.
+        self._log_probs = tf.concat([arrays.unigram_log_probs, arrays.log_probs], 0)
+        self._next_states = tf.concat([arrays.unigram_states, arrays.next_states], 0)
+        self._num_tokens = tf.shape(arrays.unigram_states)[0]
         self._last_key = tf.shape(self._keys)[0] - 1
 
     def start(self, batch_size: tf.Tensor) -> tf.Tensor:
@@ -49,17 +48,15 @@ class NgramScorer:
         """
         contexts, weights = self._back_off(states)
         token_ids = token_ids[:, None, :]
-        shape = [tf.shape(states)[0], tf.shape(states)[1], tf.shape(token_ids)[2]]
-        next_states = tf.broadcast_to(tf.gather(self._unigram_states, token_ids), shape)
-        scores = tf.gather(self._unigram_log_probs, token_ids) + weights[-1][:, :, None]
+        shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[2]]
+        rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
         if self._num_back_offs:
-            places, found = self._look_up(tf.stack(contexts), token_ids)
-            log_probs, states_found = tf.gather(self._log_probs, places), tf.gather(self._next_states, places)
-            log_probs += tf.stack(weights[:-1])[..., None]
+            longer, found = self._look_up(tf.stack(contexts), token_ids)
             for level in reversed(range(self._num_back_offs)):  # the longest context wins
-                scores = tf.where(found[level], log_probs[level], scores)
-                next_states = tf.where(found[level], states_found[level], next_states)
-        return self._weight * scores, next_states
+                rows = tf.where(found[level], longer[level], rows)
+                scores = tf.where(found[level], weights[level][:, :, None], scores)
+        scores = self._weight * (scores + tf.gather(self._log_probs, rows))
+        return scores, tf.gather(self._next_states, rows)
 
     def finish(self, states: tf.Tensor) -> tf.Tensor:
         """Returns the weighted log probability of </s>, float32 [batch, beam_size]."""
@@ -75,13 +72,14 @@ class NgramScorer:
         return contexts, weights
 
     def _look_up(self, contexts, token_ids):
-        """Finds n-grams: their places in the keys, and whether they exist.
+        """Finds n-grams: their rows, and whether they exist.
 
         Args:
             contexts: int32 [num_back_offs, batch, beam_size].
             token_ids: int32 [batch, 1, num_candidates].
         """
-        wanted = tf.cast(contexts, tf.int64)[..., None] * self._num_tokens + tf.cast(token_ids, tf.int64)
+        num_tokens = tf.cast(self._num_tokens, tf.int64)
+        wanted = tf.cast(contexts, tf.int64)[..., None] * num_tokens + tf.cast(token_ids, tf.int64)
         places = tf.searchsorted(self._keys, tf.reshape(wanted, [-1]))
         places = tf.reshape(tf.minimum(places, self._last_key), tf.shape(wanted))
-        return places, tf.equal(tf.gather(self._keys, places), wanted)
+        return places + self._num_tokens, tf.equal(tf.gather(self._keys, places), wanted)
