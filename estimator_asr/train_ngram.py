@@ -68,9 +68,10 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     """Estimates a model and writes it.
 
     Raises:
-        errors.UserError: the data is incomplete or damaged, has no words, or its directories differ in
-            their token type.
+        errors.UserError: the data is incomplete or damaged, has no words, its directories differ in their
+            token type, or the directory of the file does not exist.
     """
+    _check_directory(config.output_file)
     with tqdm.tqdm(desc="estimate", total=3, unit="step", disable=None) as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
@@ -96,6 +97,12 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
             bar.update(len(batch["transcript"]))
 
 
+def _check_directory(path):
+    directory = os.path.dirname(path)
+    if directory and not files.is_remote(path) and not files.is_directory(directory):
+        raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
+
+
 def _check_token_types(infos, data_dirs, unit):
     types = sorted({info.token_type for info in infos})
     if unit == "token" and len(types) > 1:
@@ -119,7 +126,7 @@ def main(config: TrainNgramConfig) -> None:
     estimate = train(config)
     print("\n".join(describe(estimate)))
     num_bytes, _ = files.size_and_time(config.output_file)
-    print(f"{os.path.normpath(config.output_file)}: {num_bytes / 1e6:.1f} MB")
+    print(f"{config.output_file}: {num_bytes / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

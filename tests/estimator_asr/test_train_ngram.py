@@ -81,6 +81,14 @@ def test_data_without_a_train_split_is_refused(tmp_path):
         train_ngram.train(train_ngram.TrainNgramConfig((data_dir,), str(tmp_path / "x.arpa")))
 
 
+def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
+    config = train_ngram.TrainNgramConfig(("no",), str(tmp_path / "models" / "x.arpa"))
+    with pytest.raises(
+        errors.UserError, match="models: directory does not exist; create it or change --output_f"
+    ):
+        train_ngram.train(config)
+
+
 @pytest.mark.parametrize(
     "flags, said",
     [
