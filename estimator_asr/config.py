@@ -92,7 +92,7 @@ class DecodeConfig(config_flags.Checked):
         10, "prefixes kept in each frame, and hypotheses returned", minimum=1
     )
     candidates: int = config_flags.setting(
-        20, "most probable tokens of a frame that extend a prefix", minimum=1
+        12, "most probable tokens of a frame that extend a prefix", minimum=1
     )
     skipped_blank: float = config_flags.setting(
         0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1

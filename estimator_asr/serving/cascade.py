@@ -48,7 +48,15 @@ def transcribe(
         [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; -inf where there are
         fewer transcripts).
     """
-    found = _recognise(acoustic, {"fbank": fbank, "num_frames": num_frames})
+    return write(acoustic, language, _recognise(acoustic, {"fbank": fbank, "num_frames": num_frames}))
+
+
+def write(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    found: task.Recognition,
+) -> dict[str, tf.Tensor]:
+    """Returns the outputs of `transcribe` for what the acoustic model found."""
     tokens = _list_hypotheses(acoustic, found)
     spoken, places = tokens, None
     if language and acoustic.config.token_type == "initial_final":
@@ -78,7 +86,7 @@ def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tens
     """
     if model.config.spec.reads_audio:
         return transcribe(model, None, features["fbank"], features["num_frames"])
-    return {"transcript": sequences.join(_write(model, features), "character")}
+    return {"transcript": sequences.join(_convert_ids(model, features), "character")}
 
 
 def convert(
@@ -89,7 +97,7 @@ def convert(
     Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
-    return _write(model, {"token_ids": ids, "num_tokens": num_tokens})
+    return _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens})
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
@@ -105,7 +113,9 @@ def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Ten
     return registry.of(model).recognise({**features, key: _at_least_one_column(features[key])})
 
 
-def _write(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> sequences.Sequences:
+def _convert_ids(
+    model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]
+) -> sequences.Sequences:
     found = _recognise(model, features)
     strings = sequences.spell(model, dataset_info.CHARACTERS_FILE, found.ids)
     return sequences.Sequences(strings, found.num_ids, found.scores, found.character_probs)

@@ -8,10 +8,11 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
+from estimator_asr import model_directory, task_spec
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.tasks import registry
+from tfrecord_builder import errors
 
 
 class TrainedModel(NamedTuple):
@@ -20,6 +21,15 @@ class TrainedModel(NamedTuple):
     model: model_directory.ModelDirectory
     checkpoint: str
     lock: locks.ReadLock
+
+    def check_spec(self, want: task_spec.TaskSpec) -> None:
+        """Raises UserError if it is another model than wanted."""
+        got = self.model.config.spec
+        if got != want:
+            raise errors.UserError(
+                f"{self.model.path}: contains the {got.name} model, expected the {want.name} model; "
+                f"give another --{want.name}_model_dir"
+            )
 
     @property
     def global_step(self) -> int:

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from estimator_asr import experiment, task_spec
 from estimator_asr.models import acoustic, losses
-from estimator_asr.models.decoding import decoders, greedy, scorers
+from estimator_asr.models.decoding import decoders, greedy, ngram, scorers
+from estimator_asr.ngrams import back_off
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
@@ -107,6 +108,9 @@ class Acoustic(task.Task):
         config, chosen = self.model.decode, []
         if config.token_bonus:
             chosen.append(scorers.TokenBonus(config.token_bonus))
+        if config.ngram_weight and self.model.ngram is not None:
+            arrays = back_off.BackOffArrays(**self.model.ngram)
+            chosen.append(ngram.NgramScorer(arrays, config.ngram_weight))
         return chosen
 
     def rate_of(self, variable: str) -> float:

@@ -7,6 +7,15 @@ from typing import NamedTuple
 import tensorflow as tf
 
 
+class Frame(NamedTuple):
+    """What the search needs of a frame; those of Frames are stacked, [num_searched, ...]."""
+
+    token_probs: tf.Tensor  # float32 [batch, num_candidates], the most probable tokens
+    token_ids: tf.Tensor  # int64 [batch, num_candidates]
+    blank_probs: tf.Tensor  # float32 [batch, 1]
+    follow_token: tf.Tensor  # float32 [batch, 1], 0 if frames were skipped just before, else 1
+
+
 class Frames(NamedTuple):
     """The searched frames of each utterance, first to last.
 
@@ -14,12 +23,7 @@ class Frames(NamedTuple):
     """
 
     probs: tf.Tensor  # float32 [num_searched, batch, num_classes]
-    token_probs: tf.Tensor  # float64 [num_searched, batch, num_candidates], the most probable tokens
-    token_ids: tf.Tensor  # int32 [num_searched, batch, num_candidates]
-    blank_probs: tf.Tensor  # float64 [num_searched, batch, 1]
-    follow_blank: tf.Tensor  # bool [num_searched, batch, 1], whether frames were skipped just before
-    positions: tf.Tensor  # int32 [num_searched, batch], index of the frame in the utterance
-    counts: tf.Tensor  # int32 [batch]
+    stacked: Frame
     skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
 
 
@@ -41,16 +45,15 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
     num_candidates = min(num_candidates, logits.shape[-1] - 1)
     token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
     is_real = is_searched[..., None]
-    return Frames(
-        tf.where(is_real, probs, 0.0),
-        tf.cast(tf.where(is_real, token_probs, 0.0), tf.float64),
-        token_ids,
-        tf.cast(tf.where(is_real, probs[..., -1:], 1.0), tf.float64),
-        _follow_skipped(tf.transpose(positions), is_searched)[..., None],
-        tf.transpose(positions),
-        counts,
-        tf.reduce_sum(tf.where(is_skipped, tf.math.log(blank), 0.0), axis=1),
+    follow_token = 1.0 - tf.cast(_follow_skipped(tf.transpose(positions), is_searched), tf.float32)
+    stacked = Frame(
+        tf.where(is_real, token_probs, 0.0),
+        tf.cast(token_ids, tf.int64),
+        tf.where(is_real, probs[..., -1:], 1.0),
+        follow_token[..., None],
     )
+    skipped_score = tf.reduce_sum(tf.where(is_skipped, tf.math.log(blank), 0.0), axis=1)
+    return Frames(tf.where(is_real, probs, 0.0), stacked, skipped_score)
 
 
 def _list_true(mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -2,14 +2,14 @@
 
 A prefix is a sequence of tokens. Its probability is the sum over all paths that write it, as far as their own
 prefixes stayed in the beam; a hypothesis that was in the beam all the time has its exact probability.
-Probabilities are float64 and scaled in every frame, which takes fewer operations than logarithms; prefixes
-1e-300 times less probable than the best one are lost. A hypothesis is the same in any batch and padding.
+Probabilities are scaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times less
+probable than the best one are lost. A hypothesis is the same in any batch and padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -25,20 +25,24 @@ _NO_NODE = -1
 class Beam(NamedTuple):
     """The best prefixes of each utterance, best first."""
 
-    blank_probs: tf.Tensor  # float64 [batch, width], scaled: of the paths that end with a blank
-    token_probs: tf.Tensor  # float64 [batch, width], scaled: of the paths that end with the last token
-    bonuses: tf.Tensor  # float32 [batch, width], sum of what the scorers added
+    blank_probs: tf.Tensor  # float32 [batch, width], scaled: of the paths that end with a blank
+    token_probs: tf.Tensor  # float32 [batch, width], scaled: of the paths that end with the last token
     keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node
+    bonuses: tf.Tensor  # float32 [batch, width], sum of what the scorers added
     states: tuple[tf.Tensor, ...]  # int32 [batch, width] for each scorer
 
 
 class Candidates(NamedTuple):
-    """The prefixes of a beam after a frame, then each of them with each token of the frame."""
+    """Each prefix of a beam after a frame, followed by the same prefix with each token of the frame.
 
-    blank_probs: tf.Tensor  # float64 [batch, width + width x tokens]
-    token_probs: tf.Tensor
-    bonuses: tf.Tensor  # float32
-    states: tuple[tf.Tensor, ...]  # int32
+    The axis of candidates is width x (1 + tokens).
+    """
+
+    blank_probs: tf.Tensor  # float32 [batch, width], as of Beam; what has a new token cannot end with a blank
+    token_probs: tf.Tensor  # float32 [batch, candidates]
+    probs: tf.Tensor  # float32 [batch, candidates], of both
+    bonuses: Optional[tf.Tensor]  # float32 [batch, candidates]; None without scorers
+    states: tuple[tf.Tensor, ...]  # int32 [batch, candidates]
 
 
 def prefix_beam_search(
@@ -46,21 +50,23 @@ def prefix_beam_search(
 ) -> hypotheses.Hypotheses:
     """Returns the most probable token sequences, beam_width of each utterance; see decoders.py."""
     frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates)
-    length, batch_size, _ = tf.unstack(tf.shape(frames.token_ids))
+    length, batch_size, _ = tf.unstack(tf.shape(frames.probs))
     beam = _first_beam(config.beam_width, batch_size, logits.shape[-1] - 1, scorers)
     links = tf.TensorArray(tf.int64, length, element_shape=[None, config.beam_width, 2])
+    probs = tf.reshape(frames.probs, [-1])
+    rows = logits.shape[-1] * tf.range(tf.cast(length * batch_size, tf.int64))
+    rows = tf.reshape(rows, [length, batch_size, 1])  # where the classes of a frame begin in `probs`
 
     def search(i, beam, scale, links):
-        frame = frames_lib.Frames(*(tf.gather(each, i) for each in frames[:5]), *frames[5:])
-        candidates = _extend(frame, beam, scorers)
+        frame = frames_lib.Frame(*(tf.gather(each, i) for each in frames.stacked))
+        last_probs = tf.gather(probs, tf.gather(rows, i) + beam.keys[..., 2])
+        candidates = _extend(frame, last_probs, beam, scorers)
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + norm, links.write(i, link)
 
-    _, beam, scale, links = tf.while_loop(
-        lambda i, *_: i < length, search, (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
-    )
-    scale = tf.cast(scale, tf.float32) + frames.skipped_score[:, None]
-    return _rank(config, beam, scale, links.stack(), scorers)
+    start = (0, beam, tf.zeros([batch_size, 1]), links)
+    _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, search, start)
+    return _rank(config, beam, scale + frames.skipped_score[:, None], links.stack(), scorers)
 
 
 def _first_beam(width: int, batch_size: tf.Tensor, blank_id: int, scorers: Sequence) -> Beam:
@@ -68,85 +74,109 @@ def _first_beam(width: int, batch_size: tf.Tensor, blank_id: int, scorers: Seque
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
     empty = tf.constant([_EMPTY_HASH, _NO_HASH, blank_id, _NO_NODE], tf.int64)
+    others = tf.constant([[_impossible_hash(i), _NO_HASH, 0, _NO_NODE] for i in range(width)], tf.int64)
     return Beam(
-        tf.cast(is_empty, tf.float64),
-        tf.zeros(shape, tf.float64),
+        tf.cast(is_empty, tf.float32),
         tf.zeros(shape),
-        tf.where(is_empty[..., None], empty, _impossible_keys(width)),
+        tf.where(is_empty[..., None], empty, others),
+        tf.zeros(shape),
         tuple(tf.broadcast_to(scorer.start(batch_size)[:, None], shape) for scorer in scorers),
     )
 
 
-def _impossible_keys(width: int) -> tf.Tensor:
-    """Returns int64 [width, 4]: keys of prefixes of probability 0, which equal no other."""
-    return tf.constant([[_NO_HASH - 1 - i, _NO_HASH, 0, _NO_NODE] for i in range(width)], tf.int64)
+def _impossible_hash(place: int) -> int:
+    """Returns the hash of a prefix of probability 0: it equals no other."""
+    return _NO_HASH - 1 - place
 
 
-def _extend(frame: frames_lib.Frames, beam: Beam, scorers: Sequence) -> Candidates:
-    """Adds a frame to each prefix: a blank, its last token again, or another token."""
-    token_probs = tf.where(frame.follow_blank, tf.zeros([], tf.float64), beam.token_probs)
+def _extend(frame: frames_lib.Frame, last_probs: tf.Tensor, beam: Beam, scorers: Sequence) -> Candidates:
+    """Adds a frame to each prefix: a blank or its last token again (last_probs), or another token."""
+    token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
-    probs = blank_probs + token_probs
     hashes, parents, last_ids, _ = tf.unstack(beam.keys, axis=-1)
-    last_ids = tf.cast(last_ids, tf.int32)
-    is_last = tf.equal(last_ids[:, :, None], frame.token_ids[:, None])  # [batch, width, tokens]
-    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, width, width]: of the second
-    is_repeat = tf.equal(last_ids[:, :, None], last_ids[:, None])
     # A token that equals the last one is new after a blank alone.
-    from_parent = tf.where(is_repeat, blank_probs[:, :, None], probs[:, :, None])
-    from_parent = tf.reduce_sum(tf.where(is_parent, from_parent, tf.zeros([], tf.float64)), axis=1)
-    last_probs = tf.cast(tf.gather(frame.probs, last_ids, batch_dims=1), tf.float64)
-    is_in_beam = tf.matmul(tf.cast(is_parent, tf.float32), tf.cast(is_last, tf.float32)) > 0
-    extended = tf.where(is_last, blank_probs[:, :, None], probs[:, :, None]) * frame.token_probs[:, None]
-    extended = tf.where(is_in_beam, tf.zeros([], tf.float64), extended)
+    differ = tf.cast(tf.not_equal(last_ids[:, :, None], frame.token_ids[:, None]), tf.float32)
+    extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
+    is_parent = tf.cast(tf.equal(hashes[:, :, None], parents[:, None]), tf.float32)  # of the second
+    is_in_beam = tf.reduce_sum(
+        is_parent[..., None] * (1.0 - differ)[:, None], axis=2
+    )  # [batch, width, tokens]
+    differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
+    from_parent = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * is_parent
+    stay = (token_probs + tf.reduce_sum(from_parent, axis=1)) * last_probs
+    ended = (blank_probs + token_probs) * frame.blank_probs
+    extended *= 1.0 - is_in_beam
     bonuses, states = _score(scorers, beam, frame.token_ids)
-    return Candidates(
-        probs * frame.blank_probs,
-        tf.concat([(token_probs + from_parent) * last_probs, _join(extended)], axis=1),
-        tf.concat([beam.bonuses, _join(beam.bonuses[:, :, None] + bonuses)], axis=1),
-        tuple(tf.concat([old, _join(new)], axis=1) for old, new in zip(beam.states, states)),
-    )
+    return Candidates(ended, _join(stay, extended), _join(stay + ended, extended), bonuses, states)
 
 
-def _score(scorers: Sequence, beam: Beam, token_ids: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Returns what tokens add to each prefix, float32 [batch, width, tokens], and the states after them."""
-    found = [scorer.extend(states, token_ids) for scorer, states in zip(scorers, beam.states)]
-    total = tf.add_n([scores for scores, _ in found]) if found else tf.zeros([1, 1, tf.shape(token_ids)[1]])
-    return total, [states for _, states in found]
+def _score(scorers: Sequence, beam: Beam, token_ids: tf.Tensor) -> tuple[Optional[tf.Tensor], tuple]:
+    """Returns bonuses and states of the candidates."""
+    if not scorers:
+        return None, ()
+    found = [
+        scorer.extend(states, tf.cast(token_ids, tf.int32)) for scorer, states in zip(scorers, beam.states)
+    ]
+    added = tf.add_n([scores for scores, _ in found])
+    states = tuple(_join(old, new) for old, (_, new) in zip(beam.states, found))
+    return _join(beam.bonuses, beam.bonuses[:, :, None] + added), states
 
 
 def _select(
-    frame: frames_lib.Frames, beam: Beam, candidates: Candidates, i: tf.Tensor
+    frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i: tf.Tensor
 ) -> tuple[Beam, tf.Tensor, tf.Tensor]:
     """Returns the best candidates as a beam; log of its scale; node before and last token of each."""
-    width, num_tokens = beam.keys.shape[1], tf.shape(frame.token_ids)[1]
-    stays = tf.pad(candidates.blank_probs, [[0, 0], [0, width * num_tokens]])
-    probs = stays + candidates.token_probs
-    scores = tf.cast(tf.math.log(probs), tf.float32) + candidates.bonuses
+    width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
+    scores = tf.math.log(candidates.probs)
+    if candidates.bonuses is not None:
+        scores += candidates.bonuses
     best, places = tf.math.top_k(scores, width)
-    others = tf.maximum(places - width, 0)
-    is_new, sources = places >= width, tf.where(places < width, places, others // num_tokens)
-    keys = tf.gather(beam.keys, sources, batch_dims=1)
-    tokens = tf.cast(tf.gather(frame.token_ids, others % num_tokens, batch_dims=1), tf.int64)
-    link = tf.stack([keys[..., 3], tokens], axis=-1)
-    nodes = tf.broadcast_to(tf.cast(i * width + tf.range(width), tf.int64), tf.shape(places))
-    hashes = keys[..., 0] * _HASH_FACTOR + tokens + 1
-    keys = tf.where(is_new[..., None], tf.stack([hashes, keys[..., 0], tokens, nodes], axis=-1), keys)
-    keys = tf.where(tf.math.is_inf(best)[..., None], _impossible_keys(width), keys)
-    norm = tf.reduce_max(probs, axis=1, keepdims=True)
+    ranks = places % step
+    is_new = ranks > 0
+    keys, blank_probs = (
+        tf.gather(each, places // step, batch_dims=1) for each in (beam.keys, candidates.blank_probs)
+    )
+    blank_probs *= tf.cast(ranks <= 0, tf.float32)
+    tokens = tf.gather(frame.token_ids, tf.maximum(ranks - 1, 0), batch_dims=1)
+    token_probs = tf.gather(candidates.token_probs, places, batch_dims=1)
+    norm = tf.reduce_max(blank_probs + token_probs, axis=1, keepdims=True)
+    bonuses = (
+        beam.bonuses if candidates.bonuses is None else tf.gather(candidates.bonuses, places, batch_dims=1)
+    )
     beam = Beam(
-        tf.gather(stays, places, batch_dims=1) / norm,
-        tf.gather(candidates.token_probs, places, batch_dims=1) / norm,
-        tf.gather(candidates.bonuses, places, batch_dims=1),
-        keys,
+        blank_probs / norm,
+        token_probs / norm,
+        _follow(keys, tokens, is_new, tf.math.is_inf(best), i),
+        bonuses,
         tuple(tf.gather(each, places, batch_dims=1) for each in candidates.states),
     )
-    return beam, tf.math.log(norm), link
+    return beam, tf.math.log(norm), tf.stack([keys[..., 3], tokens], axis=-1)
+
+
+def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
+    """Returns the keys of a beam from those of the prefixes before, int64 [batch, width, 4]."""
+    hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
+    width, zeros = keys.shape[1], tf.zeros_like(hashes)
+    own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
+    hashes, parents = (
+        tf.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes),
+        tf.where(is_new, hashes, parents),
+    )
+    lost = zeros + tf.constant([_impossible_hash(place) for place in range(width)], tf.int64)
+    return tf.stack(
+        [
+            tf.where(is_impossible, lost, hashes),
+            tf.where(is_impossible, zeros + _NO_HASH, parents),
+            tf.where(is_new, tokens, last_ids),
+            tf.where(is_new, own, nodes),
+        ],
+        axis=-1,
+    )
 
 
 def _rank(config, beam: Beam, scale: tf.Tensor, links: tf.Tensor, scorers: Sequence) -> hypotheses.Hypotheses:
     """Returns the prefixes of the last frame with what scorers add at the end, best first."""
-    acoustic = tf.cast(tf.math.log(beam.blank_probs + beam.token_probs), tf.float32) + scale
+    acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + scale
     endings = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
     totals = acoustic + tf.add_n([beam.bonuses, *endings])
     scores, places = tf.math.top_k(totals, config.beam_width)
@@ -191,7 +221,7 @@ def _reverse(backwards: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1), shape)
 
 
-def _join(values: tf.Tensor) -> tf.Tensor:
-    """Returns [batch, width, tokens] as [batch, width x tokens]."""
-    shape = tf.shape(values)
-    return tf.reshape(values, [shape[0], shape[1] * shape[2]])
+def _join(alone: tf.Tensor, extended: tf.Tensor) -> tf.Tensor:
+    """Returns [batch, width x (1 + tokens)] of [batch, width] and [batch, width, tokens]."""
+    both = tf.concat([alone[:, :, None], extended], axis=2)
+    return tf.reshape(both, [tf.shape(both)[0], -1])

@@ -1,0 +1,1 @@
+"""Search for the weights of decoding on dev."""

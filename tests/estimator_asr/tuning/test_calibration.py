@@ -1,0 +1,64 @@
+"""Fitted confidences against odds that are known, and the calibration error by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimator_asr.tuning import calibration, trials
+
+
+def draw(scale, offset, count=200_000):
+    """Confidences whose true log odds are scale x theirs + offset."""
+    rng = np.random.default_rng(1)
+    log_odds = rng.normal(1.0, 2.0, count)
+    confidences = 1 / (1 + np.exp(-log_odds))
+    truth = 1 / (1 + np.exp(-(scale * log_odds + offset)))
+    return calibration.Judged(confidences, rng.uniform(size=count) < truth)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.5, -1.0), (2.0, 0.5)])
+def test_the_fit_finds_the_odds_that_were_drawn(scale, offset):
+    judged = draw(scale, offset)
+    assert calibration.fit(judged) == pytest.approx((scale, offset), abs=0.03)
+    fitted = calibration.apply(judged, *calibration.fit(judged))
+    assert calibration.calibration_error(fitted) < 0.005
+
+
+def test_calibration_error_by_hand():
+    """Two characters at 0.95, one right: off by 0.9 in sum; two at 0.15, none right: 0.3."""
+    judged = calibration.Judged(np.array([0.95, 0.95, 0.15, 0.15]), np.array([True, False, False, False]))
+    assert calibration.calibration_error(judged) == pytest.approx((0.9 + 0.3) / 4)
+
+
+def test_where_all_is_right_confidences_stay_finite():
+    scale, offset = calibration.fit(calibration.Judged(np.full(30, 0.9), np.full(30, True)))
+    assert np.isfinite([scale, offset]).all() and scale > 0
+
+
+def test_where_nothing_was_heard_confidences_stay():
+    judged = calibration.Judged(np.zeros(0), np.zeros(0, bool))
+    assert calibration.fit(judged) == (1.0, 0.0)
+    assert calibration.calibration_error(judged) == 0.0
+
+
+def make(reference, hypothesis, confidences, pinyin=""):
+    characters = [{"character": one, "confidence": value} for one, value in zip(hypothesis, confidences)]
+    found = {"transcript": "".join(hypothesis), "pinyin": pinyin, "characters": characters}
+    return trials.Transcribed("", reference, found)
+
+
+def test_characters_are_right_where_the_alignment_has_them_equal():
+    """An inserted and a substituted character are wrong; a deleted one is nobody's."""
+    judged = calibration.judge(
+        [make("今天天气好", "今天气好吗", [0.9, 0.8, 0.7, 0.2, 0.6]), make("你好", "您好", [0.1, 0.5])]
+    )
+    assert judged.is_right.tolist() == [True, True, True, True, False, False, True]
+    assert judged.confidences.tolist() == [0.9, 0.8, 0.7, 0.2, 0.6, 0.1, 0.5]
+
+
+def test_tokens_are_compared_where_they_are_the_transcript():
+    items = [{"character": each, "pinyin": each, "confidence": 0.5} for each in ("ni3", "hao4")]
+    found = {"transcript": "ni3 hao4", "pinyin": "ni3 hao4", "characters": items}
+    judged = calibration.judge([trials.Transcribed("ni3 hao3", "你好", found)])
+    assert judged.is_right.tolist() == [True, False]
