@@ -2,7 +2,7 @@
 # make test   lint and the tests that guard a change, in five minutes on two cores
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff alone
-# make bench  builder, training, encode and transcription, each beside a peer: ratios and bars
+# make bench  builder, training, encode, transcription and decoding, each beside a peer: ratios and bars
 # make soak   a build killed a thousand times, at random moments
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
@@ -43,7 +43,7 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 
-BENCHMARKS = builder train_step pretrained transcription
+BENCHMARKS = builder train_step pretrained transcription decoding
 
 # A missed bar does not keep the next ones from running.
 bench: $(VENV)/installed-dev

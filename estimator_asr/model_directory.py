@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import shutil
+import types
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ class ModelDirectory:
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
-    ngram: Optional[Mapping[str, np.ndarray]] = None  # fields of ngrams.back_off.BackOffArrays
+    ngram: Any = None  # with the fields of ngrams.back_off.BackOffArrays, or None
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:
@@ -85,7 +86,7 @@ def save_decoding(model: ModelDirectory) -> None:
             os.remove(path)
     else:
         with files.writing(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **model.ngram)
+            np.savez_compressed(file, **vars(model.ngram))
     text = json.dumps(config_json.to_json_dict(model.decode), indent=2) + "\n"
     files.write_text(os.path.join(model.path, DECODING_FILE), text)
 
@@ -226,15 +227,15 @@ def _load_decode(path: str) -> config_lib.DecodeConfig:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
 
 
-def _load_ngram(path: str, num_tokens: int) -> Optional[dict[str, np.ndarray]]:
+def _load_ngram(path: str, num_tokens: int) -> Optional[types.SimpleNamespace]:
     file = os.path.join(path, NGRAM_FILE)
     if not os.path.exists(file):
         return None
     try:
         with np.load(file) as arrays:
-            ngram = dict(arrays)
-        got = len(ngram["unigram_log_probs"])
-    except (OSError, ValueError, LookupError, zipfile.BadZipFile, zlib.error) as error:
+            ngram = types.SimpleNamespace(**arrays)
+        got = len(ngram.unigram_log_probs)
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
     if got != num_tokens:
         raise errors.UserError(f"{file}: has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")

@@ -12,6 +12,7 @@ AM/ngram.npz); tuning again replaces it.
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Optional
 
 from tfrecord_builder import lazy_tensorflow
@@ -27,7 +28,7 @@ from estimator_asr.ngrams import arpa_reader, back_off
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import model_pairs, trained_model
 from estimator_asr.tuning import calibration, posteriors, search, trials
-from tfrecord_builder import config_flags, dataset_info, errors, program
+from tfrecord_builder import config_flags, dataset_info, program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,14 +76,17 @@ def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
     return trained
 
 
-def _read_ngram(path: Optional[str], model: model_directory.ModelDirectory) -> Optional[dict]:
+def _read_ngram(
+    path: Optional[str], model: model_directory.ModelDirectory
+) -> Optional[types.SimpleNamespace]:
     if path is None:
         return None
     ngram_model = arpa_reader.read(path)
     warning = back_off.describe_missing(ngram_model, model.tokens.tokens, path)
     if warning:
         logging.warning("%s", warning)
-    return back_off.compile_model(ngram_model, model.tokens.tokens, path)._asdict()
+    arrays = back_off.compile_model(ngram_model, model.tokens.tokens, path)
+    return types.SimpleNamespace(**arrays._asdict())
 
 
 def _measures(model, language) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ import sys
 PROGRAMS = {
     "tfrecord_builder": ("download", "build", "verify", "show"),
     "estimator_asr": (
-        *("demo", "encode", "train", "train_ngram", "evaluate", "average", "export", "transcribe"),
-        *("doctor", "replay", "compare_batches", "show_weights"),
+        *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
+        *("export", "transcribe", "doctor", "replay", "compare_batches", "show_weights"),
     ),
 }
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 from estimator_asr import experiment, task_spec
 from estimator_asr.models import acoustic, losses
 from estimator_asr.models.decoding import decoders, greedy, ngram, scorers
-from estimator_asr.ngrams import back_off
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
@@ -109,8 +108,7 @@ class Acoustic(task.Task):
         if config.token_bonus:
             chosen.append(scorers.TokenBonus(config.token_bonus))
         if config.ngram_weight and self.model.ngram is not None:
-            arrays = back_off.BackOffArrays(**self.model.ngram)
-            chosen.append(ngram.NgramScorer(arrays, config.ngram_weight))
+            chosen.append(ngram.NgramScorer(self.model.ngram, config.ngram_weight))
         return chosen
 
     def rate_of(self, variable: str) -> float:

@@ -13,8 +13,8 @@ from estimator_asr import config as config_lib
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
 
-_NGRAM_WEIGHTS = (0.2, 0.4, 0.6, 0.8)
-_TOKEN_BONUSES = (0.0, 1.0, 2.0, 3.0)
+_NGRAM_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
+_TOKEN_BONUSES = (0.0, 1.5, 3.0, 4.5)
 _FINER = ((-0.1, 0.0), (0.1, 0.0), (0.0, -0.5), (0.0, 0.5))  # steps of both from the best
 _LANGUAGE_WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 

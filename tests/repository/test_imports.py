@@ -52,6 +52,7 @@ FOLDERS = {
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
+    "tuning": _rooms("tuning serving tasks models inputs scoring") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,

@@ -2,8 +2,8 @@
 
 A prefix is a sequence of tokens. Its probability is the sum over all paths that write it, as far as their own
 prefixes stayed in the beam; a hypothesis that was in the beam all the time has its exact probability.
-Probabilities are scaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times less
-probable than the best one are lost. A hypothesis is the same in any batch and padding.
+Probabilities are scaled in every frame, which takes fewer operations than logarithms; prefixes 1e-38 times
+less probable than the best one are lost. A hypothesis is the same in any batch and padding.
 """
 
 from __future__ import annotations

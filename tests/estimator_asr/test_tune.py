@@ -1,0 +1,179 @@
+"""tune finds settings that make no more errors, saves them, and evaluate and export use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tiny_models
+
+from estimator_asr import average, evaluate, model_directory, tune
+from estimator_asr.scoring import utterances
+from estimator_asr.tuning import search
+from tfrecord_builder import errors
+
+# "ni3 hao3 ma5" is likely, all else is not.
+ARPA = """\\data\\
+ngram 1=8
+ngram 2=4
+
+\\1-grams:
+-5\t<unk>
+-99\t<s>\t0
+-2\t</s>
+-2\tni3\t0
+-2\thao3\t0
+-2\tma5
+-4\tshi4
+-4\ttian1
+
+\\2-grams:
+-0.01\t<s> ni3
+-0.01\tni3 hao3
+-0.01\thao3 ma5
+-0.01\tma5 </s>
+
+\\end\\
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_grid(monkeypatch):
+    monkeypatch.setattr(search, "_NGRAM_WEIGHTS", (0.4, 1.0))
+    monkeypatch.setattr(search, "_TOKEN_BONUSES", (1.0,))
+    monkeypatch.setattr(search, "_FINER", ((0.0, 0.5),))
+    monkeypatch.setattr(search, "_LANGUAGE_WEIGHTS", (0.3,))
+
+
+@pytest.fixture
+def model_dir(tiny_export, tmp_path):
+    return shutil.copytree(tiny_export.acoustic_dir, tmp_path / "am")
+
+
+@pytest.fixture
+def ngram(tmp_path):
+    path = tmp_path / "tokens.arpa"
+    path.write_text(ARPA, encoding="utf-8")
+    return str(path)
+
+
+def make_config(tiny_export, model_dir, **settings):
+    return tune.TuneConfig(str(model_dir), data_dir=(tiny_export.data_dir,), split="test", **settings)
+
+
+def evaluate_errors(tiny_export, model_dir, output_dir, **settings):
+    config = evaluate.EvaluateConfig(
+        str(model_dir), None, (tiny_export.data_dir,), "test", str(output_dir), **settings
+    )
+    return evaluate.evaluate(config)["token_error_rate"]["errors"]
+
+
+def test_what_was_found_is_saved_and_evaluated(tiny_export, model_dir, ngram, tmp_path):
+    """The counts of tune are those of evaluate, and its settings are the ones with the fewest errors."""
+    before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
+    found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
+    names = [step.name for step in found.steps]
+    assert names == ["greedy", "beam search", "n-gram model"]
+    greedy, beam, best = (step.errors[utterances.TOKEN_ERROR_RATE] for step in found.steps)
+    assert beam == before and best < beam
+    assert evaluate_errors(tiny_export, model_dir, tmp_path / "after") == best
+    assert evaluate_errors(tiny_export, model_dir, tmp_path / "greedy", decoding="greedy") == greedy
+    opened = model_directory.open_model_directory(str(model_dir))
+    assert opened.decode == found.steps[-1].settings
+    assert opened.decode.ngram_weight > 0
+    assert opened.ngram.unigram_log_probs.shape == (6,)
+
+
+def test_tuning_again_without_the_ngram_model_removes_it(tiny_export, model_dir, ngram):
+    tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
+    tune.tune(make_config(tiny_export, model_dir))
+    assert not os.path.exists(model_dir / "ngram.npz")
+    opened = model_directory.open_model_directory(str(model_dir))
+    assert (opened.ngram, opened.decode.ngram_weight, opened.decode.token_bonus) == (None, 0.0, 0.0)
+
+
+def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
+    tune.main(make_config(tiny_export, model_dir, language_model_dir=tiny_export.language_dir, ngram=ngram))
+    lines = capsys.readouterr().out.splitlines()
+    steps = ["greedy", "beam search", "n-gram model", "choice by the language model"]
+    assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
+    assert all(line.endswith("wrong characters") for line in lines[:4])
+    assert lines[-1].startswith("--ngram_weight=") and lines[-1].endswith(f"saved in {model_dir}")
+    saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
+    assert saved["confidence_scale"] > 0
+
+
+def test_only_some_utterances_of_a_large_split(tiny_export, model_dir):
+    """About half of the eight, the same each time."""
+    found = [tune.tune(make_config(tiny_export, model_dir, max_utterances=4)) for _ in range(2)]
+    few, whole = found[0], tune.tune(make_config(tiny_export, model_dir))
+    assert found[0].steps == found[1].steps
+    assert 0 < len(few.judged.is_right) < len(whole.judged.is_right)
+
+
+def test_averaged_models_decode_alike(tiny_export, model_dir, ngram, tmp_path):
+    found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
+    model = model_directory.open_model_directory(str(model_dir))
+    model_directory.copy_description(model, str(tmp_path / average.DIRECTORY))
+    copied = model_directory.open_model_directory(str(tmp_path / average.DIRECTORY))
+    assert copied.decode == found.steps[-1].settings
+    for name, value in vars(model.ngram).items():
+        np.testing.assert_array_equal(getattr(copied.ngram, name), value)
+
+
+def test_the_grid_keeps_the_first_of_equal_settings():
+    """A search over a bench that hears the same whatever the settings: nothing is better than the start."""
+
+    class Bench:
+        language = None
+
+        def run(self, settings, with_language):
+            return []
+
+    found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), has_ngram=True).run()
+    assert found.steps[-1].settings.ngram_weight == 0.4  # the first of the grid
+    assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
+
+
+def test_the_other_model_is_refused(tiny_export):
+    with pytest.raises(errors.UserError) as refused:
+        tune.tune(make_config(tiny_export, tiny_export.language_dir))
+    assert str(refused.value) == (
+        f"{tiny_export.language_dir}: contains the language model, expected the acoustic model; give another "
+        "--acoustic_model_dir"
+    )
+
+
+def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
+    language = tiny_models.make_language_model(str(tmp_path / "lm"), token_type="toneless")
+    with pytest.raises(
+        errors.UserError, match=r"^tune: --acoustic_model_dir=.* writes token type syllable and "
+    ):
+        tune.tune(make_config(tiny_export, model_dir, language_model_dir=language.path))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("decoding.json", b"{", "cannot be read (Expecting property name"),
+        ("decoding.json", b'{"beam": 3}', "cannot be read (DecodeConfig: unknown key beam"),
+        ("ngram.npz", b"PK", "cannot be read ("),
+    ],
+)
+def test_damaged_files_are_named(model_dir, file, content, message):
+    (model_dir / file).write_bytes(content)
+    with pytest.raises(errors.UserError) as refused:
+        model_directory.open_model_directory(str(model_dir))
+    assert str(refused.value).startswith(f"{model_dir / file}: {message}")
+    assert str(refused.value).endswith(
+        "; restore it from a copy, or remove it and run python -m estimator_asr.tune again"
+    )
+
+
+def test_an_ngram_model_of_another_vocabulary_is_refused(model_dir):
+    np.savez(model_dir / "ngram.npz", unigram_log_probs=np.zeros(9))
+    with pytest.raises(errors.UserError, match="ngram.npz: has 9 tokens, expected 6; restore it"):
+        model_directory.open_model_directory(str(model_dir))
