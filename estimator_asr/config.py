@@ -82,7 +82,8 @@ class DecodeConfig(config_flags.Checked):
     """How the tokens of an utterance are found, by one decoder of models/decoding.
 
     A hypothesis is ranked by the logarithm of its probability, plus token_bonus for each token, plus
-    ngram_weight and language_weight times what the n-gram model and the language model give.
+    ngram_weight, attention_weight and language_weight times the log probabilities that the n-gram model, the
+    attention decoder and the language model give.
     """
 
     decoding: str = config_flags.setting(
@@ -99,6 +100,9 @@ class DecodeConfig(config_flags.Checked):
     )
     ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model of tokens", minimum=0)
     token_bonus: float = config_flags.setting(0.0, "added for each token")
+    attention_weight: float = config_flags.setting(
+        0.0, "weight of the attention decoder when it ranks the hypotheses", minimum=0
+    )
     language_weight: float = config_flags.setting(
         0.0, "weight of the language model when it ranks the hypotheses", minimum=0
     )

@@ -4,9 +4,9 @@
         --data_dir=DATA
 
 Finds the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or any ARPA file) and
-the bonus of each token, then the weight with which the language model chooses among the hypotheses, and fits
-the confidences to how often they are right. `evaluate` and `export` use what was found (AM/decoding.json and
-AM/ngram.npz); tuning again replaces it.
+the bonus of each token, then the weights with which the attention decoder, if the model has one, and the
+language model choose among the hypotheses, and fits the confidences to how often they are right. `evaluate`
+and `export` use what was found (AM/decoding.json and AM/ngram.npz); tuning again replaces it.
 """
 
 from __future__ import annotations
@@ -61,11 +61,15 @@ def tune(config: TuneConfig) -> search.Found:
     for info, path in zip(infos, config.data_dir):
         model_directory.check_data(acoustic.model.path, acoustic.model.config, info, path)
     source = splits.read_split(infos, config.data_dir, config.split, task_spec.ACOUSTIC)
-    model = dataclasses.replace(acoustic.model, ngram=_read_ngram(config.ngram, acoustic.model))
+    model = dataclasses.replace(
+        acoustic.model, ngram=config.ngram and read_ngram(config.ngram, acoustic.model)
+    )
+    acoustic = acoustic._replace(model=model)
     with splits.explain_damage(config.data_dir, config.split):
         batches = posteriors.compute(acoustic, source, config.max_utterances)
-    bench = trials.Bench(model, language or None, batches)
-    found = search.Search(bench, _measures(model, language), model.ngram is not None).run()
+    bench = trials.Bench(acoustic, language or None, batches)
+    has_decoder = model.config.acoustic.decoder_layers > 0
+    found = search.Search(bench, _measures(model, language), model.ngram is not None, has_decoder).run()
     model_directory.save_decoding(dataclasses.replace(model, decode=found.steps[-1].settings))
     return found
 
@@ -76,11 +80,8 @@ def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
     return trained
 
 
-def _read_ngram(
-    path: Optional[str], model: model_directory.ModelDirectory
-) -> Optional[types.SimpleNamespace]:
-    if path is None:
-        return None
+def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
+    """Returns an n-gram model for the tokens of a model, as ModelDirectory has it; logs which it lacks."""
     ngram_model = arpa_reader.read(path)
     warning = back_off.describe_missing(ngram_model, model.tokens.tokens, path)
     if warning:
@@ -103,10 +104,9 @@ def _print(found: search.Found, config: TuneConfig) -> None:
     fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
     before, after = (100 * calibration.calibration_error(each) for each in (found.judged, fitted))
     print(f"confidence: calibration error {before:.1f} % -> {after:.1f} %")
-    print(
-        f"--ngram_weight={best.ngram_weight:g} --token_bonus={best.token_bonus:g} "
-        f"--language_weight={best.language_weight:g}: saved in {config.acoustic_model_dir}"
-    )
+    weights = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
+    chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in weights)
+    print(f"{chosen}: saved in {config.acoustic_model_dir}")
 
 
 def main(config: TuneConfig) -> None:

@@ -45,6 +45,7 @@ class AcousticOutputs(NamedTuple):
     ctc_logits: tf.Tensor  # float32 [batch, num_subsampled, num_classes]
     num_frames: tf.Tensor  # int32 [batch], subsampled
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
+    encoding: Optional[encoders.Encoding] = None
 
 
 def build(
@@ -85,7 +86,7 @@ def build(
             with tf.compat.v1.variable_scope("decoder"):
                 previous = shift_right(token_ids, num_tokens, num_classes - 1)
                 decoder_logits = decode(config, previous, encoding, num_classes, token_parts, seed)
-    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits)
+    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding)
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
@@ -167,6 +168,38 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = decoder_block(config, hidden, causal, encoding, seed)
     return classify(layers.layer_norm(hidden, "output_norm"), vectors)
+
+
+def score(
+    config,
+    encoding: encoders.Encoding,
+    token_ids: tf.Tensor,
+    num_tokens: tf.Tensor,
+    num_classes: int,
+    token_parts: Optional[np.ndarray],
+) -> tf.Tensor:
+    """Returns the log probabilities that the decoder gives to whole sequences, their ends included.
+
+    Args:
+        config, num_classes, token_parts: as for build, which made the encoding.
+        token_ids: int32 [batch, num_sequences, max_tokens].
+        num_tokens: int32 [batch, num_sequences].
+
+    Returns:
+        float32 [batch, num_sequences].
+    """
+    shape = tf.shape(token_ids)
+    rows = [shape[0] * shape[1], shape[2]]
+    ids, counts = tf.reshape(token_ids, rows), tf.reshape(num_tokens, [-1])
+    repeated = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding))
+    with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
+        previous = shift_right(ids, counts, num_classes - 1)
+        logits = decode(config, previous, repeated, num_classes, token_parts, None)
+    is_token = tf.sequence_mask(counts, rows[1] + 1)
+    targets = tf.where(is_token, tf.pad(ids, [[0, 0], [0, 1]]), num_classes - 1)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    weights = tf.sequence_mask(counts + 1, rows[1] + 1, tf.float32)
+    return tf.reshape(-tf.reduce_sum(losses * weights, axis=1), shape[:2])
 
 
 def decoder_block(

@@ -105,7 +105,8 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
     scope = f"{model.config.spec.name}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     checkpoints.check_variables(checkpoint, model, variables)
-    tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
+    if variables:  # decoding alone has none
+        tf.compat.v1.train.Saver(variables).restore(session, checkpoint)
 
 
 def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> task.Recognition:

@@ -92,14 +92,29 @@ class Acoustic(task.Task):
         if config.decoding not in decoders.DECODERS:
             expected = ", ".join(decoders.DECODERS)
             raise errors.UserError(f"--decoding is {config.decoding}, expected one of {expected}")
+        attention = _find_attention(outputs)
         found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers())
+        if config.attention_weight:
+            found = found.reranked(config.attention_weight * self._attend(outputs.encoding, found))
         return task.Recognition(
             *found.best(),
             found.acoustic_scores[:, 0],
             tf.nn.log_softmax(tf.cast(logits, tf.float32)),
-            _find_attention(outputs),
+            attention,
             num_frames,
             found,
+            encoding=outputs.encoding,
+        )
+
+    def _attend(self, encoding, found) -> tf.Tensor:
+        """Returns the log probabilities of hypotheses by the attention decoder, float32 [batch, num_best]."""
+        return acoustic.score(
+            self.model.config.acoustic,
+            encoding,
+            found.ids,
+            found.num_tokens,
+            self.model.tokens.num_classes,
+            self.token_parts(),
         )
 
     def _scorers(self) -> list[scorers.Scorer]:

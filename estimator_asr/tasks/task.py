@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory, task_spec
+from estimator_asr.models import encoders
 from estimator_asr.models import losses as losses_lib
 from estimator_asr.models.decoding import hypotheses
 from estimator_asr.tasks import metrics
@@ -47,6 +48,7 @@ class Recognition(NamedTuple):
     num_frames: Optional[tf.Tensor] = None  # int32 [batch], subsampled, of CTC
     n_best: Optional[hypotheses.Hypotheses] = None  # of CTC; its first one is `ids`
     character_probs: Optional[tf.Tensor] = None  # float32 [batch, max_ids]
+    encoding: Optional[encoders.Encoding] = None  # of the acoustic model
 
 
 class Task(abc.ABC):

@@ -14,6 +14,7 @@ import tqdm
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.serving import cascade, trained_model
 from estimator_asr.tasks import registry
+from tfrecord_builder import errors
 
 
 class Posteriors(NamedTuple):
@@ -21,6 +22,7 @@ class Posteriors(NamedTuple):
 
     log_probs: np.ndarray  # float32 [batch, num_frames, num_classes], of CTC
     num_frames: np.ndarray  # int32 [batch]
+    encoding: np.ndarray  # float32 [batch, num_frames, units], what an attention decoder attends to
     pronunciations: list[str]
     transcripts: list[str]
 
@@ -28,7 +30,11 @@ class Posteriors(NamedTuple):
 def compute(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> list[Posteriors]:
-    """Returns the posteriors of a split, or of about max_utterances of it, chosen by their ids."""
+    """Returns the posteriors of a split, or of about max_utterances of it, chosen by their ids.
+
+    Raises:
+        errors.UserError: none is chosen.
+    """
     limit = max_utterances / source.num_utterances
     model, batches = trained.model, []
     with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
@@ -37,9 +43,14 @@ def compute(
         cascade.restore(session, model, trained.checkpoint)
         for batch in _read(source, model.config.input, limit):
             feeds = {tensor: batch[name] for name, tensor in features.items()}
-            values = session.run([found.log_probs, found.num_frames], feeds)
+            values = session.run([found.log_probs, found.num_frames, found.encoding.outputs], feeds)
             texts = ([text.decode("utf-8") for text in batch[key]] for key in ("pronunciation", "transcript"))
             batches.append(Posteriors(*values, *texts))
+    if not batches:
+        raise errors.UserError(
+            f"tune: --max_utterances={max_utterances} chooses none of {source.num_utterances} utterances, "
+            "expected some; give a larger number"
+        )
     return batches
 
 

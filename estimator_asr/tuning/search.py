@@ -13,10 +13,10 @@ from estimator_asr import config as config_lib
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
 
-_NGRAM_WEIGHTS = (0.2, 0.4, 0.6, 0.8, 1.0)
-_TOKEN_BONUSES = (0.0, 1.5, 3.0, 4.5)
-_FINER = ((-0.1, 0.0), (0.1, 0.0), (0.0, -0.5), (0.0, 0.5))  # steps of both from the best
-_LANGUAGE_WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+_NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
+_TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
+_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps of both from the best
+_RANKING_WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
 
 
 class Step(NamedTuple):
@@ -37,10 +37,12 @@ class Found(NamedTuple):
 class Search:
     """Tries settings on a bench, with a progress bar."""
 
-    def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool):
-        self._bench, self._measures, self._has_ngram = bench, measures, has_ngram
-        count = 2 + has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 1)
-        count += (len(_LANGUAGE_WEIGHTS) + 1) * (bench.language is not None) + 1
+    def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
+        self._bench, self._measures = bench, measures
+        self._has_ngram, self._has_decoder = has_ngram, has_decoder
+        num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
+        count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 2)
+        count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = tqdm.tqdm(total=count, desc="tune", unit=" trials", disable=None)
 
     def run(self) -> Found:
@@ -51,8 +53,11 @@ class Search:
         if self._has_ngram:
             best = self._choose_ngram(best)
             steps.append(self._step("n-gram model", best))
+        if self._has_decoder:
+            best = self._choose_weight(best, "attention_weight", utterances.TOKEN_ERROR_RATE)
+            steps.append(self._step("choice by the attention decoder", best))
         if self._bench.language:
-            best = self._choose_language(best)
+            best = self._choose_weight(best, "language_weight", utterances.CHARACTER_ERROR_RATE)
             steps.append(self._step("choice by the language model", best))
         judged = calibration.judge(self._run(best, with_language=True))
         scale, offset = calibration.fit(judged)
@@ -67,24 +72,22 @@ class Search:
     def _choose_ngram(self, start):
         """Chooses on a coarse grid, then among its neighbours on a finer one."""
         grid = itertools.product(_NGRAM_WEIGHTS, _TOKEN_BONUSES)
-        best = self._choose(start, ({"ngram_weight": weight, "token_bonus": bonus} for weight, bonus in grid))
-        weight, bonus = best.ngram_weight, best.token_bonus
-        finer = ({"ngram_weight": weight + a, "token_bonus": bonus + b} for a, b in _FINER)
-        return self._choose(best, [{}, *finer])
+        pairs = [{"ngram_weight": weight, "token_bonus": bonus} for weight, bonus in grid]
+        best = self._choose(start, pairs, utterances.TOKEN_ERROR_RATE)
+        finer = [
+            {"ngram_weight": best.ngram_weight + weight, "token_bonus": best.token_bonus + bonus}
+            for weight, bonus in _FINER
+        ]
+        return self._choose(best, [{}, *finer], utterances.TOKEN_ERROR_RATE)
 
-    def _choose(self, start, changes: Iterable[dict]) -> config_lib.DecodeConfig:
-        """Returns the settings with the fewest wrong tokens; the first of several."""
-        candidates = [dataclasses.replace(start, **change) for change in changes]
-        return min(candidates, key=lambda each: self._count(each, utterances.TOKEN_ERROR_RATE))
+    def _choose_weight(self, start, name: str, measure: str):
+        return self._choose(start, [{name: weight} for weight in (0.0, *_RANKING_WEIGHTS)], measure)
 
-    def _choose_language(self, start):
-        weights = (0.0, *_LANGUAGE_WEIGHTS)
-        candidates = [dataclasses.replace(start, language_weight=weight) for weight in weights]
-        return min(candidates, key=lambda each: self._count(each, utterances.CHARACTER_ERROR_RATE))
-
-    def _count(self, settings, measure) -> int:
+    def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
+        """Returns the settings with the fewest errors; the first of several."""
         with_language = measure == utterances.CHARACTER_ERROR_RATE
-        return trials.count_errors(self._run(settings, with_language), measure)
+        candidates = [dataclasses.replace(start, **change) for change in changes]
+        return min(candidates, key=lambda each: trials.count_errors(self._run(each, with_language), measure))
 
     def _run(self, settings, with_language) -> list[trials.Transcribed]:
         transcribed = self._bench.run(settings, with_language)

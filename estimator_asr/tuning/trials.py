@@ -10,8 +10,8 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory
 from estimator_asr.models import acoustic as acoustic_lib
+from estimator_asr.models import encoders
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import cascade, recogniser, trained_model
 from estimator_asr.tasks import registry
@@ -39,7 +39,7 @@ class Transcribed:
 class Bench:
     """What stays the same in all trials."""
 
-    acoustic: model_directory.ModelDirectory
+    acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[posteriors_lib.Posteriors]
 
@@ -47,22 +47,33 @@ class Bench:
         """Decodes all batches with the settings."""
         language = self.language if with_language else None
         with contextlib.closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
-            built = self._build(session, dataclasses.replace(self.acoustic, decode=config), language)
+            built = self._build(session, dataclasses.replace(self.acoustic.model, decode=config), language)
             return [utterance for batch in self.batches for utterance in _decode(built, batch)]
 
     def _build(self, session, acoustic, language) -> recogniser.Recogniser:
         with session.graph.as_default():
-            classes = acoustic.num_classes
-            log_probs = tf.compat.v1.placeholder(tf.float32, [None, None, classes])
-            num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            outputs = acoustic_lib.AcousticOutputs(log_probs, num_frames, None)
-            found = registry.of(acoustic).decode(outputs, {})
+            inputs = {
+                "log_probs": tf.compat.v1.placeholder(tf.float32, [None, None, acoustic.num_classes]),
+                "num_frames": tf.compat.v1.placeholder(tf.int32, [None]),
+                "encoding": tf.compat.v1.placeholder(
+                    tf.float32, [None, None, self.batches[0].encoding.shape[2]]
+                ),
+            }
+            found = registry.of(acoustic).decode(_outputs(**inputs), {})
             written = cascade.write(acoustic, language and language.model, found)
             initialize_tables = tf.compat.v1.tables_initializer()
+            cascade.restore(session, acoustic, self.acoustic.checkpoint)
             if language:
                 cascade.restore(session, language.model, language.checkpoint)
             session.run(initialize_tables)
-        return recogniser.Recogniser(session, {"log_probs": log_probs, "num_frames": num_frames}, written)
+        return recogniser.Recogniser(session, inputs, written)
+
+
+def _outputs(log_probs, num_frames, encoding) -> acoustic_lib.AcousticOutputs:
+    mask = tf.sequence_mask(num_frames, tf.shape(encoding)[1], tf.float32)
+    return acoustic_lib.AcousticOutputs(
+        log_probs, num_frames, None, encoders.Encoding(encoding, num_frames, mask)
+    )
 
 
 def _decode(built: recogniser.Recogniser, batch: posteriors_lib.Posteriors) -> Iterator[Transcribed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr import average, evaluate, model_directory, tune
+from estimator_asr import config, evaluate, model_directory, task_spec, tune
+from estimator_asr.inputs import splits
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import search
-from tfrecord_builder import errors
+from estimator_asr.serving import trained_model
+from estimator_asr.tuning import posteriors, search
+from tfrecord_builder import dataset_info, errors
 
 # "ni3 hao3 ma5" is likely, all else is not.
 ARPA = """\\data\\
@@ -45,7 +48,7 @@ def small_grid(monkeypatch):
     monkeypatch.setattr(search, "_NGRAM_WEIGHTS", (0.4, 1.0))
     monkeypatch.setattr(search, "_TOKEN_BONUSES", (1.0,))
     monkeypatch.setattr(search, "_FINER", ((0.0, 0.5),))
-    monkeypatch.setattr(search, "_LANGUAGE_WEIGHTS", (0.3,))
+    monkeypatch.setattr(search, "_RANKING_WEIGHTS", (0.3,))
 
 
 @pytest.fixture
@@ -76,8 +79,8 @@ def test_what_was_found_is_saved_and_evaluated(tiny_export, model_dir, ngram, tm
     before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
     found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
     names = [step.name for step in found.steps]
-    assert names == ["greedy", "beam search", "n-gram model"]
-    greedy, beam, best = (step.errors[utterances.TOKEN_ERROR_RATE] for step in found.steps)
+    assert names == ["greedy", "beam search", "n-gram model", "choice by the attention decoder"]
+    greedy, beam, _, best = (step.errors[utterances.TOKEN_ERROR_RATE] for step in found.steps)
     assert beam == before and best < beam
     assert evaluate_errors(tiny_export, model_dir, tmp_path / "after") == best
     assert evaluate_errors(tiny_export, model_dir, tmp_path / "greedy", decoding="greedy") == greedy
@@ -87,39 +90,61 @@ def test_what_was_found_is_saved_and_evaluated(tiny_export, model_dir, ngram, tm
     assert opened.ngram.unigram_log_probs.shape == (6,)
 
 
-def test_tuning_again_without_the_ngram_model_removes_it(tiny_export, model_dir, ngram):
-    tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
-    tune.tune(make_config(tiny_export, model_dir))
+def save(model_dir, arpa=None, **settings):
+    """Saves a decoding as tune does; returns the directory opened again."""
+    model = model_directory.open_model_directory(str(model_dir))
+    ngram = arpa and tune.read_ngram(arpa, model)
+    decode = config.DecodeConfig(**settings)
+    model_directory.save_decoding(dataclasses.replace(model, decode=decode, ngram=ngram))
+    return model_directory.open_model_directory(str(model_dir))
+
+
+def test_tuning_again_without_the_ngram_model_removes_it(model_dir, ngram):
+    assert save(model_dir, ngram, ngram_weight=0.5).ngram.order == 2
+    opened = save(model_dir)
     assert not os.path.exists(model_dir / "ngram.npz")
-    opened = model_directory.open_model_directory(str(model_dir))
-    assert (opened.ngram, opened.decode.ngram_weight, opened.decode.token_bonus) == (None, 0.0, 0.0)
+    assert (opened.ngram, opened.decode) == (None, config.DecodeConfig())
 
 
 def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     tune.main(make_config(tiny_export, model_dir, language_model_dir=tiny_export.language_dir, ngram=ngram))
     lines = capsys.readouterr().out.splitlines()
-    steps = ["greedy", "beam search", "n-gram model", "choice by the language model"]
+    steps = ["greedy", "beam search", "n-gram model"]
+    steps += ["choice by the attention decoder", "choice by the language model"]
     assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
-    assert all(line.endswith("wrong characters") for line in lines[:4])
-    assert lines[-1].startswith("--ngram_weight=") and lines[-1].endswith(f"saved in {model_dir}")
+    assert all(line.endswith("wrong characters") for line in lines[:5])
+    assert lines[-1].startswith("ngram_weight ") and lines[-1].endswith(f"saved in {model_dir}")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
     assert saved["confidence_scale"] > 0
 
 
-def test_only_some_utterances_of_a_large_split(tiny_export, model_dir):
+def test_only_some_utterances_of_a_large_split(tiny_export):
     """About half of the eight, the same each time."""
-    found = [tune.tune(make_config(tiny_export, model_dir, max_utterances=4)) for _ in range(2)]
-    few, whole = found[0], tune.tune(make_config(tiny_export, model_dir))
-    assert found[0].steps == found[1].steps
-    assert 0 < len(few.judged.is_right) < len(whole.judged.is_right)
+    trained = trained_model.open_trained_model(tiny_export.acoustic_dir)
+    infos = dataset_info.load_all([tiny_export.data_dir])
+    source = splits.read_split(infos, [tiny_export.data_dir], "test", task_spec.ACOUSTIC)
+    whole, *halves = (
+        [text for batch in posteriors.compute(trained, source, count) for text in batch.pronunciations]
+        for count in (8, 4, 4)
+    )
+    assert len(whole) == 8 and 0 < len(halves[0]) < 8
+    assert halves[0] == halves[1] and set(halves[0]) <= set(whole)
 
 
-def test_averaged_models_decode_alike(tiny_export, model_dir, ngram, tmp_path):
-    found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
-    model = model_directory.open_model_directory(str(model_dir))
-    model_directory.copy_description(model, str(tmp_path / average.DIRECTORY))
-    copied = model_directory.open_model_directory(str(tmp_path / average.DIRECTORY))
-    assert copied.decode == found.steps[-1].settings
+def test_no_utterance_is_chosen(tiny_export, monkeypatch):
+    monkeypatch.setattr(posteriors.zlib, "crc32", lambda name: 2**32 - 1)
+    with pytest.raises(errors.UserError) as refused:
+        tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
+    assert str(refused.value) == (
+        "tune: --max_utterances=1 chooses none of 8 utterances, expected some; give a larger number"
+    )
+
+
+def test_averaged_models_decode_alike(model_dir, ngram, tmp_path):
+    model = save(model_dir, ngram, ngram_weight=0.5, token_bonus=2.0)
+    model_directory.copy_description(model, str(tmp_path / "averaged"))
+    copied = model_directory.open_model_directory(str(tmp_path / "averaged"))
+    assert copied.decode == model.decode
     for name, value in vars(model.ngram).items():
         np.testing.assert_array_equal(getattr(copied.ngram, name), value)
 
@@ -133,7 +158,7 @@ def test_the_grid_keeps_the_first_of_equal_settings():
         def run(self, settings, with_language):
             return []
 
-    found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), has_ngram=True).run()
+    found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), True, False).run()
     assert found.steps[-1].settings.ngram_weight == 0.4  # the first of the grid
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
 

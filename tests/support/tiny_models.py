@@ -126,7 +126,12 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
 def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
     """Write a checkpoint of random weights, none of them left at zero or one."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        registry.of(model).recognise(registry.of(model).placeholders())
+        # With labels, which an attention decoder reads.
+        labels = {name: tf.compat.v1.placeholder(tf.int32) for name in model.config.spec.labels}
+        labels = {
+            name: tf.ensure_shape(labels[name], shape) for name, shape in zip(labels, [[None, None], [None]])
+        }
+        registry.of(model).recognise(registry.of(model).placeholders(), labels)
         for variable in tf.compat.v1.global_variables():
             if variable.op.name.endswith("num_updates"):
                 session.run(variable.initializer)

@@ -18,6 +18,13 @@ class Hypotheses(NamedTuple):
     scores: tf.Tensor  # float32 [batch, num_best], acoustic score and what scorers add
     acoustic_scores: tf.Tensor  # float32 [batch, num_best], log probability
 
+    def reranked(self, added: tf.Tensor) -> Hypotheses:
+        """Returns the hypotheses in the order of their scores plus float32 [batch, num_best]."""
+        scores, order = tf.math.top_k(self.scores + added, tf.shape(added)[1])
+        others = (self.ids, self.num_tokens, self.acoustic_scores)
+        ids, num_tokens, acoustic_scores = (tf.gather(each, order, batch_dims=1) for each in others)
+        return Hypotheses(ids, num_tokens, scores, acoustic_scores)
+
     def best(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids, int32 [batch, max_tokens], and num_tokens, int32 [batch], of the first."""
         return self.ids[:, 0], self.num_tokens[:, 0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import types
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 import small_batches
 import small_records
 import tensorflow as tf
+import tiny_models
 
 from estimator_asr import config
 from estimator_asr.models import acoustic
+from estimator_asr.serving import cascade
 from estimator_asr.tasks import acoustic as acoustic_task
 
 
@@ -128,3 +131,28 @@ def test_a_row_that_fills_up_a_replica_has_no_loss(tmp_path):
         session.run(tf.compat.v1.global_variables_initializer())
         alone, filled = session.run([[*each.parts["decoder-loss"], each.num_labels] for each in sums])
     np.testing.assert_allclose(alone, filled, rtol=1e-5)
+
+
+def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
+    """What it adds is its log probability of each hypothesis as labels, ends included."""
+    model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
+    fbank = tiny_models.extract(tiny_models.make_waveform(9000, seed=2))[None]
+    ranked = dataclasses.replace(model, decode=config.DecodeConfig(attention_weight=0.5))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features = {"fbank": tf.constant(fbank), "num_frames": tf.constant([fbank.shape[1]])}
+        found = acoustic_task.Acoustic(ranked).recognise(features).n_best
+        with tf.compat.v1.variable_scope("", reuse=True):
+            before = acoustic_task.Acoustic(model).recognise(features).n_best
+            repeated = {name: tf.repeat(value, 10, axis=0) for name, value in features.items()}
+            labels = {"token_ids": tf.maximum(before.ids[0], 0), "num_tokens": before.num_tokens[0]}
+            logits = acoustic_task.Acoustic(model).build(repeated, labels).decoder_logits
+        targets, weights = acoustic_task.decoder_targets(*labels.values(), logits.shape[-1] - 1)
+        log_probs = tf.gather(tf.nn.log_softmax(logits), targets, batch_dims=2) * weights
+        cascade.restore(session, model, tf.train.latest_checkpoint(model.path))
+        found, before, added = session.run([found, before, tf.reduce_sum(log_probs, axis=1)])
+    expected = before.scores[0] + 0.5 * added
+    order = np.argsort(-expected)
+    assert order.tolist() != list(range(10))
+    np.testing.assert_allclose(found.scores[0], expected[order], rtol=1e-4)
+    np.testing.assert_array_equal(found.ids[0], before.ids[0][order])
+    np.testing.assert_allclose(found.acoustic_scores[0], before.acoustic_scores[0][order], rtol=1e-5)
