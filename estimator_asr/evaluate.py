@@ -1,4 +1,4 @@
-"""Recognises a split and scores it: metrics.json, hypotheses.tsv and report.html.
+"""Recognises a split and scores it: metrics.json, hypotheses.tsv, hypotheses.jsonl and report.html.
 
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
@@ -102,10 +102,10 @@ def evaluate(config: EvaluateConfig) -> dict:
     subject = (_open_saved_model if config.model_dir is None else _open_model)(config, infos)
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
     with contextlib.closing(subject.recogniser.session), splits.explain_damage(config.data_dir, config.split):
-        scored = _score(subject, source)
+        scored, outputs = _score(subject, source)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
-    scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people)
+    scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people, outputs)
     return report.write(scored_split, config.output_dir)
 
 
@@ -140,22 +140,31 @@ def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
 
-def _score(subject: Subject, source: splits.Split) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Recognises every utterance once; returns the utterances of each measure, ordered by their ids."""
-    scored = {measure: [] for measure in subject.measures}
+def _score(subject: Subject, source: splits.Split) -> tuple[dict[str, list], list[dict]]:
+    """Recognises every utterance once.
+
+    Returns:
+        utterances.ScoredUtterance of each measure, and the outputs of each utterance; both ordered by ids.
+    """
+    scored, outputs = {measure: [] for measure in subject.measures}, []
     read = input_fn.build_input_fn(source, subject.input, training=False)
     total = source.num_utterances
     with tqdm.tqdm(total=total, unit=" utterances", desc="evaluate", disable=None) as progress:
         for batch, _ in input_fn.read_elements(read):
-            outputs = subject.recogniser.run(batch)
+            found = subject.recogniser.run(batch)
+            ids, speakers = (_texts(batch, name) for name in ("utterance_id", "speaker"))
             for measure, (reference, hypothesis) in subject.measures.items():
-                columns = (batch[name] for name in ("utterance_id", "speaker", reference))
-                texts = ([item.decode("utf-8") for item in column] for column in columns)
-                scored[measure] += [
-                    utterances.score(measure, *row) for row in zip(*texts, outputs[hypothesis])
-                ]
-            progress.update(len(batch["utterance_id"]))
-    return {measure: sorted(rows, key=lambda row: row.utterance_id) for measure, rows in scored.items()}
+                rows = zip(ids, speakers, _texts(batch, reference), found[hypothesis])
+                scored[measure] += [utterances.score(measure, *row) for row in rows]
+            outputs += [dict(zip(("utterance_id", *found), row)) for row in zip(ids, *found.values())]
+            progress.update(len(ids))
+    for rows in scored.values():
+        rows.sort(key=lambda row: row.utterance_id)
+    return scored, sorted(outputs, key=lambda row: row["utterance_id"])
+
+
+def _texts(batch: Mapping, name: str) -> list[str]:
+    return [item.decode("utf-8") for item in batch[name]]
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation report: metrics.json, hypotheses.tsv and a self-contained report.html.
+"""Evaluation report: metrics.json, hypotheses.tsv, hypotheses.jsonl and a self-contained report.html.
 
 All three are written under temporary names and then renamed, so that an older report stays complete until
 the new one is; metrics.json comes last.
@@ -23,6 +23,7 @@ from tfrecord_builder import errors, files
 
 METRICS_FILE = "metrics.json"
 HYPOTHESES_FILE = "hypotheses.tsv"
+OUTPUTS_FILE = "hypotheses.jsonl"
 REPORT_FILE = "report.html"
 _TEMPLATE_FILE = "report_template.html"
 _NUM_WORST = 50
@@ -38,6 +39,7 @@ class ScoredSplit:
     measures: Mapping[str, Sequence[utterances.ScoredUtterance]]
     group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
     are_speakers_people: bool = True  # as for breakdown.overall
+    outputs: Sequence[Mapping] = ()  # of each utterance, for hypotheses.jsonl
 
 
 def metrics(split: ScoredSplit) -> dict:
@@ -67,11 +69,12 @@ def _table(split, break_down):
 
 
 def write(split: ScoredSplit, output_dir: str) -> dict:
-    """Writes the three files into `output_dir`, which is created; returns the content of metrics.json."""
+    """Writes the four files into `output_dir`, which is created; returns the content of metrics.json."""
     values = metrics(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: _render(split, values),
+        OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in split.outputs),
         HYPOTHESES_FILE: hypotheses(split),
     }
     os.makedirs(output_dir, exist_ok=True)

@@ -120,6 +120,11 @@ def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
         for side in ("reference", "hypothesis")
     ]
     assert_rate(metrics["character_error_rate"], *characters)
+    outputs = [json.loads(line) for line in (tmp_path / "hypotheses.jsonl").read_text("utf-8").splitlines()]
+    assert [each["utterance_id"] for each in outputs] == list(rows)
+    for each, row in zip(outputs, rows.values()):
+        assert each["transcript"] == row["hypothesis"] == each["n_best"][0]["transcript"]
+        assert "".join(item["character"] for item in each["characters"]) == each["transcript"]
     assert metrics["token_error_rate"]["reference_length"] == 16
     assert (
         metrics["by_group"]["S"]["character_error_rate"]["errors"]

@@ -102,6 +102,7 @@ def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     report.write(make_split(), str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "hypotheses.jsonl",
         "hypotheses.tsv",
         "metrics.json",
         "mine.txt",
@@ -161,7 +162,8 @@ def test_metrics_json_comes_last(tmp_path, monkeypatch):
         os, "replace", lambda source, target: placed.append(target) or replace(source, target)
     )
     report.write(make_split(), str(tmp_path))
-    assert [os.path.basename(path) for path in placed] == ["hypotheses.tsv", "report.html", "metrics.json"]
+    names = ["hypotheses.tsv", "hypotheses.jsonl", "report.html", "metrics.json"]
+    assert [os.path.basename(path) for path in placed] == names
 
 
 def test_a_directory_that_can_be_written_is_created(tmp_path):
