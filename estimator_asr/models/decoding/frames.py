@@ -14,6 +14,7 @@ class Frame(NamedTuple):
     token_ids: tf.Tensor  # int64 [batch, num_candidates]
     blank_probs: tf.Tensor  # float32 [batch, 1]
     follow_token: tf.Tensor  # float32 [batch, 1], 0 if frames were skipped just before, else 1
+    is_real: tf.Tensor  # float32 [batch, 1], 0 beyond the last frame of an utterance, else 1
 
 
 class Frames(NamedTuple):
@@ -22,7 +23,7 @@ class Frames(NamedTuple):
     Frames beyond the last one of an utterance change nothing: their blank has probability 1.
     """
 
-    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]
+    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; anything where a frame is not real
     stacked: Frame
     skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
 
@@ -51,9 +52,10 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
         tf.cast(token_ids, tf.int64),
         tf.where(is_real, probs[..., -1:], 1.0),
         follow_token[..., None],
+        tf.cast(is_real, tf.float32),
     )
     skipped_score = tf.reduce_sum(tf.where(is_skipped, tf.math.log(blank), 0.0), axis=1)
-    return Frames(tf.where(is_real, probs, 0.0), stacked, skipped_score)
+    return Frames(probs, stacked, skipped_score)
 
 
 def _list_true(mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
