@@ -34,14 +34,16 @@ _BATCH_SIZE = 16
 _FRAMES_PER_TOKEN = 5
 _MAX_MILLISECONDS = 40
 _MIN_UTTERANCES = 400  # a second
-_PEERS = {"ctc-beam-decoder": "ctc_beam_decoder", "pyctcdecode": "pyctcdecode"}
+_PEERS = {"ctc-beam-decoder, one thread": "ctc_beam_decoder", "pyctcdecode, one thread": "pyctcdecode"}
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
     """The posteriors, and how often they are decoded."""
 
-    num_utterances: int = config_flags.setting(32, "utterances, a multiple of 16", minimum=_BATCH_SIZE)
+    num_utterances: int = config_flags.setting(
+        32, "utterances; the last batch may be smaller", minimum=_BATCH_SIZE
+    )
     num_frames: int = config_flags.setting(200, "frames of each", minimum=_FRAMES_PER_TOKEN)
     num_classes: int = config_flags.setting(1300, "tokens and the blank", minimum=10)
     rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)

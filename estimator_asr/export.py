@@ -62,7 +62,8 @@ def export(config: ExportConfig) -> str:
 
 def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
     path = getattr(config, f"{want.name}_model_dir")
-    trained = trained_model.open_trained_model(path, config.decoding)
+    decoding = config.decoding if want.reads_audio else None
+    trained = trained_model.open_trained_model(path, decoding)
     trained.check_spec(want)
     progress.update()
     return trained

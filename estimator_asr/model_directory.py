@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import glob
-import json
 import os
 import shutil
-import types
-import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any, Optional
 
-import numpy as np
 from absl import logging
 
 from estimator_asr import config as config_lib
@@ -29,10 +23,6 @@ from tfrecord_builder import (
     vocabulary,
 )
 from tfrecord_builder import readings as readings_lib
-
-DECODING_FILE = "decoding.json"
-NGRAM_FILE = "ngram.npz"
-_TUNE_AGAIN = "restore it from a copy, or remove it and run python -m estimator_asr.tune again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,20 +65,10 @@ def open_model_directory(path: str) -> ModelDirectory:
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
-    return dataclasses.replace(model, decode=_load_decode(path), ngram=_load_ngram(path, model.tokens.size))
+    from estimator_asr import decoding_files  # a new training has none
 
-
-def save_decoding(model: ModelDirectory) -> None:
-    """Writes the decoding of the model and its n-gram model, if it has one, atomically."""
-    path = os.path.join(model.path, NGRAM_FILE)
-    if model.ngram is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-    else:
-        with files.writing(path) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, **vars(model.ngram))
-    text = json.dumps(config_json.to_json_dict(model.decode), indent=2) + "\n"
-    files.write_text(os.path.join(model.path, DECODING_FILE), text)
+    decode, ngram = decoding_files.load(path, model.tokens.size)
+    return dataclasses.replace(model, decode=decode, ngram=ngram)
 
 
 def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
@@ -212,34 +192,10 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
             with files.writing(os.path.join(path, file)) as temporary, open(temporary, "wb") as target:
                 shutil.copyfileobj(source, target)
     model.config.save(path)
-    if source_dir is None and os.path.exists(os.path.join(model.path, DECODING_FILE)):
-        save_decoding(dataclasses.replace(model, path=path))
+    if source_dir is None:
+        from estimator_asr import decoding_files
 
-
-def _load_decode(path: str) -> config_lib.DecodeConfig:
-    """Returns what tune found, or the defaults."""
-    file = os.path.join(path, DECODING_FILE)
-    try:
-        return config_json.from_json_dict(config_lib.DecodeConfig, json.loads(files.read_text(file)))
-    except FileNotFoundError:
-        return config_lib.DecodeConfig()
-    except (OSError, ValueError, errors.UserError) as error:
-        raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
-
-
-def _load_ngram(path: str, num_tokens: int) -> Optional[types.SimpleNamespace]:
-    file = os.path.join(path, NGRAM_FILE)
-    if not os.path.exists(file):
-        return None
-    try:
-        with np.load(file) as arrays:
-            ngram = types.SimpleNamespace(**arrays)
-        got = len(ngram.unigram_log_probs)
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        raise errors.UserError(f"{file}: cannot be read ({error}); {_TUNE_AGAIN}") from error
-    if got != num_tokens:
-        raise errors.UserError(f"{file}: has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")
-    return ngram
+        decoding_files.copy(model.path, path)
 
 
 def _log_changes(model):

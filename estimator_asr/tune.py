@@ -6,7 +6,7 @@
 Finds the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or any ARPA file) and
 the bonus of each token, then the weights with which the attention decoder, if the model has one, and the
 language model choose among the hypotheses, and fits the confidences to how often they are right. `evaluate`
-and `export` use what was found (AM/decoding.json and AM/ngram.npz); tuning again replaces it.
+and `export` use what was found (AM/decoding.json and AM/ngram-HASH.npz); tuning again replaces it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import model_directory, task_spec
+from estimator_asr import decoding_files, model_directory, task_spec
 from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa_reader, back_off
 from estimator_asr.scoring import utterances
@@ -70,7 +70,7 @@ def tune(config: TuneConfig) -> search.Found:
     bench = trials.Bench(acoustic, language or None, batches)
     has_decoder = model.config.acoustic.decoder_layers > 0
     found = search.Search(bench, _measures(model, language), model.ngram is not None, has_decoder).run()
-    model_directory.save_decoding(dataclasses.replace(model, decode=found.steps[-1].settings))
+    decoding_files.save(model.path, found.steps[-1].settings, model.ngram)
     return found
 
 

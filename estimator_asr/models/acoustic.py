@@ -170,6 +170,18 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
     return classify(layers.layer_norm(hidden, "output_norm"), vectors)
 
 
+def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the labels (int32 [batch, max_tokens]) followed by the end symbol, and weights 1 for both.
+
+    Returns:
+        int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
+    """
+    length = tf.shape(token_ids)[1] + 1
+    is_token = tf.sequence_mask(num_tokens, length)
+    targets = tf.where(is_token, tf.pad(token_ids, [[0, 0], [0, 1]]), end_id)
+    return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
+
+
 def score(
     config,
     encoding: encoders.Encoding,
@@ -195,10 +207,8 @@ def score(
     with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
         previous = shift_right(ids, counts, num_classes - 1)
         logits = decode(config, previous, repeated, num_classes, token_parts, None)
-    is_token = tf.sequence_mask(counts, rows[1] + 1)
-    targets = tf.where(is_token, tf.pad(ids, [[0, 0], [0, 1]]), num_classes - 1)
+    targets, weights = decoder_targets(ids, counts, num_classes - 1)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-    weights = tf.sequence_mask(counts + 1, rows[1] + 1, tf.float32)
     return tf.reshape(-tf.reduce_sum(losses * weights, axis=1), shape[:2])
 
 

@@ -116,8 +116,10 @@ def _list_items(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 def _list_rows(columns: Sequence[np.ndarray], fields: Iterable[str]) -> list[dict]:
     """Returns the items of an utterance; padding, whose text is empty or whose score is -inf, is none."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
-    return [item for item in items if item.get("character") != "" and item.get("score") != -np.inf]
+    return [item for item in items if item.get("character") != "" and np.isfinite(item.get("score", 0.0))]
 
 
 def _to_python(item):
-    return item.decode("utf-8") if isinstance(item, bytes) else item.item()
+    if isinstance(item, bytes):
+        return item.decode("utf-8")
+    return float(str(item)) if isinstance(item, np.floating) else item.item()  # 0.12 and not 0.11999999731

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_asr import model_directory, task_spec
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.models.decoding import decoders
 from estimator_asr.serving import cascade, recogniser
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
@@ -49,10 +50,22 @@ def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedMode
     """
     model = model_directory.open_model_directory(path)
     if decoding is not None:
+        _check_decoding(model, decoding)
         model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
     return TrainedModel(model, checkpoint, lock)
+
+
+def _check_decoding(model: model_directory.ModelDirectory, decoding: str) -> None:
+    if not model.config.spec.reads_audio:
+        raise errors.UserError(
+            f"--decoding={decoding} is given for the language model {model.path}, expected none; leave it out"
+        )
+    if decoding not in decoders.DECODERS:
+        raise errors.UserError(
+            f"--decoding is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"
+        )
 
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:

@@ -89,9 +89,6 @@ class Acoustic(task.Task):
     def decode(self, outputs, features) -> task.Recognition:
         """Searches by the DecodeConfig of the model directory."""
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
-        if config.decoding not in decoders.DECODERS:
-            expected = ", ".join(decoders.DECODERS)
-            raise errors.UserError(f"--decoding is {config.decoding}, expected one of {expected}")
         attention = _find_attention(outputs)
         found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers())
         if config.attention_weight:
@@ -188,23 +185,11 @@ def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -
 def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothing: float) -> metrics.Ratio:
     """Returns the decoder's cross-entropy over its positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
-    targets, weights = decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
+    targets, weights = acoustic.decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
     # A row without frames only fills the batch of a replica: its end symbol does not count.
     weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
     loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
     return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
-
-
-def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the labels (int32 [batch, max_tokens]) followed by the end symbol, and weights 1 for both.
-
-    Returns:
-        int32 and float32 [batch, max_tokens + 1]; the end symbol also fills the padding, whose weight is 0.
-    """
-    length = tf.shape(token_ids)[1] + 1
-    is_token = tf.sequence_mask(num_tokens, length)
-    targets = tf.where(is_token, tf.pad(token_ids, [[0, 0], [0, 1]]), end_id)
-    return targets, tf.sequence_mask(num_tokens + 1, length, tf.float32)
 
 
 def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
@@ -233,7 +218,7 @@ def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
     Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """
     num_tokens = labels["num_tokens"]
-    targets, weights = decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
+    targets, weights = acoustic.decoder_targets(labels["token_ids"], num_tokens, logits.shape[-1] - 1)
     is_counted = (weights > 0) & (num_tokens > 0)[:, None]
     is_wrong = tf.not_equal(tf.argmax(logits, -1, tf.int32), metrics.mark_unknown(targets))
     return metrics.fraction_of(is_wrong, is_counted)

@@ -6,17 +6,19 @@ model_fn, evaluation, cascade and TensorBoard's prediction samples work with any
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_asr import experiment, model_directory, task_spec
-from estimator_asr.models import encoders
 from estimator_asr.models import losses as losses_lib
-from estimator_asr.models.decoding import hypotheses
 from estimator_asr.tasks import metrics
 from tfrecord_builder import syllables
+
+if TYPE_CHECKING:  # train loads them with the model
+    from estimator_asr.models import encoders
+    from estimator_asr.models.decoding import hypotheses
 
 Tensors = dict[str, tf.Tensor]
 

@@ -25,16 +25,17 @@ class Judged(NamedTuple):
     is_right: np.ndarray  # bool [num_characters]
 
 
-def judge(transcribed: list[trials.Transcribed]) -> Judged:
+def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
     """Compares the characters of each transcript with its reference, by one shortest alignment.
 
-    Where transcripts are tokens, their pinyin is compared.
+    Without a language model, tokens are compared.
     """
     confidences, is_right = [], []
     for each in transcribed:
         items = each.found["characters"]
-        key, reference = "character", utterances.split_characters(each.transcript)
-        if each.found["transcript"] == each.found["pinyin"]:
+        if has_language:
+            key, reference = "character", utterances.split_characters(each.transcript)
+        else:
             key, reference = "pinyin", utterances.split_tokens(each.pronunciation)
         right = np.zeros(len(items), bool)
         for block in Levenshtein.opcodes(reference, [item[key] for item in items]):
@@ -58,7 +59,10 @@ def fit(judged: Judged) -> tuple[float, float]:
         while _loss(weights - step, inputs, judged.is_right) > _loss(weights, inputs, judged.is_right):
             step = step / 2
         weights = weights - step
-    return max(float(weights[0]), _LOWEST_SCALE), float(weights[1])
+    if weights[0] < _LOWEST_SCALE:
+        right = np.clip(np.mean(judged.is_right), _LOWEST_PROB, 1 - _LOWEST_PROB)
+        return _LOWEST_SCALE, float(_log_odds(right))
+    return float(weights[0]), float(weights[1])
 
 
 def _loss(weights, inputs, is_right) -> float:

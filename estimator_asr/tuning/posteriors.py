@@ -22,7 +22,7 @@ class Posteriors(NamedTuple):
 
     log_probs: np.ndarray  # float32 [batch, num_frames, num_classes], of CTC
     num_frames: np.ndarray  # int32 [batch]
-    encoding: np.ndarray  # float32 [batch, num_frames, units], what an attention decoder attends to
+    encoding: np.ndarray  # float32 [batch, num_frames, units], for an attention decoder; units is 0 without
     pronunciations: list[str]
     transcripts: list[str]
 
@@ -40,10 +40,11 @@ def compute(
     with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
         features = registry.of(model).placeholders()
         found = registry.of(model).recognise(features)
+        encoding = found.encoding.outputs[..., : None if model.config.acoustic.decoder_layers else 0]
         cascade.restore(session, model, trained.checkpoint)
         for batch in _read(source, model.config.input, limit):
             feeds = {tensor: batch[name] for name, tensor in features.items()}
-            values = session.run([found.log_probs, found.num_frames, found.encoding.outputs], feeds)
+            values = session.run([found.log_probs, found.num_frames, encoding], feeds)
             texts = ([text.decode("utf-8") for text in batch[key]] for key in ("pronunciation", "transcript"))
             batches.append(Posteriors(*values, *texts))
     if not batches:

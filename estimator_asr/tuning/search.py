@@ -41,7 +41,7 @@ class Search:
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
         num_weights = 2 + len(_RANKING_WEIGHTS)  # 0 is one of them, and the step
-        count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 2)
+        count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = tqdm.tqdm(total=count, desc="tune", unit=" trials", disable=None)
 
@@ -59,7 +59,7 @@ class Search:
         if self._bench.language:
             best = self._choose_weight(best, "language_weight", utterances.CHARACTER_ERROR_RATE)
             steps.append(self._step("choice by the language model", best))
-        judged = calibration.judge(self._run(best, with_language=True))
+        judged = calibration.judge(self._run(best, with_language=True), self._bench.language is not None)
         scale, offset = calibration.fit(judged)
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
@@ -73,7 +73,9 @@ class Search:
         """Chooses on a coarse grid, then among its neighbours on a finer one."""
         grid = itertools.product(_NGRAM_WEIGHTS, _TOKEN_BONUSES)
         pairs = [{"ngram_weight": weight, "token_bonus": bonus} for weight, bonus in grid]
-        best = self._choose(start, pairs, utterances.TOKEN_ERROR_RATE)
+        best = self._choose(start, [{}, *pairs], utterances.TOKEN_ERROR_RATE)
+        if not best.ngram_weight:
+            return best
         finer = [
             {"ngram_weight": best.ngram_weight + weight, "token_bonus": best.token_bonus + bonus}
             for weight, bonus in _FINER

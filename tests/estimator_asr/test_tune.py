@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 import shutil
 
 import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr import config, evaluate, model_directory, task_spec, tune
+from estimator_asr import config, decoding_files, evaluate, model_directory, task_spec, tune
 from estimator_asr.inputs import splits
+from estimator_asr.ngrams import back_off
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import trained_model
 from estimator_asr.tuning import posteriors, search
 from tfrecord_builder import dataset_info, errors
 
+TUNE_AGAIN = "; restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 # "ni3 hao3 ma5" is likely, all else is not.
 ARPA = """\\data\\
 ngram 1=8
@@ -94,15 +94,14 @@ def save(model_dir, arpa=None, **settings):
     """Saves a decoding as tune does; returns the directory opened again."""
     model = model_directory.open_model_directory(str(model_dir))
     ngram = arpa and tune.read_ngram(arpa, model)
-    decode = config.DecodeConfig(**settings)
-    model_directory.save_decoding(dataclasses.replace(model, decode=decode, ngram=ngram))
+    decoding_files.save(str(model_dir), config.DecodeConfig(**settings), ngram)
     return model_directory.open_model_directory(str(model_dir))
 
 
 def test_tuning_again_without_the_ngram_model_removes_it(model_dir, ngram):
     assert save(model_dir, ngram, ngram_weight=0.5).ngram.order == 2
     opened = save(model_dir)
-    assert not os.path.exists(model_dir / "ngram.npz")
+    assert not list(model_dir.glob("ngram*"))
     assert (opened.ngram, opened.decode) == (None, config.DecodeConfig())
 
 
@@ -115,7 +114,7 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     assert all(line.endswith("wrong characters") for line in lines[:5])
     assert lines[-1].startswith("ngram_weight ") and lines[-1].endswith(f"saved in {model_dir}")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
-    assert saved["confidence_scale"] > 0
+    assert saved["decode"]["confidence_scale"] > 0
 
 
 def test_only_some_utterances_of_a_large_split(tiny_export):
@@ -159,7 +158,7 @@ def test_the_grid_keeps_the_first_of_equal_settings():
             return []
 
     found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), True, False).run()
-    assert found.steps[-1].settings.ngram_weight == 0.4  # the first of the grid
+    assert found.steps[-1].settings.ngram_weight == 0.0
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
 
 
@@ -181,24 +180,64 @@ def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("content", "message"),
     [
-        ("decoding.json", b"{", "cannot be read (Expecting property name"),
-        ("decoding.json", b'{"beam": 3}', "cannot be read (DecodeConfig: unknown key beam"),
-        ("ngram.npz", b"PK", "cannot be read ("),
+        (b"{", "cannot be read (Expecting property name"),
+        (b'{"decode": {"beam": 3}}', "cannot be read (SavedDecoding: key ngram_sha256 is missing"),
+        (
+            b'{"decode": {"beam": 3}, "ngram_sha256": ""}',
+            "cannot be read (SavedDecoding.decode: unknown key beam",
+        ),
     ],
 )
-def test_damaged_files_are_named(model_dir, file, content, message):
-    (model_dir / file).write_bytes(content)
+def test_damaged_settings_are_named(model_dir, content, message):
+    (model_dir / "decoding.json").write_bytes(content)
     with pytest.raises(errors.UserError) as refused:
         model_directory.open_model_directory(str(model_dir))
-    assert str(refused.value).startswith(f"{model_dir / file}: {message}")
-    assert str(refused.value).endswith(
-        "; restore it from a copy, or remove it and run python -m estimator_asr.tune again"
-    )
+    assert str(refused.value).startswith(f"{model_dir}/decoding.json: {message}")
+    assert str(refused.value).endswith(TUNE_AGAIN)
 
 
-def test_an_ngram_model_of_another_vocabulary_is_refused(model_dir):
-    np.savez(model_dir / "ngram.npz", unigram_log_probs=np.zeros(9))
-    with pytest.raises(errors.UserError, match="ngram.npz: has 9 tokens, expected 6; restore it"):
+def write_array(file):
+    np.save(file.open("wb"), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes()[:100]),
+        lambda file: np.savez(file, order=1),
+        write_array,
+        lambda file: file.unlink(),
+    ],
+)
+def test_damaged_ngram_models_are_named(model_dir, ngram, damage):
+    save(model_dir, ngram, ngram_weight=0.5)
+    (file,) = model_dir.glob("ngram-*.npz")
+    damage(file)
+    with pytest.raises(errors.UserError) as refused:
         model_directory.open_model_directory(str(model_dir))
+    assert str(refused.value).startswith(f"{file}: cannot be read (")
+    assert str(refused.value).endswith(TUNE_AGAIN)
+
+
+def test_an_ngram_model_of_another_vocabulary_is_refused(model_dir, ngram):
+    save(model_dir, ngram, ngram_weight=0.5)
+    with pytest.raises(errors.UserError, match="npz: has 6 tokens, expected 7; restore it"):
+        decoding_files.load(str(model_dir), num_tokens=7)
+
+
+def test_a_killed_run_leaves_the_former_pair(model_dir, ngram, tmp_path, monkeypatch):
+    before = save(model_dir, ngram, ngram_weight=0.5)
+    (tmp_path / "other.arpa").write_text(ARPA.replace("-4\tshi4", "-3\tshi4"), encoding="utf-8")
+    monkeypatch.setattr(decoding_files.files, "write_text", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save(model_dir, str(tmp_path / "other.arpa"), ngram_weight=0.7)
+    after = model_directory.open_model_directory(str(model_dir))
+    assert after.decode == before.decode
+    np.testing.assert_array_equal(after.ngram.unigram_log_probs, before.ngram.unigram_log_probs)
+
+
+def test_the_files_have_the_arrays_of_decoding():
+    assert decoding_files.FIELDS == back_off.BackOffArrays._fields

@@ -35,6 +35,7 @@ GROUND = {
         "estimator_api",
         "estimator_training",
         "model_directory",
+        "decoding_files",
     )
 }
 

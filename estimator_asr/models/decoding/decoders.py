@@ -1,7 +1,8 @@
 """The decoders by name. A new one needs a file beside this one and an entry here.
 
 A decoder gets DecodeConfig, CTC logits float32 [batch, num_frames, num_classes] with the blank as the last
-class, num_frames int32 [batch] (frames at or beyond it are ignored) and scorers; it returns Hypotheses.
+class and at least one frame, num_frames int32 [batch] (frames at or beyond it are ignored) and scorers; it
+returns Hypotheses.
 """
 
 from __future__ import annotations

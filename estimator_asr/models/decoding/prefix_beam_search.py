@@ -184,6 +184,7 @@ def _rank(config, beam: Beam, scale: tf.Tensor, links: tf.Tensor, scorers: Seque
     totals = acoustic + tf.add_n([beam.bonuses, *endings])
     scores, places = tf.math.top_k(totals, config.beam_width)
     nodes = tf.gather(beam.keys[..., 3], places, batch_dims=1)
+    nodes = tf.where(tf.math.is_inf(scores), tf.constant(_NO_NODE, tf.int64), nodes)
     ids, num_tokens = trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
     return hypotheses.Hypotheses(ids, num_tokens, scores, tf.gather(acoustic, places, batch_dims=1))
 

@@ -56,7 +56,7 @@ def _search(emissions: tf.Tensor, states: tf.Tensor, num_frames: tf.Tensor) -> t
     They are int32 [num_frames, batch, num_states] and float32 [batch, num_states].
     """
     # From a token to another one without a blank.
-    may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])
+    may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]
     by_frame = tf.transpose(emissions, [1, 0, 2])
     length = tf.shape(by_frame)[0]
     start = tf.fill(tf.shape(states), _LOWEST) * tf.cast(tf.range(tf.shape(states)[1]) > 0, tf.float32)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import model_directory
+from estimator_asr import config, model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.serving import cascade, recogniser, sequences
 from estimator_asr.training import model_fn
@@ -142,6 +143,16 @@ def test_the_transcript_is_the_best_of_the_n_best(whole, fbanks):
         texts, scores = ([item[name] for item in items] for name in ("transcript", "score"))
         assert texts[0] == text and len(set(texts)) == len(texts) > 1
         assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("max_frames", [0, 9])
+def test_greedy_decoding_of_no_frames(models, max_frames):
+    greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
+    with running(models, lambda: build_cascade(greedy, models[1])) as model:
+        fbank = np.zeros([2, max_frames, tiny_models.FRONTEND.num_bins], np.float32)
+        result = model.run({"fbank": fbank, "num_frames": np.int32([0, 0])})
+    assert result["transcript"] == result["pinyin"] == ["", ""]
+    assert result["characters"] == [[], []]
 
 
 @pytest.mark.parametrize("max_frames", [0, 1, 9])

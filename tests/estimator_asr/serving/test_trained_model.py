@@ -83,3 +83,26 @@ def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
     message = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
     with pytest.raises(errors.UserError, match=message):
         trained_model.open_trained_model(acoustic_dir)
+
+
+def test_another_decoder_on_request(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir, "greedy")
+    assert trained.model.decode.decoding == "greedy"
+    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
+    found = trained_model.build_recogniser(trained).run({"fbank": fbank[None], "num_frames": [len(fbank)]})
+    assert len(found["n_best"][0]) == 1
+
+
+def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(acoustic_dir, "toy")
+    assert str(refused.value) == "--decoding is toy, expected one of beam, greedy; give one of them"
+
+
+def test_a_language_model_has_no_decoder(tiny_export):
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(tiny_export.language_dir, "greedy")
+    assert str(refused.value) == (
+        f"--decoding=greedy is given for the language model {tiny_export.language_dir}, expected none; leave it "
+        "out"
+    )

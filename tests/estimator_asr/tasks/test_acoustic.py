@@ -39,7 +39,7 @@ def test_edge_fraction_counts_tokens_in_the_first_and_last_two_frames():
 def test_decoder_targets_end_with_the_end_symbol():
     with tf.Graph().as_default():
         targets, weights = run(
-            acoustic_task.decoder_targets(tf.constant([[4, 5], [6, 0]]), tf.constant([2, 1]), 9)
+            acoustic.decoder_targets(tf.constant([[4, 5], [6, 0]]), tf.constant([2, 1]), 9)
         )
     np.testing.assert_array_equal(targets, [[4, 5, 9], [6, 9, 9]])
     np.testing.assert_array_equal(weights, [[1, 1, 1], [1, 1, 0]])
@@ -146,7 +146,7 @@ def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
             repeated = {name: tf.repeat(value, 10, axis=0) for name, value in features.items()}
             labels = {"token_ids": tf.maximum(before.ids[0], 0), "num_tokens": before.num_tokens[0]}
             logits = acoustic_task.Acoustic(model).build(repeated, labels).decoder_logits
-        targets, weights = acoustic_task.decoder_targets(*labels.values(), logits.shape[-1] - 1)
+        targets, weights = acoustic.decoder_targets(*labels.values(), logits.shape[-1] - 1)
         log_probs = tf.gather(tf.nn.log_softmax(logits), targets, batch_dims=2) * weights
         cascade.restore(session, model, tf.train.latest_checkpoint(model.path))
         found, before, added = session.run([found, before, tf.reduce_sum(log_probs, axis=1)])

@@ -73,11 +73,6 @@ def test_a_toy_decoder_recognises(tmp_path, monkeypatch):
     assert recognise(make_model(tmp_path)[0], "toy") == [[1]]
 
 
-def test_an_unknown_decoder_lists_the_choices(tmp_path):
-    with pytest.raises(errors.UserError, match="--decoding is toy, expected one of beam, greedy"):
-        recognise(make_model(tmp_path)[0], "toy")
-
-
 def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     monkeypatch.setitem(registry.TASKS, "acoustic", lambda: toy_loss.TripleCtc)
     metrics = run(tmp_path, *make_model(tmp_path))

@@ -51,14 +51,32 @@ def make(reference, hypothesis, confidences, pinyin=""):
 def test_characters_are_right_where_the_alignment_has_them_equal():
     """An inserted and a substituted character are wrong; a deleted one is nobody's."""
     judged = calibration.judge(
-        [make("今天天气好", "今天气好吗", [0.9, 0.8, 0.7, 0.2, 0.6]), make("你好", "您好", [0.1, 0.5])]
+        [make("今天天气好", "今天气好吗", [0.9, 0.8, 0.7, 0.2, 0.6]), make("你好", "您好", [0.1, 0.5])],
+        has_language=True,
     )
     assert judged.is_right.tolist() == [True, True, True, True, False, False, True]
     assert judged.confidences.tolist() == [0.9, 0.8, 0.7, 0.2, 0.6, 0.1, 0.5]
 
 
-def test_tokens_are_compared_where_they_are_the_transcript():
-    items = [{"character": each, "pinyin": each, "confidence": 0.5} for each in ("ni3", "hao4")]
-    found = {"transcript": "ni3 hao4", "pinyin": "ni3 hao4", "characters": items}
-    judged = calibration.judge([trials.Transcribed("ni3 hao3", "你好", found)])
-    assert judged.is_right.tolist() == [True, False]
+@pytest.mark.parametrize(
+    ("pronunciation", "tokens", "transcript"),
+    [
+        ("ni3 hao3", ["ni3", "hao4"], "ni3 hao4"),
+        ("n i3 h ao3", ["n", "i3", "h", "uo3"], "ni3 huo3"),  # initials and finals
+        ("▁the ▁cat s", ["▁the", "▁cat", "z"], "the catz"),  # subwords
+        ("a <space> b", ["a", "<space>", "d"], "a d"),
+        ("好", ["号"], "号"),
+    ],
+)
+def test_without_a_language_model_tokens_are_compared(pronunciation, tokens, transcript):
+    items = [{"character": each, "pinyin": each, "confidence": 0.5} for each in tokens]
+    found = {"transcript": transcript, "pinyin": " ".join(tokens), "characters": items}
+    judged = calibration.judge([trials.Transcribed(pronunciation, "", found)], has_language=False)
+    assert judged.is_right.tolist() == [True] * (len(tokens) - 1) + [False]
+
+
+def test_confidences_that_mean_the_opposite_become_how_often_all_is_right():
+    """Of 0.9 none is right, of 0.1 all: no scale above 0 fits, and half of all are right."""
+    judged = calibration.Judged(np.repeat([0.9, 0.1], 50), np.repeat([False, True], 50))
+    fitted = calibration.apply(judged, *calibration.fit(judged))
+    np.testing.assert_allclose(fitted.confidences, 0.5, atol=0.01)

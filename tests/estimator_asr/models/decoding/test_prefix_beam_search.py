@@ -183,3 +183,26 @@ def test_the_token_bonus_counts_tokens():
     (found,) = Search(scorers=[scorers.TokenBonus(0.7)])(logits, [6])
     for tokens, score, acoustic in found:
         assert score == pytest.approx(acoustic + 0.7 * len(tokens), abs=1e-4)
+
+
+def test_two_scorers_add_up():
+    logits = np.float32(np.random.default_rng(9).normal(size=[1, 6, NUM_CLASSES]))
+    (found,) = Search(beam_width=20, scorers=[PreferToken(), scorers.TokenBonus(0.7)])(logits, [6])
+    for tokens, score, acoustic in found:
+        pairs = sum(pair == (0, 1) for pair in zip(tokens, tokens[1:]))
+        added = 5 * pairs + 2 * (tokens[-1:] == (1,)) + 0.7 * len(tokens)
+        assert score == pytest.approx(acoustic + added, abs=1e-4)
+
+
+def test_hypotheses_that_do_not_exist_have_no_tokens():
+    """One token in one frame: the empty hypothesis and the token, then nothing."""
+    search = Search(2, beam_width=5, candidates=1)
+    found = search.session.run(search.found, {search.logits: np.zeros([1, 1, 2]), search.num_frames: [1]})
+    assert sorted(found.num_tokens[0].tolist()) == [0, 0, 0, 0, 1]
+    assert np.isfinite(found.scores[0]).tolist() == [True, True, False, False, False]
+    assert found.num_tokens[0, 2:].tolist() == [0, 0, 0] and found.ids.shape == (1, 5, 1)
+
+
+def test_a_beam_of_one():
+    (found,) = Search(beam_width=1)(peaked([0, BLANK, 1, 1]), [4])
+    assert [tokens for tokens, *_ in found] == [(0, 1)]

@@ -53,3 +53,8 @@ def test_equal_to_the_alignment_in_numpy_in_any_batch():
 def test_no_tokens(num_frames):
     times = align(np.zeros([1, 3, 5]), [num_frames], [[-1, -1]], [0])
     assert times.starts.tolist() == times.ends.tolist() == [[0, 0]]
+
+
+def test_a_batch_without_any_tokens():
+    times = align(np.zeros([2, 3, 5]), [3, 0], np.zeros([2, 0]), [0, 0])
+    assert times.starts.shape == times.probs.shape == (2, 0)
