@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import types
 
 import pytest
 import tiny_models
@@ -47,23 +46,6 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     ):
         export.export(config)
     assert not os.path.exists(tmp_path / "export")
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [("syllable", "toneless"), ("toneless", "syllable"), ("initial_final", "toneless"), ("bpe", "syllable")],
-)
-def test_language_model_of_another_token_type_is_refused(written, read):
-    message = (
-        f"AM writes token type {written} and --language_model_dir=LM reads token type {read}, "
-        "expected syllable for syllable, syllable for initial_final, toneless for toneless; leave"
-    )
-    models = [
-        types.SimpleNamespace(path=path, config=types.SimpleNamespace(token_type=token_type))
-        for path, token_type in (("AM", written), ("LM", read))
-    ]
-    with pytest.raises(errors.UserError, match=message):
-        export._check_token_types(*models)
 
 
 def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_path, caplog):

@@ -103,6 +103,6 @@ def test_a_language_model_has_no_decoder(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(tiny_export.language_dir, "greedy")
     assert str(refused.value) == (
-        f"--decoding=greedy is given for the language model {tiny_export.language_dir}, expected none; leave it "
-        "out"
+        f"--decoding=greedy is given for the language model {tiny_export.language_dir}, expected none; "
+        "leave it out"
     )
