@@ -35,7 +35,7 @@ class ExportConfig(config_flags.Checked):
     )
     export_dir: str = config_flags.setting("", "directory in which the version is written", required=True)
     decoding: Optional[str] = config_flags.setting(
-        None, "search for the tokens, beam or greedy; default: that of the acoustic model's directory"
+        None, "beam (search) or greedy, in both models; default: what each directory has"
     )
 
     def __post_init__(self):
@@ -62,8 +62,7 @@ def export(config: ExportConfig) -> str:
 
 def _open(config: ExportConfig, want: task_spec.TaskSpec, progress: tqdm.tqdm) -> trained_model.TrainedModel:
     path = getattr(config, f"{want.name}_model_dir")
-    decoding = config.decoding if want.reads_audio else None
-    trained = trained_model.open_trained_model(path, decoding)
+    trained = trained_model.open_trained_model(path, config.decoding)
     trained.check_spec(want)
     progress.update()
     return trained

@@ -35,7 +35,7 @@ class ModelDirectory:
     characters: Optional[vocabulary.Vocabulary]
     readings: Optional[readings_lib.Readings]
     decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
-    ngram: Any = None  # with the fields of ngrams.back_off.BackOffArrays, or None
+    ngram: Any = None  # of the output vocabulary, with the fields of ngrams.back_off.BackOffArrays; or None
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:
@@ -67,7 +67,7 @@ def open_model_directory(path: str) -> ModelDirectory:
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
     from estimator_asr import decoding_files  # a new training has none
 
-    decode, ngram = decoding_files.load(path, model.tokens.size)
+    decode, ngram = decoding_files.load(path, model.output_vocabulary.size)
     return dataclasses.replace(model, decode=decode, ngram=ngram)
 
 

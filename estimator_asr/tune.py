@@ -1,12 +1,15 @@
-"""Finds on dev how the models are decoded together, and keeps it in the acoustic model's directory.
+"""Finds on dev how models decode, and keeps it in the model directory.
 
     python -m estimator_asr.tune --acoustic_model_dir=AM [--language_model_dir=LM] [--ngram=tokens.arpa]
         --data_dir=DATA
+    python -m estimator_asr.tune --language_model_dir=LM --ngram=characters.arpa --data_dir=TEXT
 
-Finds the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or any ARPA file) and
-the bonus of each token, then the weights with which the attention decoder, if the model has one, and the
-language model choose among the hypotheses, and fits the confidences to how often they are right. `evaluate`
-and `export` use what was found (AM/decoding.json and AM/ngram-HASH.npz); tuning again replaces it.
+For an acoustic model: the weight of the n-gram model of tokens (of python -m estimator_asr.train_ngram, or
+any ARPA file) and the bonus of each token, then the weights with which the attention decoder, if the model
+has one, and the language model choose among the hypotheses; confidences are fitted to how often they are
+right.
+For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
+`evaluate` and `export` use what was found (decoding.json and ngram-HASH.npz); tuning again replaces it.
 """
 
 from __future__ import annotations
@@ -27,24 +30,38 @@ from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa_reader, back_off
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import model_pairs, trained_model
-from estimator_asr.tuning import calibration, posteriors, search, trials
-from tfrecord_builder import config_flags, dataset_info, program
+from estimator_asr.tuning import calibration, posteriors, search, sentences, trials
+from tfrecord_builder import config_flags, dataset_info, errors, program
+
+_WEIGHTS = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
 
 
 @dataclasses.dataclass(frozen=True)
 class TuneConfig(config_flags.Checked):
     """Flags of tune."""
 
-    acoustic_model_dir: str = config_flags.setting("", "model directory of the acoustic model", required=True)
-    language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model that it will be exported with"
+    acoustic_model_dir: Optional[str] = config_flags.setting(
+        None, "model directory of the acoustic model; without it the language model is tuned"
     )
-    ngram: Optional[str] = config_flags.setting(None, "n-gram model of the tokens: an ARPA file, also .gz")
+    language_model_dir: Optional[str] = config_flags.setting(
+        None, "model directory of the language model: the one to tune, or to export the acoustic model with"
+    )
+    ngram: Optional[str] = config_flags.setting(
+        None, "ARPA file, also .gz: tokens for an acoustic model, characters for a language model"
+    )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
     split: str = config_flags.setting("dev", "split to tune on; not the one to report")
     max_utterances: int = config_flags.setting(
         1000, "utterances to tune on, about: chosen by their ids if the split has more", positive=True
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.acoustic_model_dir or self.language_model_dir):
+            raise errors.UserError(
+                "tune: neither --acoustic_model_dir nor --language_model_dir is given, expected one of "
+                "them; give the model to tune"
+            )
 
 
 def tune(config: TuneConfig) -> search.Found:
@@ -53,25 +70,39 @@ def tune(config: TuneConfig) -> search.Found:
     Raises:
         errors.UserError: a model, the data or the n-gram model cannot be used together.
     """
-    acoustic = _open(config.acoustic_model_dir, task_spec.ACOUSTIC)
+    tuned, source = _open_tuned(config)
+    with splits.explain_damage(config.data_dir, config.split):
+        tune_model = _tune_acoustic if config.acoustic_model_dir else _tune_language
+        found = tune_model(config, tuned, source)
+    decoding_files.save(tuned.model.path, found.steps[-1].settings, tuned.model.ngram)
+    return found
+
+
+def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.Split]:
+    """Opens the model to tune, with the n-gram model, and the split."""
+    spec = task_spec.ACOUSTIC if config.acoustic_model_dir else task_spec.LANGUAGE
+    trained = _open(config.acoustic_model_dir or config.language_model_dir, spec)
+    infos = dataset_info.load_all(config.data_dir)
+    for info, path in zip(infos, config.data_dir):
+        model_directory.check_data(trained.model.path, trained.model.config, info, path)
+    ngram = config.ngram and read_ngram(config.ngram, trained.model)
+    trained = trained._replace(model=dataclasses.replace(trained.model, ngram=ngram))
+    return trained, splits.read_split(infos, config.data_dir, config.split, spec)
+
+
+def _tune_acoustic(config, acoustic, source) -> search.Found:
     language = config.language_model_dir and _open(config.language_model_dir, task_spec.LANGUAGE)
     if language:
         model_pairs.check(acoustic.model, language.model, "tune")
-    infos = dataset_info.load_all(config.data_dir)
-    for info, path in zip(infos, config.data_dir):
-        model_directory.check_data(acoustic.model.path, acoustic.model.config, info, path)
-    source = splits.read_split(infos, config.data_dir, config.split, task_spec.ACOUSTIC)
-    model = dataclasses.replace(
-        acoustic.model, ngram=config.ngram and read_ngram(config.ngram, acoustic.model)
-    )
-    acoustic = acoustic._replace(model=model)
-    with splits.explain_damage(config.data_dir, config.split):
-        batches = posteriors.compute(acoustic, source, config.max_utterances)
+    batches = posteriors.compute(acoustic, source, config.max_utterances)
     bench = trials.Bench(acoustic, language or None, batches)
+    model = acoustic.model
     has_decoder = model.config.acoustic.decoder_layers > 0
-    found = search.Search(bench, _measures(model, language), model.ngram is not None, has_decoder).run()
-    decoding_files.save(model.path, found.steps[-1].settings, model.ngram)
-    return found
+    return search.Search(bench, _measures(model, language), model.ngram is not None, has_decoder).run()
+
+
+def _tune_language(config, language, source) -> search.Found:
+    return search.Found(sentences.tune(language, source, config.max_utterances), None)
 
 
 def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
@@ -81,12 +112,12 @@ def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
-    """Returns an n-gram model for the tokens of a model, as ModelDirectory has it; logs which it lacks."""
-    ngram_model = arpa_reader.read(path)
-    warning = back_off.describe_missing(ngram_model, model.tokens.tokens, path)
+    """Returns an n-gram model for what a model writes, as ModelDirectory has it; logs what it lacks."""
+    ngram_model, words = arpa_reader.read(path), model.output_vocabulary.tokens
+    warning = back_off.describe_missing(ngram_model, words, path)
     if warning:
         logging.warning("%s", warning)
-    arrays = back_off.compile_model(ngram_model, model.tokens.tokens, path)
+    arrays = back_off.compile_model(ngram_model, words, path)
     return types.SimpleNamespace(**arrays._asdict())
 
 
@@ -101,12 +132,13 @@ def _print(found: search.Found, config: TuneConfig) -> None:
         wrong = ", ".join(f"{step.errors[measure]} wrong {names[measure]}" for measure in step.errors)
         print(f"{step.name}: {wrong}")
     best = found.steps[-1].settings
-    fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
-    before, after = (100 * calibration.calibration_error(each) for each in (found.judged, fitted))
-    print(f"confidence: calibration error {before:.1f} % -> {after:.1f} %")
-    weights = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
+    if found.judged is not None:
+        fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
+        before, after = (100 * calibration.calibration_error(each) for each in (found.judged, fitted))
+        print(f"confidence: calibration error {before:.1f} % -> {after:.1f} %")
+    weights = _WEIGHTS if config.acoustic_model_dir else _WEIGHTS[:1]
     chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in weights)
-    print(f"{chosen}: saved in {config.acoustic_model_dir}")
+    print(f"{chosen}: saved in {config.acoustic_model_dir or config.language_model_dir}")
 
 
 def main(config: TuneConfig) -> None:

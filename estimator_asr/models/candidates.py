@@ -64,7 +64,7 @@ def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.
         Losses and weights, float32 [batch, length]. A weight is 1 where the label is a candidate; elsewhere
         (as at padding) weight and loss are 0.
     """
-    log_probs = _log_softmax(candidates)
+    log_probs = log_softmax(candidates)
     is_label = tf.equal(
         candidates.characters, tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
     )
@@ -75,7 +75,7 @@ def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.
 
 def best(candidates: Candidates) -> Best:
     """Returns the most probable candidate of each position and its log probability."""
-    log_probs = _log_softmax(candidates)
+    log_probs = log_softmax(candidates)
     highest = tf.gather(_max(candidates, log_probs), candidates.positions)
     is_best = log_probs >= highest
     characters = _max(candidates, tf.where(is_best, candidates.characters, -1))
@@ -84,8 +84,8 @@ def best(candidates: Candidates) -> Best:
     return Best(characters, tf.where(characters >= 0, log_probs, tf.zeros_like(log_probs)))
 
 
-def _log_softmax(candidates: Candidates) -> tf.Tensor:
-    """Normalises over the pairs of a position; float32 [num_pairs]."""
+def log_softmax(candidates: Candidates) -> tf.Tensor:
+    """Returns the log probabilities of the pairs among those of their position, float32 [num_pairs]."""
     highest = tf.stop_gradient(tf.gather(_max(candidates, candidates.logits), candidates.positions))
     shifted = candidates.logits - highest
     totals = tf.gather(_sum(candidates, tf.exp(shifted)), candidates.positions)

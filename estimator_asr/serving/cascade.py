@@ -1,9 +1,9 @@
 """The cascade as a graph: features -> acoustic model -> tokens -> language model -> transcript.
 
-The models pass token strings, so each keeps its own vocabulary; a token that the language model does not know
-is its <unk>. The language model writes every hypothesis of the acoustic model, and both choose the best. A
-result depends neither on the other utterances of the batch nor on its padding: everything at or beyond a
-length is ignored.
+The models pass token strings, so each keeps its own vocabulary; a syllable that the language model does not
+know is its <unk>, and any other such token, a letter for instance, is written as it is. The language model
+writes every hypothesis of the acoustic model, and both choose the best. A result depends neither on the other
+utterances of the batch nor on its padding: everything at or beyond a length is ignored.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.models.decoding import token_times
 from estimator_asr.serving import characters as characters_lib
-from estimator_asr.serving import n_best, sequences
+from estimator_asr.serving import model_pairs, n_best, sequences
 from estimator_asr.tasks import registry, task
-from tfrecord_builder import dataset_info
+from tfrecord_builder import dataset_info, vocabulary
 
 
 def transcribe(
@@ -94,10 +94,18 @@ def convert(
 ) -> sequences.Sequences:
     """Returns the characters that the language model writes for tokens, one for one.
 
-    Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored.
+    Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored. What the
+    model lacks and is no syllable, a letter for instance, is written as it is.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
-    return _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens})
+    written = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens})
+    if model.config.token_type != "syllable":  # toneless ones cannot be told from letters
+        return written
+    is_foreign = tf.equal(ids, vocabulary.Vocabulary.unknown_id)
+    is_foreign &= tf.logical_not(tf.strings.regex_full_match(tokens, model_pairs.SYLLABLE))
+    return written._replace(
+        strings=tf.where(is_foreign, tokens, written.strings), probs=tf.where(is_foreign, 1.0, written.probs)
+    )
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from absl import logging
 
 from estimator_asr import model_directory
 from tfrecord_builder import errors, vocabulary
 
+# A token that a language model lacks is its <unk> if it looks like this; any other is written as it is.
+SYLLABLE = "[a-zê]+[1-5]|" + re.escape(vocabulary.UNKNOWN)
 # Token type of an acoustic model to that of the language models that read its output; initials and finals are
 # joined to syllables first.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
@@ -44,12 +48,12 @@ def _check_token_types(
 def _check_shared_tokens(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory
 ) -> None:
-    """Refuses a language model that knows no token of the acoustic one; warns if it lacks some."""
+    """Refuses a language model that knows no token of the acoustic one; warns if it lacks some syllables."""
     if acoustic.config.token_type != language.config.token_type:  # of syllables that initials and finals make
         return
     spoken = set(acoustic.tokens.tokens) - {vocabulary.UNKNOWN}
-    missing = spoken.difference(language.tokens.tokens)
-    if missing == spoken:
+    missing = {each for each in spoken.difference(language.tokens.tokens) if re.fullmatch(SYLLABLE, each)}
+    if spoken.isdisjoint(language.tokens.tokens):
         raise errors.UserError(
             f"--language_model_dir={language.path} knows none of the {len(spoken)} tokens of "
             f"--acoustic_model_dir={acoustic.path} ({_examples(spoken)} against "

@@ -50,18 +50,14 @@ def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedMode
     """
     model = model_directory.open_model_directory(path)
     if decoding is not None:
-        _check_decoding(model, decoding)
+        _check_decoding(decoding)
         model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
     return TrainedModel(model, checkpoint, lock)
 
 
-def _check_decoding(model: model_directory.ModelDirectory, decoding: str) -> None:
-    if not model.config.spec.reads_audio:
-        raise errors.UserError(
-            f"--decoding={decoding} is given for the language model {model.path}, expected none; leave it out"
-        )
+def _check_decoding(decoding: str) -> None:
     if decoding not in decoders.DECODERS:
         raise errors.UserError(
             f"--decoding is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"

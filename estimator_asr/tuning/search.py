@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tqdm
 
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     """The last of the steps has the settings that were found."""
 
     steps: list[Step]
-    judged: calibration.Judged  # confidences before they were fitted
+    judged: Optional[calibration.Judged]  # confidences before they were fitted; None for a language model
 
 
 class Search:

@@ -162,6 +162,47 @@ def test_the_grid_keeps_the_first_of_equal_settings():
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
 
 
+# The commoner character of hao3.
+CHARACTER_ARPA = """\\data\\
+ngram 1=4
+
+\\1-grams:
+-9\t<unk>
+-99\t<s>
+-1\t</s>
+-0.01\t{}
+
+\\end\\
+"""
+
+
+def test_a_language_model_alone(tiny_export, tmp_path, capsys):
+    """This model writes 郝, whatever the sentence is, until the n-gram model corrects it; evaluate agrees."""
+    model_dir = tiny_models.make_language_model(str(tmp_path / "lm"), seed=3).path
+    (tmp_path / "characters.arpa").write_text(CHARACTER_ARPA.format("好"), encoding="utf-8")
+    data_dir, ngram = (tiny_export.data_dir,), str(tmp_path / "characters.arpa")
+    tune.main(tune.TuneConfig(language_model_dir=model_dir, ngram=ngram, data_dir=data_dir, split="test"))
+    before, after, saved = capsys.readouterr().out.splitlines()
+    counts = [int(line.split(": ")[1].removesuffix(" wrong characters")) for line in (before, after)]
+    assert (before.split(":")[0], after.split(":")[0]) == ("most probable characters", "n-gram model")
+    assert counts[1] < counts[0]
+    assert saved.startswith("ngram_weight ") and saved.endswith(f": saved in {model_dir}")
+    for decoding, count in zip(("greedy", None), counts):
+        settings = evaluate.EvaluateConfig(
+            model_dir, None, data_dir, "test", str(tmp_path / f"report-{count}"), decoding=decoding
+        )
+        assert evaluate.evaluate(settings)["character_error_rate"]["errors"] == count
+
+
+def test_a_model_to_tune_is_needed():
+    with pytest.raises(errors.UserError) as refused:
+        tune.TuneConfig(data_dir=("DATA",))
+    assert str(refused.value) == (
+        "tune: neither --acoustic_model_dir nor --language_model_dir is given, expected one of them; give "
+        "the model to tune"
+    )
+
+
 def test_the_other_model_is_refused(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.language_dir))

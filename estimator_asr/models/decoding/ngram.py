@@ -19,7 +19,7 @@ class NgramScorer:
                 as numpy arrays or tensors.
             weight: of the log probabilities, a number or float32 [].
         """
-        self._num_back_offs = int(arrays.order) - 1
+        self.context_length = int(arrays.order) - 1  # tokens before one that its score depends on, at most
         self._weight = tf.convert_to_tensor(weight, tf.float32)
         self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
         self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
@@ -50,9 +50,9 @@ class NgramScorer:
         token_ids = token_ids[:, None, :]
         shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[2]]
         rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
-        if self._num_back_offs:
+        if self.context_length:
             longer, found = self._look_up(tf.stack(contexts), token_ids)
-            for level in reversed(range(self._num_back_offs)):  # the longest context wins
+            for level in reversed(range(self.context_length)):  # the longest context wins
                 rows = tf.where(found[level], longer[level], rows)
                 scores = tf.where(found[level], weights[level][:, :, None], scores)
         scores = self._weight * (scores + tf.gather(self._log_probs, rows))
@@ -65,7 +65,7 @@ class NgramScorer:
     def _back_off(self, states):
         """Returns the states that `states` back off to, and the sums of weights, which are one more."""
         contexts, weights = [], [tf.zeros(tf.shape(states))]
-        for _ in range(self._num_back_offs):
+        for _ in range(self.context_length):
             contexts.append(states)
             weights.append(weights[-1] + tf.gather(self._back_off_weights, states))
             states = tf.gather(self._back_off_states, states)
@@ -75,7 +75,7 @@ class NgramScorer:
         """Finds n-grams: their rows, and whether they exist.
 
         Args:
-            contexts: int32 [num_back_offs, batch, beam_size].
+            contexts: int32 [context_length, batch, beam_size].
             token_ids: int32 [batch, 1, num_candidates].
         """
         num_tokens = tf.cast(self._num_tokens, tf.int64)

@@ -178,6 +178,13 @@ def test_convert_knows_its_own_tokens_and_takes_others_for_unknown(convert):
     assert texts[1] == texts[2]
 
 
+def test_letters_that_the_language_model_lacks_are_written(convert):
+    texts, _ = convert([["qi4", "s", "a1", "zi4"], ["apple", "zi4"]])
+    unknown = texts[0].pop(2)  # a syllable
+    assert texts[0] == ["气", "s", "字"] and unknown != "a1"
+    assert texts[1] == ["apple", "字"]
+
+
 def test_convert_ignores_batch_and_padding(convert):
     sentences = [["hao3", "ni3", "hao3"], ["hao3"], [], ["ni3", "tian1", "hao3", "hao3", "qi4"]]
     texts, scores = convert(sentences, extra=4)

@@ -97,12 +97,3 @@ def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir, "toy")
     assert str(refused.value) == "--decoding is toy, expected one of beam, greedy; give one of them"
-
-
-def test_a_language_model_has_no_decoder(tiny_export):
-    with pytest.raises(errors.UserError) as refused:
-        trained_model.open_trained_model(tiny_export.language_dir, "greedy")
-    assert str(refused.value) == (
-        f"--decoding=greedy is given for the language model {tiny_export.language_dir}, expected none; "
-        "leave it out"
-    )

@@ -1,0 +1,135 @@
+"""Search for the characters of a sentence: the language model's candidates, scored with an n-gram model.
+
+The language model gives each character of a token its probability whatever the others are; the n-gram model
+knows which of them follow each other. Their product ranks the sentences.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_asr.models import candidates as candidates_lib
+from estimator_asr.models.decoding import ngram
+
+_IMPOSSIBLE = -1e9  # not -inf: it is multiplied by 0
+
+
+class Sentence(NamedTuple):
+    """The best characters of each utterance."""
+
+    characters: tf.Tensor  # int32 [batch, length], -1 at padding
+    scores: tf.Tensor  # float32 [batch], log probability of the candidates and what the n-gram model adds
+    probs: tf.Tensor  # float32 [batch, length], of each character given all others; 1 at padding
+
+
+class _Lattice(NamedTuple):
+    """The most probable candidates of each position, best first."""
+
+    characters: tf.Tensor  # int32 [batch, length, num_candidates]
+    log_probs: tf.Tensor  # float32 [batch, length, num_candidates]; _IMPOSSIBLE where there are fewer
+
+
+def search(
+    config, candidates: candidates_lib.Candidates, num_tokens: tf.Tensor, scorer: ngram.NgramScorer
+) -> Sentence:
+    """Keeps the config.beam_width best sentences at each position.
+
+    Args:
+        config: DecodeConfig.
+        candidates: of the language model.
+        num_tokens: int32 [batch].
+        scorer: n-gram model of characters.
+    """
+    lattice = _list_best(candidates, config.candidates)
+    scores, links = _run(config.beam_width, lattice, num_tokens, scorer)
+    best, states = _trace(tf.argmax(scores, axis=1, output_type=tf.int32), links)
+    is_real = tf.sequence_mask(num_tokens, candidates.shape[1])
+    characters = tf.where(is_real, tf.gather(lattice.characters, best, batch_dims=2), -1)
+    probs = tf.nn.softmax(_judge(lattice, characters, states, num_tokens, scorer))
+    probs = tf.where(is_real, tf.gather(probs, best, batch_dims=2), 1.0)
+    return Sentence(characters, tf.reduce_max(scores, axis=1), probs)
+
+
+def _list_best(candidates: candidates_lib.Candidates, count: int) -> _Lattice:
+    log_probs = candidates_lib.log_softmax(candidates)
+    rows = tf.reduce_prod(candidates.shape)
+    columns = (
+        _to_dense(values, candidates.positions, rows, count, default)
+        for values, default in ((log_probs, _IMPOSSIBLE), (candidates.characters, 0))
+    )
+    log_probs, characters = columns
+    log_probs, places = tf.math.top_k(log_probs, count)
+    shape = tf.concat([candidates.shape, [count]], 0)
+    characters = tf.gather(characters, places, batch_dims=1)
+    return _Lattice(tf.reshape(characters, shape), tf.reshape(log_probs, shape))
+
+
+def _to_dense(values, positions, rows, width, default) -> tf.Tensor:
+    """Returns [rows, at least width] of values in the order of their rows."""
+    ragged = tf.RaggedTensor.from_value_rowids(values, tf.cast(positions, tf.int64), tf.cast(rows, tf.int64))
+    default = tf.cast(default, values.dtype)
+    return tf.pad(ragged.to_tensor(default), [[0, 0], [0, width]], constant_values=default)
+
+
+def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns scores float32 [batch, width], and links int32 [length, batch, width, 3].
+
+    A link is the place of the sentence before it, the place of the candidate, and the state before it.
+    """
+    batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
+    shape = [batch_size, width]
+    first = tf.where(tf.equal(tf.range(width), 0), 0.0, _IMPOSSIBLE)
+    beam = (tf.broadcast_to(first, shape), tf.broadcast_to(scorer.start(batch_size)[:, None], shape))
+    links = tf.TensorArray(tf.int32, length, element_shape=[None, width, 3])
+    places = tf.broadcast_to(tf.range(width), shape)
+
+    def step(i, scores, states, links):
+        added, after = scorer.extend(states, lattice.characters[:, i])
+        totals = scores[:, :, None] + lattice.log_probs[:, i, None] + added
+        best, chosen = tf.math.top_k(tf.reshape(totals, [batch_size, -1]), width)
+        before = chosen // count
+        link = tf.stack([before, chosen % count, tf.gather(states, before, batch_dims=1)], axis=-1)
+        after = tf.gather(tf.reshape(after, [batch_size, -1]), chosen, batch_dims=1)
+        is_real = (i < num_tokens)[:, None]
+        same = tf.stack([places, tf.zeros_like(places), states], axis=-1)
+        links = links.write(i, tf.where(is_real[..., None], link, same))
+        return i + 1, tf.where(is_real, best, scores), tf.where(is_real, after, states), links
+
+    _, scores, states, links = tf.while_loop(lambda i, *_: i < length, step, (0, *beam, links))
+    return scores + scorer.finish(states), links.stack()
+
+
+def _trace(place: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Follows the links back from a place int32 [batch].
+
+    Returns:
+        The places of the candidates, and the states before them, int32 [batch, length].
+    """
+    length = tf.shape(links)[0]
+    found = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
+
+    def step(i, place, found):
+        link = tf.gather(links[i], place, batch_dims=1)
+        return i - 1, link[:, 0], found.write(i, link[:, 1:])
+
+    _, _, found = tf.while_loop(lambda i, *_: i >= 0, step, (length - 1, place, found))
+    best, states = tf.unstack(found.stack(), axis=-1)
+    return tf.transpose(best), tf.transpose(states)
+
+
+def _judge(lattice: _Lattice, characters, states, num_tokens, scorer) -> tf.Tensor:
+    """Scores each candidate where all other characters of the sentence stay, float32 as the lattice."""
+    batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
+    rows = batch_size * length
+    added, after = scorer.extend(tf.reshape(states, [rows, 1]), tf.reshape(lattice.characters, [rows, count]))
+    scores, after = added[:, 0], after[:, 0]
+    for offset in range(1, scorer.context_length + 1):  # the characters that have the candidate as context
+        following = tf.pad(characters[:, offset:], [[0, 0], [0, tf.minimum(offset, length)]])
+        added, extended = scorer.extend(after, tf.maximum(tf.reshape(following, [rows, 1]), 0))
+        place = tf.reshape(tf.range(length)[None] + offset - num_tokens[:, None], [rows, 1])
+        scores += tf.where(place < 0, added[..., 0], 0.0)
+        scores += tf.where(tf.equal(place, 0), scorer.finish(after), 0.0)
+        after = extended[..., 0]
+    return lattice.log_probs + tf.reshape(scores, [batch_size, length, count])

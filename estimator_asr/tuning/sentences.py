@@ -1,0 +1,54 @@
+"""Finds the weight with which an n-gram model of characters corrects a language model."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tqdm
+
+from estimator_asr import config as config_lib
+from estimator_asr.inputs import splits
+from estimator_asr.scoring import utterances
+from estimator_asr.serving import trained_model
+from estimator_asr.tuning import posteriors, search
+
+_MEASURE = utterances.CHARACTER_ERROR_RATE
+_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+
+
+def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> list[search.Step]:
+    """Returns the errors without the n-gram model of the directory and with it; the last step has the weight.
+
+    Raises:
+        errors.UserError: none of the utterances is chosen.
+    """
+    limit = max_utterances / source.num_utterances
+    batches = list(posteriors.read(source, trained.model.config.input, limit))
+    posteriors.check_chosen(batches, source, max_utterances)
+    weights = _NGRAM_WEIGHTS if trained.model.ngram is not None else _NGRAM_WEIGHTS[:1]
+    steps = []
+    for weight in tqdm.tqdm(weights, desc="tune", unit=" trials", disable=None):
+        settings = config_lib.DecodeConfig(ngram_weight=weight)
+        errors = {_MEASURE: count_errors(trained, settings, batches)}
+        steps.append(search.Step("n-gram model" if weight else "most probable characters", settings, errors))
+    best = min(steps, key=lambda step: step.errors[_MEASURE])
+    return [steps[0], best]
+
+
+def count_errors(
+    trained: trained_model.TrainedModel,
+    settings: config_lib.DecodeConfig,
+    batches: Sequence[dict[str, np.ndarray]],
+) -> int:
+    """Returns the wrong characters of all batches, which are elements of input_fn."""
+    trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
+    recogniser = trained_model.build_recogniser(trained)
+    with contextlib.closing(recogniser.session):
+        return sum(
+            utterances.score(_MEASURE, "", "", reference.decode("utf-8"), hypothesis).edits.errors
+            for batch in batches
+            for reference, hypothesis in zip(batch["transcript"], recogniser.run(batch)["transcript"])
+        )
