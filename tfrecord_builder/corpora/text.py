@@ -5,26 +5,43 @@
 
 A sentence is named <split>-<line>. The registry prefixes the directory's name and makes it the speaker, so
 that error rates can be reported per corpus.
+
+dict.txt is a word list, as in the package jieba: a word, then its frequency and part of speech, which are not
+used. Words of two or more hanzi become sentences of train.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from tfrecord_builder import errors, files, manifest
-from tfrecord_builder.corpora import columns, layout, rows
+from tfrecord_builder.corpora import columns, layout, rows, text_files
+
+_WORDS = "dict.txt"
+_WORD = re.compile("[\u4e00-\u9fff]{2,}")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the sentences of those files that exist, also as valid.tsv and the like."""
-    found = layout.named_splits(files.list_names(corpus_dir), ".tsv")
-    if not found:
+    """Yields the sentences of those files that exist, also as valid.tsv and the like; then the words."""
+    names = files.list_names(corpus_dir)
+    found = layout.named_splits(names, ".tsv")
+    if not found and _WORDS not in names:
         raise errors.UserError(
             f"{corpus_dir}: text corpus is missing, expected train.tsv (and dev or valid, test) with the "
-            "columns hanzi and pinyin; pass the directory that holds them."
+            "columns hanzi and pinyin, or dict.txt; pass the directory that holds them."
         )
     for split, name in found:
         for where, row in rows.read_table(os.path.join(corpus_dir, name), columns.SENTENCES):
             utterance_id = f"{split}-{where.split()[-1]}"
             yield manifest.Utterance(utterance_id, None, "", row["text"], row["pinyin"], split)
+    if _WORDS in names:
+        yield from _list_words(os.path.join(corpus_dir, _WORDS))
+
+
+def _list_words(path: str) -> Iterator[manifest.Utterance]:
+    for number, line in enumerate(text_files.read_lines(path), start=1):
+        word = line.split(maxsplit=1)[:1]
+        if word and _WORD.fullmatch(word[0]):
+            yield manifest.Utterance(f"word-{number}", None, "", word[0], "", "train")

@@ -8,7 +8,7 @@ import paths
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, manifest
 from tfrecord_builder.corpora import registry
 
 
@@ -93,6 +93,19 @@ def test_text_without_files_or_columns(tmp_path):
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
     with pytest.raises(errors.UserError, match="dev.tsv: columns are hanzi, expected also pinyin"):
         _list("text", tmp_path)
+
+
+def test_the_words_of_a_dictionary_are_sentences(tmp_path):
+    """Lines of jieba's dict.txt (0.42.1), after the sentences; those that are not of hanzi are left out."""
+    lines = ["AT&T 3 nz", "B超 3 n", "一 217830 m", "一一 1670 m", "一丁点 3 m", "", "龟", "三K党 4 nt"]
+    small_corpora.write_text(tmp_path / "dict.txt", "\n".join(lines) + "\n")
+    name = tmp_path.name
+    want = [
+        manifest.Utterance(f"{name}-word-{number}", None, name, word, "", "train")
+        for number, word in ((4, "一一"), (5, "一丁点"))
+    ]
+    assert _list("text", tmp_path) == want
+    assert _list("text", small_corpora.make_text_corpus(tmp_path))[4:] == want
 
 
 def test_transcripts_in_another_encoding(tmp_path):
