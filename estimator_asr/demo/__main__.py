@@ -71,6 +71,10 @@ train_language: Train the language model: pinyin to hanzi
 estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text --model_dir={demo}/language
 {language}
 
+tune: Tune the decoding on dev
+estimator_asr.tune --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
+--data_dir={demo}/data
+
 evaluate_acoustic: Evaluate the acoustic model
 estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --output_dir={demo}/report/acoustic
 
@@ -108,8 +112,8 @@ def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         chosen = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
     audio = (str(directory / "corpus" / row["audio"]) for row in chosen)
-    arguments = (f"--saved_model={directory / 'export'}", *audio)
-    title, output = f"Transcribe {len(chosen)} test recordings", directory / "transcripts.tsv"
+    arguments = (f"--saved_model={directory / 'export'}", "--format=json", *audio)
+    title, output = f"Transcribe {len(chosen)} test recordings", directory / "transcripts.jsonl"
     return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), chosen
 
 

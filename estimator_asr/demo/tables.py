@@ -12,21 +12,29 @@ import tqdm.utils
 
 from estimator_asr.scoring import edit_distance, report
 
+_SURE = 0.8  # confidence of a character that is not marked
+
 
 def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
-    """Returns a table of reference, hypothesis and errors per recording.
+    """Returns a table of reference, hypothesis and errors per recording; unsure characters are in brackets.
 
     Args:
         recordings: rows of the manifest, in the order of the output.
-        output: output of estimator_asr.transcribe: file, transcript, pinyin.
+        output: output of estimator_asr.transcribe --format=json.
     """
-    hypotheses = [line.split("\t")[1] for line in output.read_text(encoding="utf-8").splitlines()]
+    results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
-    for each, hypothesis in zip(recordings, hypotheses):
-        edits = edit_distance.count_edits(list(each["text"]), list(hypothesis.replace(" ", "")))
+    for each, result in zip(recordings, results):
+        edits = edit_distance.count_edits(list(each["text"]), list(result["transcript"].replace(" ", "")))
         errors = f"{edits.errors} of {edits.reference_length}"
-        rows.append((each["id"], each["text"], hypothesis, errors))
-    return align(rows)
+        rows.append((each["id"], each["text"], _mark_unsure(result["characters"]), errors))
+    return [*align(rows), f"  [] the model is less than {100 * _SURE:.0f} % sure of this character"]
+
+
+def _mark_unsure(characters: Sequence[Mapping]) -> str:
+    return "".join(
+        each["character"] if each["confidence"] >= _SURE else f"[{each['character']}]" for each in characters
+    )
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:

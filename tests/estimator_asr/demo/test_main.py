@@ -19,7 +19,7 @@ from estimator_asr.demo import __main__ as demo
 from tfrecord_builder import errors
 
 ROOT = paths.ROOT
-NUM_STAGES = 10
+NUM_STAGES = 11
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
@@ -89,7 +89,7 @@ def test_every_stage_has_a_head_and_its_command(finished):
 
 def test_an_ended_demo_goes_on_where_it_stopped(finished):
     assert finished.exit_code == 143
-    assert "[4/10]" in finished.first and "[5/10]" not in finished.first
+    assert "[4/11]" in finished.first and "[5/11]" not in finished.first
     heads = re.findall(r"^\[(\d+)/\d+\] .*: finished before, in \d+ s$", finished.second, re.MULTILINE)
     assert heads == ["1", "2", "3"]
 
@@ -121,7 +121,7 @@ def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
 def test_everything_lies_in_the_output_directory(finished):
     directory = finished.directory
     names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "text")}
-    assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.tsv"}
+    assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.jsonl"}
     assert len(list((directory / "corpus" / "wav").rglob("*.wav"))) == 76
     assert len(list((directory / "finished").iterdir())) == NUM_STAGES
 
@@ -150,12 +150,15 @@ print(outputs["transcript"].numpy()[0].decode(), outputs["pinyin"].numpy()[0].de
 def test_a_bare_tensorflow_process_gives_the_same_transcript(finished, tmp_path):
     directory = finished.directory
     (version,) = (directory / "export").iterdir()
-    wav, transcript, pinyin = (directory / "transcripts.tsv").read_text("utf-8").splitlines()[0].split("\t")
+    result = json.loads((directory / "transcripts.jsonl").read_text("utf-8").splitlines()[0])
     completed = subprocess.run(
-        [sys.executable, "-I", "-c", BARE, str(version), wav], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-I", "-c", BARE, str(version), result["file"]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert completed.returncode == 0, completed.stderr
-    assert completed.stdout.strip().split("\t") == [transcript, pinyin]
+    assert completed.stdout.strip().split("\t") == [result["transcript"], result["pinyin"]]
 
 
 def test_saved_model_cli_shows_the_signatures(finished):

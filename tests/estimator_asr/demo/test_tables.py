@@ -13,14 +13,23 @@ def test_columns_of_hanzi_line_up():
     assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
 
 
-def test_transcripts_count_the_errors_of_each_recording(tmp_path):
-    output = tmp_path / "transcripts.tsv"
-    output.write_text("a.wav\t你好吗\tni3 hao3 ma5\nb.wav\t一天\tyi1 tian1\n", encoding="utf-8")
+def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(tmp_path):
+    output = tmp_path / "transcripts.jsonl"
+    confidences = [{"你": 0.99, "好": 0.8, "吗": 0.95}, {"一": 0.79, "天": 0.9}]
+    lines = [
+        {
+            "transcript": "".join(each),
+            "characters": [{"character": key, "confidence": value} for key, value in each.items()],
+        }
+        for each in confidences
+    ]
+    output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     recordings = [{"id": "a", "text": "你好吗"}, {"id": "b", "text": "二天吧"}]
     assert tables.transcripts(recordings, output) == [
         "  recording  reference  hypothesis  errors",
         "  a          你好吗     你好吗      0 of 3",
-        "  b          二天吧     一天        2 of 3",
+        "  b          二天吧     [一]天      2 of 3",
+        "  [] the model is less than 80 % sure of this character",
     ]
 
 
