@@ -16,6 +16,7 @@ from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.models.decoding import token_times
 from estimator_asr.serving import characters as characters_lib
+from estimator_asr.serving import hotwords as hotwords_lib
 from estimator_asr.serving import model_pairs, n_best, sequences
 from estimator_asr.tasks import registry, task
 from tfrecord_builder import dataset_info, vocabulary
@@ -26,6 +27,7 @@ def transcribe(
     language: Optional[model_directory.ModelDirectory],
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
+    hotwords: Optional[tf.Tensor] = None,
 ) -> dict[str, tf.Tensor]:
     """Builds the cascade; `restore` fills its variables.
 
@@ -33,6 +35,7 @@ def transcribe(
         acoustic, language: the models; without a language model transcripts are joined tokens.
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; 0 makes an empty transcript.
+        hotwords: string [num_hotwords] as hotwords.parse reads them, for all utterances; None: none.
 
     Returns:
         The outputs of every signature.
@@ -48,13 +51,19 @@ def transcribe(
         [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; -inf where there are
         fewer transcripts).
     """
-    return write(acoustic, language, _recognise(acoustic, {"fbank": fbank, "num_frames": num_frames}))
+    features = {"fbank": fbank, "num_frames": num_frames}
+    if hotwords is None:
+        return write(acoustic, language, _recognise(acoustic, features))
+    parsed = hotwords_lib.parse(acoustic, hotwords)
+    features |= {"hotword_ids": parsed.phrases.token_ids, "hotword_boosts": parsed.phrases.boosts}
+    return write(acoustic, language, _recognise(acoustic, features), parsed)
 
 
 def write(
     acoustic: model_directory.ModelDirectory,
     language: Optional[model_directory.ModelDirectory],
     found: task.Recognition,
+    hotwords: Optional[hotwords_lib.Hotwords] = None,
 ) -> dict[str, tf.Tensor]:
     """Returns the outputs of `transcribe` for what the acoustic model found."""
     tokens = _list_hypotheses(acoustic, found)
@@ -62,6 +71,8 @@ def write(
     if language and acoustic.config.token_type == "initial_final":
         spoken, places = sequences.join_initials(tokens)
     written = convert(language, spoken.strings, spoken.num_strings) if language else _repeat(spoken)
+    if language and hotwords:
+        written = hotwords_lib.write(hotwords, written, _flatten(found.n_best.ids))
     texts = sequences.join(written, "character" if language else acoustic.config.token_type)
     scores = found.n_best.scores
     rescored = scores + acoustic.decode.language_weight * tf.reshape(written.scores, tf.shape(scores))
@@ -132,13 +143,17 @@ def _convert_ids(
 
 def _list_hypotheses(model: model_directory.ModelDirectory, found: task.Recognition) -> sequences.Sequences:
     """Returns all hypotheses as rows, [batch x num_best]."""
-    ids = found.n_best.ids
-    ids = tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
+    ids = _flatten(found.n_best.ids)
     strings = sequences.spell(model, dataset_info.TOKENS_FILE, ids)
     counts, scores = (
         tf.reshape(each, [-1]) for each in (found.n_best.num_tokens, found.n_best.acoustic_scores)
     )
     return sequences.Sequences(strings, counts, scores, tf.ones(tf.shape(ids)))
+
+
+def _flatten(ids: tf.Tensor) -> tf.Tensor:
+    """Returns [batch x num_best, max_tokens]."""
+    return tf.reshape(ids, [tf.shape(ids)[0] * tf.shape(ids)[1], tf.shape(ids)[2]])
 
 
 def _repeat(spoken: sequences.Sequences) -> sequences.Sequences:
@@ -150,8 +165,7 @@ def _find_times(
     found: task.Recognition, rows: tf.Tensor, places: Optional[tf.Tensor]
 ) -> token_times.TokenTimes:
     """Returns when each string of the best hypotheses was spoken, given by their rows."""
-    shape = tf.shape(found.n_best.ids)
-    ids = tf.gather(tf.reshape(found.n_best.ids, [shape[0] * shape[1], shape[2]]), rows)
+    ids = tf.gather(_flatten(found.n_best.ids), rows)
     num_tokens = tf.gather(tf.reshape(found.n_best.num_tokens, [-1]), rows)
     times = token_times.align(found.log_probs, found.num_frames, ids, num_tokens)
     if places is None:

@@ -14,6 +14,7 @@ from estimator_asr.serving import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
+_HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
@@ -23,11 +24,13 @@ class Recogniser:
     """A session whose graph turns speech (or tokens) into text.
 
     inputs, outputs: name to tensor; the batch is the first axis of each.
+    constants: values of inputs that are the same for every batch.
     """
 
     session: tf.compat.v1.Session
     inputs: Mapping[str, tf.Tensor]
     outputs: Mapping[str, tf.Tensor]
+    constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
         """Returns each output as one str or float per utterance; keys that are not inputs are ignored.
@@ -35,7 +38,8 @@ class Recogniser:
         Outputs whose names have a dot, as characters.start, are one list per utterance under the name before
         it (`characters`), of dicts by the name after it.
         """
-        feeds = {tensor: batch[name] for name, tensor in self.inputs.items()}
+        given = {**batch, **self.constants}
+        feeds = {tensor: given[name] for name, tensor in self.inputs.items()}
         values = self.session.run(dict(self.outputs), feeds)
         plain = {
             name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name
@@ -43,27 +47,45 @@ class Recogniser:
         return {**plain, **_list_items(values)}
 
 
-def load(version_dir: str, signature: str) -> Recogniser:
+def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
     """Loads a version (see find_version) for a signature: "serving_default", "waveform" or "features".
 
+    Args:
+        version_dir: the version.
+        signature: its name, without hotwords.
+        hotwords: for every batch, in the form of the graph's input (docs/decode.md).
+
     Raises:
-        errors.UserError: a file of the export is damaged.
+        errors.UserError: a file of the export is damaged, or it takes no hotwords.
     """
     export_info.load(version_dir).check_files(version_dir)
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
         with session.graph.as_default():
             meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
-        definition = dict(meta_graph.signature_def)[signature]  # the map itself would make one up
-        return Recogniser(
-            session, *(_tensors(session, each) for each in (definition.inputs, definition.outputs))
-        )
+        definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
+        definition = definitions[signature]
+        if hotwords:
+            definition = _find_twin(definitions, signature, version_dir)
+        tensors = (_tensors(session, each) for each in (definition.inputs, definition.outputs))
+        return Recogniser(session, *tensors, {_HOTWORDS: np.array(hotwords, object)} if hotwords else {})
     except _LOAD_ERRORS as error:
         session.close()
         raise errors.UserError(
             f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
             "again, or export again"
         ) from error
+
+
+def _find_twin(definitions: Mapping, signature: str, version_dir: str):
+    """Returns the signature that takes hotwords too."""
+    found = definitions.get(f"{signature}_{_HOTWORDS}")
+    if found is None:
+        raise errors.UserError(
+            f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
+            "export one with --decoding=beam, or leave the hotwords out"
+        )
+    return found
 
 
 def find_version(path: str) -> str:

@@ -22,7 +22,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
-from estimator_asr.serving import cascade, export_info, signatures, trained_model
+from estimator_asr.serving import cascade, export_info, hotwords, signatures, trained_model
 from tfrecord_builder import dataset_info
 
 
@@ -63,8 +63,13 @@ def _publish(temporary: str, export_dir: str) -> str:
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = signatures.build_inputs(acoustic.model.config.frontend)
+        has_hotwords = hotwords.is_possible(acoustic.model)
         outputs = cascade.transcribe(
-            acoustic.model, language and language.model, inputs["fbank"], inputs["num_frames"]
+            acoustic.model,
+            language and language.model,
+            inputs["fbank"],
+            inputs["num_frames"],
+            inputs[signatures.HOTWORDS] if has_hotwords else None,
         )
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
         for trained in filter(None, (acoustic, language)):
@@ -80,7 +85,7 @@ def _write_graph(acoustic, language, path) -> None:
                 signature: tf.compat.v1.saved_model.predict_signature_def(
                     {name: inputs[name] for name in names}, outputs
                 )
-                for signature, names in signatures.SIGNATURE_INPUTS.items()
+                for signature, names in signatures.list_signatures(has_hotwords).items()
             },
             assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
             main_op=initialize_tables,

@@ -1,4 +1,4 @@
-"""The serving inputs of an export: WAV files, waveforms or features, three signatures of one graph.
+"""The serving inputs of an export: WAV files, waveforms or features, signatures of one graph.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
@@ -6,8 +6,9 @@
                           | frontend, frozen encoder    (placeholders whose default is the op above)
     features          fbank float32 [batch, num_frames, num_bins], num_frames int32 [batch]     (likewise)
 
-A signature does not run what is above its inputs. Core TensorFlow ops only, so that a plain server can load
-them.
+A signature does not run what is above its inputs. Each has a twin (waveform_hotwords) with one more,
+hotwords string [num_hotwords], which are for all utterances of a batch. Core TensorFlow ops only, so that a
+plain server can load them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ SIGNATURE_INPUTS = {
     "waveform": ("waveform", "num_samples"),
     "features": ("fbank", "num_frames"),
 }
+HOTWORDS = "hotwords"
+
+
+def list_signatures(has_hotwords: bool) -> dict[str, tuple[str, ...]]:
+    """Returns the names of the inputs of each signature."""
+    inputs = SIGNATURE_INPUTS.items()
+    twins = {f"{name}_{HOTWORDS}": (*names, HOTWORDS) for name, names in inputs if has_hotwords}
+    return {**SIGNATURE_INPUTS, **twins}
 
 
 def build_inputs(config: frontend.FrontendConfig) -> dict[str, tf.Tensor]:
@@ -43,6 +52,7 @@ def build_inputs(config: frontend.FrontendConfig) -> dict[str, tf.Tensor]:
         "num_samples": num_samples,
         "fbank": default(fbank, [None, None, config.num_bins], "fbank"),
         "num_frames": default(num_frames, [None], "num_frames"),
+        HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
     }
 
 

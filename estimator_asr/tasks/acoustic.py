@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr import experiment, task_spec
 from estimator_asr.models import acoustic, losses
-from estimator_asr.models.decoding import decoders, greedy, ngram, scorers
+from estimator_asr.models.decoding import decoders, greedy, hotwords, ngram, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
@@ -87,10 +87,13 @@ class Acoustic(task.Task):
         return ratios
 
     def decode(self, outputs, features) -> task.Recognition:
-        """Searches by the DecodeConfig of the model directory."""
+        """Searches by the DecodeConfig of the model directory.
+
+        Features may have hotword_ids and hotword_boosts, the fields of phrases.Phrases.
+        """
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
         attention = _find_attention(outputs)
-        found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers())
+        found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers(features))
         if config.attention_weight:
             found = found.reranked(config.attention_weight * self._attend(outputs.encoding, found))
         return task.Recognition(
@@ -114,13 +117,16 @@ class Acoustic(task.Task):
             self.token_parts(),
         )
 
-    def _scorers(self) -> list[scorers.Scorer]:
+    def _scorers(self, features) -> list[scorers.Scorer]:
         """Returns what the search adds to the scores of CTC."""
         config, chosen = self.model.decode, []
         if config.token_bonus:
             chosen.append(scorers.TokenBonus(config.token_bonus))
         if config.ngram_weight and self.model.ngram is not None:
             chosen.append(ngram.NgramScorer(self.model.ngram, config.ngram_weight))
+        if "hotword_ids" in features:
+            favoured = phrases.Phrases(features["hotword_ids"], features["hotword_boosts"])
+            chosen.append(hotwords.HotwordScorer(favoured, self.model.tokens.size))
         return chosen
 
     def rate_of(self, variable: str) -> float:

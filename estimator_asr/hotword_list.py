@@ -1,0 +1,98 @@
+"""Hotwords of --hotwords and --hotwords_file: text, optional pinyin, optional boost.
+
+# a file has one hotword per line
+神雕侠侣
+神雕侠侣 shen2 diao1 xia2 lv3
+乐山 le4 shan1 6
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from tfrecord_builder import errors, syllables, vocabulary
+from tfrecord_builder.corpora import text_files
+from tfrecord_builder.labels import pinyin, tokenisation
+
+_NUMBER = re.compile(r"[+-]?[0-9.]+")
+_FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
+
+
+@dataclasses.dataclass(frozen=True)
+class Hotword:
+    """A word with a syllable for each character; boost None: that of the export."""
+
+    text: str
+    syllables: tuple[str, ...]
+    boost: Optional[float] = None
+
+    def __str__(self) -> str:
+        """Returns it as the SavedModel reads it."""
+        return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:g}"])])
+
+
+def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
+    """Returns the hotwords of a flag and of a file (None: of the flag alone).
+
+    Raises:
+        errors.UserError: the file cannot be read, or a hotword has another form; names file and line.
+    """
+    return [_parse(text, where) for where, text in [*_number(words), *_read_file(path)]]
+
+
+def find_unknown(
+    hotwords: Sequence[Hotword], tokens: vocabulary.Vocabulary, token_type: str
+) -> list[Hotword]:
+    """Returns the hotwords with a syllable that an acoustic model of the token type lacks."""
+    spell = syllables.without_tone if token_type == "toneless" else str
+    return [each for each in hotwords if tokens.count_unknown(map(spell, each.syllables))]
+
+
+def _number(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return ((f"--hotwords: word {number}", word) for number, word in enumerate(words, start=1))
+
+
+def _read_file(path: Optional[str]) -> Iterator[tuple[str, str]]:
+    """Yields where each line stands, and the line; empty lines and comments (#) are left out."""
+    if path is None:
+        return
+    for number, line in enumerate(text_files.read_lines(path, f"give a text file with lines {_FORM}"), 1):
+        if line.strip() and not line.strip().startswith("#"):
+            yield f"--hotwords_file: {path}: line {number}", line
+
+
+def _parse(line: str, where: str) -> Hotword:
+    text, *given = unicodedata.normalize("NFKC", line).split() or [""]
+    boost = float(given.pop()) if given and _is_number(given[-1]) else None
+    problem = _problem(text, given, boost)
+    if problem:
+        raise errors.UserError(f"{where}: {problem}, expected {_FORM}; fix it")
+    spoken = tokenisation.normalise_pinyin(" ".join(given), text) or pinyin.Reader().read(text)
+    return Hotword(text, tuple(token.lower() for token in spoken), boost)
+
+
+def _is_number(word: str) -> bool:
+    return bool(_NUMBER.fullmatch(word)) and word.count(".") <= 1 and any(map(str.isdigit, word))
+
+
+def _problem(text: str, given: Sequence[str], boost: Optional[float]) -> str:
+    """Returns what is wrong with a hotword; empty if nothing is."""
+    if not text:
+        return "is empty"
+    if boost is not None and boost <= 0:
+        return f"boost is {boost:g}, which is not above 0"
+    if given and len(given) != len(text):
+        return f"{text} has {len(text)} characters and {len(given)} syllables"
+    wrong = [word for word in given if not _is_syllable(word)]
+    return f"{wrong[0]!r} is not a toned syllable" if wrong else ""
+
+
+def _is_syllable(word: str) -> bool:
+    """True for a toned syllable in any spelling, and for a single letter or digit, which is itself."""
+    spelled = tokenisation.normalise_pinyin(word)
+    is_toned = len(spelled) == 1 and syllables.split_syllable(spelled[0]) is not None
+    return (is_toned and word[-1] in syllables.TONES) or (len(word) == 1 and word.isalnum())

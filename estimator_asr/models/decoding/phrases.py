@@ -1,0 +1,132 @@
+"""Phrases of token ids, and where they stand in hypotheses: 64-bit hashes of windows, looked up at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
+EMPTY_HASH = 1
+
+
+class Phrases(NamedTuple):
+    """Phrases to favour; a row without tokens is none."""
+
+    token_ids: tf.Tensor  # int32 [num_phrases, max_length], -1 beyond the tokens
+    boosts: tf.Tensor  # float32 [num_phrases], natural log
+
+
+class Matches(NamedTuple):
+    """The phrase at each token, [rows, max_tokens]."""
+
+    phrases: tf.Tensor  # int32, -1 where there is none
+    offsets: tf.Tensor  # int32, place of the token in its phrase
+
+
+def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
+    """Returns the hash of every window, int64 [max_length, rows, max_length]: of its last and first token.
+
+    Tokens are int32 [rows, max_length]. A window that ends before it begins has EMPTY_HASH.
+    """
+    columns = tf.transpose(tf.cast(token_ids, tf.int64))
+    length = tf.shape(columns)[0]
+    begins = tf.range(length)
+
+    def step(last, hashes, found):
+        longer = hashes * HASH_FACTOR + tf.gather(columns, last)[:, None] + 1
+        hashes = tf.where(begins <= last, longer, hashes)
+        return last + 1, hashes, found.write(last, hashes)
+
+    shape = tf.shape(token_ids)
+    found = tf.TensorArray(tf.int64, length, element_shape=[None, None])
+    start = (0, tf.fill(shape, tf.constant(EMPTY_HASH, tf.int64)), found)
+    shapes = (tf.TensorShape([]), tf.TensorShape([None, None]), tf.TensorShape(None))
+    *_, found = tf.while_loop(lambda last, *_: last < length, step, start, shapes)
+    return found.stack()
+
+
+def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
+    """Finds phrases from left to right, the longest one at each token; they do not overlap.
+
+    Args:
+        phrases: of equal ones, the first is found.
+        token_ids: int32 [rows, max_tokens].
+        num_tokens: int32 [rows].
+    """
+    lengths = _count_tokens(phrases.token_ids)
+    hashes = _hash_rows(phrases.token_ids)
+    order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
+    hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
+    places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
+    # Of a place beyond the table: no phrase, of length 0.
+    return _choose(
+        tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
+        tf.gather(tf.pad(lengths, [[0, 1]]), places),
+    )
+
+
+def _count_tokens(token_ids: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.cast(token_ids >= 0, tf.int32), axis=1)
+
+
+def _hash_rows(token_ids: tf.Tensor) -> tf.Tensor:
+    """Returns int64 [num_phrases], EMPTY_HASH for no tokens."""
+    columns = tf.transpose(tf.cast(token_ids, tf.int64))
+
+    def step(i, hashes):
+        column = tf.gather(columns, i)
+        return i + 1, tf.where(column >= 0, hashes * HASH_FACTOR + column + 1, hashes)
+
+    start = (0, tf.fill(tf.shape(token_ids)[:1], tf.constant(EMPTY_HASH, tf.int64)))
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]))
+    return tf.while_loop(lambda i, _: i < tf.shape(columns)[0], step, start, shapes)[1]
+
+
+def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
+    """Returns the place in the sorted hashes of the longest phrase that begins at each token.
+
+    It is int32 [rows, max_tokens], and the size of the table where there is none.
+    """
+    shape, size = tf.shape(token_ids), tf.shape(table)[0]
+    remaining = num_tokens[:, None] - tf.range(shape[1])
+    columns = tf.pad(tf.cast(token_ids, tf.int64), [[0, 0], [0, max_length]])
+
+    def step(i, hashes, longest):
+        hashes = hashes * HASH_FACTOR + columns[:, i : i + shape[1]] + 1
+        places, is_found = look_up(table, hashes)
+        return i + 1, hashes, tf.where(is_found & (i < remaining), places, longest)
+
+    start = (0, tf.fill(shape, tf.constant(EMPTY_HASH, tf.int64)), tf.fill(shape, size))
+    shapes = (tf.TensorShape([]), *[tf.TensorShape([None, None])] * 2)
+    return tf.while_loop(lambda i, *_: i < max_length, step, start, shapes)[2]
+
+
+def _choose(phrases: tf.Tensor, lengths: tf.Tensor) -> Matches:
+    """Returns matches that do not overlap, of the phrases that begin at each token and their lengths."""
+    # One token more: an empty TensorArray cannot be stacked.
+    phrases, lengths = (tf.pad(tf.transpose(each), [[0, 1], [0, 0]]) for each in (phrases, lengths))
+    num_tokens = tf.shape(phrases)[0]
+    chosen = tf.TensorArray(tf.int32, num_tokens, element_shape=[3, None])
+
+    def step(i, before, chosen):
+        phrase, offset, remaining = tf.unstack(before)
+        begins = remaining <= 0
+        phrase = tf.where(begins, tf.gather(phrases, i), phrase)
+        offset = tf.where(begins, 0, offset + 1)
+        remaining = tf.where(begins, tf.gather(lengths, i), remaining) - 1
+        now = tf.stack([phrase, offset, remaining])
+        return i + 1, now, chosen.write(i, now)
+
+    start = (0, tf.zeros([3, tf.shape(phrases)[1]], tf.int32), chosen)
+    shapes = (tf.TensorShape([]), tf.TensorShape([3, None]), tf.TensorShape(None))
+    *_, chosen = tf.while_loop(lambda i, *_: i < num_tokens, step, start, shapes)
+    phrase, offset, _ = tf.unstack(tf.transpose(chosen.stack()[:-1], [1, 2, 0]))
+    return Matches(phrase, offset)
+
+
+def look_up(table: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the place of each key in a sorted table int64 [size], int32, and whether it is there."""
+    places = tf.reshape(tf.searchsorted(table, tf.reshape(keys, [-1])), tf.shape(keys))
+    # One row more, so that no place is beyond the end.
+    return places, tf.equal(tf.gather(tf.pad(table, [[0, 1]]), places), keys) & (places < tf.shape(table)[0])
