@@ -25,7 +25,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr import config as config_lib
-from estimator_asr import model_directory, task_spec
+from estimator_asr import hotword_list, model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.scoring import report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
@@ -50,6 +50,10 @@ class EvaluateConfig(config_flags.Checked):
     decoding: Optional[str] = config_flags.setting(
         None, "with --model_dir: search for the tokens, beam or greedy; default: that of the model directory"
     )
+    hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
+    hotwords_file: Optional[str] = config_flags.setting(
+        None, f"with --saved_model: {hotword_list.FILE_FLAG_HELP}"
+    )
     group_pattern: Optional[str] = config_flags.setting(
         None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
     )
@@ -70,6 +74,10 @@ class EvaluateConfig(config_flags.Checked):
             raise errors.UserError(
                 f"evaluate: --decoding={self.decoding} is given with --saved_model, expected --model_dir; "
                 "export the model again with that --decoding"
+            )
+        if (self.hotwords or self.hotwords_file) and self.saved_model is None:
+            raise errors.UserError(
+                "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
             )
         _check_pattern(self.group_pattern)
 
@@ -131,8 +139,10 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
         model_directory.refuse_difference(path, version_dir, pairs, assets, exported)
     measures = _measures(True, exported.token_type if exported.language is None else "character")
     batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
-    recognise = recogniser.load(version_dir, "features")
-    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, {"model": version_dir})
+    hotwords = hotword_list.read_for(version_dir, config)
+    recognise = recogniser.load(version_dir, "features", hotwords)
+    facts = {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})}
+    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, facts)
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:

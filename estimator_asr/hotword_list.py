@@ -9,16 +9,21 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from tfrecord_builder import errors, syllables, vocabulary
+from estimator_asr.serving import export_info
+from tfrecord_builder import dataset_info, errors, syllables, vocabulary
 from tfrecord_builder.corpora import text_files
-from tfrecord_builder.labels import pinyin, tokenisation
+from tfrecord_builder.labels import tokenisation
 
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
+FLAG_HELP = "words to recognise, comma separated: WORD, WORD pin1 yin1, or either with a boost: WORD 6"
+FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
 
 
@@ -32,7 +37,18 @@ class Hotword:
 
     def __str__(self) -> str:
         """Returns it as the SavedModel reads it."""
-        return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:g}"])])
+        return " ".join([self.text, *self.syllables, *([] if self.boost is None else [f"{self.boost:f}"])])
+
+
+def read_for(version_dir: str, flags) -> list[str]:
+    """Returns the hotwords of the flags hotwords and hotwords_file, as the SavedModel reads them.
+
+    Names those that an export ignores on standard error; see read.
+    """
+    hotwords = read(flags.hotwords, flags.hotwords_file)
+    if hotwords:
+        _warn_of_unknown(hotwords, version_dir)
+    return [str(each) for each in hotwords]
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
@@ -50,6 +66,18 @@ def find_unknown(
     """Returns the hotwords with a syllable that an acoustic model of the token type lacks."""
     spell = syllables.without_tone if token_type == "toneless" else str
     return [each for each in hotwords if tokens.count_unknown(map(spell, each.syllables))]
+
+
+def _warn_of_unknown(hotwords: Sequence[Hotword], version_dir: str) -> None:
+    tokens = vocabulary.Vocabulary.load(os.path.join(version_dir, "assets", dataset_info.TOKENS_FILE))
+    unknown = find_unknown(hotwords, tokens, export_info.load(version_dir).token_type)
+    if unknown:
+        examples = ", ".join(map(str, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+        counts = f"{len(unknown)} of {len(hotwords)} hotwords"
+        message = (
+            f"warning: {counts} have a syllable that the acoustic model lacks, and are ignored: {examples}"
+        )
+        print(message, file=sys.stderr, flush=True)
 
 
 def _number(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -71,8 +99,14 @@ def _parse(line: str, where: str) -> Hotword:
     problem = _problem(text, given, boost)
     if problem:
         raise errors.UserError(f"{where}: {problem}, expected {_FORM}; fix it")
-    spoken = tokenisation.normalise_pinyin(" ".join(given), text) or pinyin.Reader().read(text)
+    spoken = tokenisation.normalise_pinyin(" ".join(given), text) or _read_pinyin(text)
     return Hotword(text, tuple(token.lower() for token in spoken), boost)
+
+
+def _read_pinyin(text: str) -> list[str]:
+    from tfrecord_builder.labels import pinyin  # takes most of a second
+
+    return pinyin.Reader().read(text)
 
 
 def _is_number(word: str) -> bool:

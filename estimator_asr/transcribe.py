@@ -1,6 +1,6 @@
 """Transcribes audio files with an exported model.
 
-    python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] FILE...
+    python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json] [--hotwords=WORD,...] FILE...
 
 Prints file<TAB>transcript<TAB>pinyin, one line per file, or a JSON object that also has the time and
 confidence of each character, and the other transcripts that were considered (n_best). Reads WAV, FLAC, Ogg
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from typing import Optional
 
 from tfrecord_builder import lazy_tensorflow
 
@@ -22,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from estimator_asr import hotword_list
 from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import audio, config_flags, errors, program
 
@@ -36,6 +38,8 @@ class TranscribeConfig(config_flags.Checked):
 
     saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
     format: str = config_flags.setting("tsv", "output for each file", choices=("tsv", "json"))
+    hotwords: tuple[str, ...] = config_flags.setting((), hotword_list.FLAG_HELP)
+    hotwords_file: Optional[str] = config_flags.setting(None, hotword_list.FILE_FLAG_HELP)
 
 
 def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -> dict:
@@ -76,7 +80,7 @@ def main(config: TranscribeConfig, files: list[str]) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")
     version_dir = recogniser.find_version(config.saved_model)
     sample_rate = export_info.load(version_dir).frontend.sample_rate
-    model = recogniser.load(version_dir, "waveform")
+    model = recogniser.load(version_dir, "waveform", hotword_list.read_for(version_dir, config))
     num_bad = 0
     for path in tqdm.tqdm(files, desc="transcribe", unit=" files", disable=sys.stdout.isatty() or None):
         try:

@@ -18,7 +18,6 @@ from estimator_asr import model_directory
 from estimator_asr.models.decoding import phrases as phrases_lib
 from estimator_asr.serving import sequences
 from tfrecord_builder import dataset_info
-from tfrecord_builder.labels import pinyin
 
 DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
@@ -81,15 +80,8 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
     counts = characters.row_lengths(), syllables.row_lengths()
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
     wrong = [tf.boolean_mask(each, is_wrong)[:1] for each in (hotwords, *counts)]
-    message = [
-        "hotwords:",
-        wrong[0],
-        "characters:",
-        wrong[1],
-        "syllables:",
-        wrong[2],
-        "expected one for each",
-    ]
+    problem = [wrong[0], "has", wrong[1], "characters and", wrong[2], "syllables"]
+    message = ["hotwords:", *problem, "expected one for each; fix it"]
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), message)
 
 
@@ -110,6 +102,8 @@ def _build_table() -> tf.lookup.StaticHashTable:
 @functools.lru_cache(maxsize=1)
 def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns all hanzi and the most frequent reading of each."""
+    from tfrecord_builder.labels import pinyin  # takes most of a second
+
     readings = {chr(code): pinyin.dictionary_readings(chr(code)) for code in _HANZI}
     known = {hanzi: found[0] for hanzi, found in readings.items() if found}
     return tuple(known), tuple(known.values())

@@ -69,6 +69,9 @@ def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Reco
             definition = _find_twin(definitions, signature, version_dir)
         tensors = (_tensors(session, each) for each in (definition.inputs, definition.outputs))
         return Recogniser(session, *tensors, {_HOTWORDS: np.array(hotwords, object)} if hotwords else {})
+    except errors.UserError:
+        session.close()
+        raise
     except _LOAD_ERRORS as error:
         session.close()
         raise errors.UserError(

@@ -58,6 +58,15 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     )
 
 
+def test_hotwords(tiny_export, tmp_path):
+    for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
+        changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
+        evaluate.evaluate(make_config(tiny_export, tmp_path / name, **changes))
+        found = pathlib.Path(tmp_path, name, "hypotheses.jsonl").read_text("utf-8")
+        assert ("泥郝" in found) == (name == "hotwords")
+    assert "hotwords" in pathlib.Path(tmp_path, "hotwords", "report.html").read_text("utf-8")
+
+
 def test_greedy_decoding_on_request(tiny_export, tmp_path):
     """Greedy hypotheses are those of the best class of each frame; some of them differ from beam search."""
     found = {}
@@ -274,6 +283,14 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
+        (
+            {"model_dir": "AM", "hotwords": ("你好",)},
+            "hotwords are given with --model_dir, expected",
+        ),
+        (
+            {"model_dir": "AM", "hotwords_file": "F"},
+            "hotwords are given with --model_dir, expected",
+        ),
         ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],
 )

@@ -50,6 +50,18 @@ def test_prints_a_line_a_file_goes_on_past_bad_ones_and_exits_1(tiny_export, rec
     assert completed.returncode == 1
 
 
+def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("# of the file\n泥郝 ni3 hao3 1000\n犇\n")
+    flags = [f"--saved_model={tiny_export.export_dir}", "--hotwords=好 9", f"--hotwords_file={words}"]
+    completed = run(*flags, recordings / "a.wav")
+    assert completed.returncode == 0
+    assert "泥郝" in completed.stdout
+    assert completed.stderr == (
+        "warning: 1 of 3 hotwords have a syllable that the acoustic model lacks, and are ignored: 犇 ben1\n"
+    )
+
+
 def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_path):
     good, bad = (os.path.join(tmp_path, os.fsdecode(f"{name}.wav".encode("gbk"))) for name in "好坏")
     shutil.copy(recordings / "a.wav", good)

@@ -16,8 +16,8 @@ import tensorflow as tf
 from estimator_asr.models.decoding import phrases as phrases_lib
 
 # A potential is this fraction of the boost, times the matched fraction of the phrase. More of it fills the
-# beam with phrases that fail: on aishell-sample, 1.0 adds one error per hundred in other words, and 0.0 misses
-# one phrase more per hundred.
+# beam with phrases that fail: of the errors in other words on aishell-sample, 1.0 makes 1 % more; 0.0 misses
+# one phrase more in two hundred.
 _HEAD_START = 0.1
 
 

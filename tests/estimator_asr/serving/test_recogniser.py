@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from estimator_asr.serving import export_info, recogniser
+from estimator_asr.serving import export_info, recogniser, saved_model_writer, trained_model
 from tfrecord_builder import errors
 
 
@@ -82,3 +82,14 @@ def test_two_exports_run_side_by_side(tiny_export, tmp_path):
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
     models = [recogniser.load(str(path), "waveform") for path in (tiny_export.version_dir, copy)]
     assert models[0].run(batch) == models[1].run(batch)
+
+
+def test_an_export_that_decodes_greedily_takes_no_hotwords(tiny_export, tmp_path):
+    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir, "greedy")
+    version_dir = saved_model_writer.write(acoustic, None, str(tmp_path))
+    with pytest.raises(errors.UserError) as refused:
+        recogniser.load(version_dir, "waveform", ["你好"])
+    assert str(refused.value) == (
+        f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
+        "export one with --decoding=beam, or leave the hotwords out"
+    )

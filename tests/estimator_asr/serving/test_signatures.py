@@ -79,9 +79,10 @@ def test_what_is_no_16_bit_wav_is_refused(decode, contents, message):
         decode([contents])
 
 
-def test_three_doors_lead_to_the_same_text(tiny_export, waveforms):
+def make_batches(waveforms):
+    """Returns the inputs of each signature."""
     fbanks = [tiny_models.extract(waveform) for waveform in waveforms]
-    batches = {
+    return {
         "serving_default": {"wav_bytes": [make_wav(waveform) for waveform in waveforms]},
         "waveform": {
             "waveform": tf.keras.utils.pad_sequences(waveforms, padding="post", dtype="float32"),
@@ -92,6 +93,10 @@ def test_three_doors_lead_to_the_same_text(tiny_export, waveforms):
             "num_frames": [len(fbank) for fbank in fbanks],
         },
     }
+
+
+def test_three_doors_lead_to_the_same_text(tiny_export, waveforms):
+    batches = make_batches(waveforms)
     results = [recogniser.load(tiny_export.version_dir, name).run(batch) for name, batch in batches.items()]
     assert len(set(results[0]["pinyin"])) > 3
     for result in results[1:]:
@@ -100,6 +105,32 @@ def test_three_doors_lead_to_the_same_text(tiny_export, waveforms):
         np.testing.assert_allclose(
             result["acoustic_score"], results[0]["acoustic_score"], rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("name", ["serving_default", "waveform", "features"])
+def test_hotwords_win_and_are_written_with_their_characters(tiny_export, waveforms, name):
+    """The language model knows no 泥; the boost is larger than any log probability."""
+    batch = make_batches(waveforms[3:])[name]
+    plain = recogniser.load(tiny_export.version_dir, name).run(batch)
+    result = recogniser.load(tiny_export.version_dir, name, ["泥郝 ni3 hao3 1000"]).run(batch)
+    for transcript, spoken, before in zip(result["transcript"], result["pinyin"], plain["transcript"]):
+        assert "泥郝" in transcript
+        assert transcript.count("泥郝") == spoken.count("ni3 hao3")
+        assert "泥" not in before
+    for characters, transcript in zip(result["characters"], result["transcript"]):
+        assert "".join(each["character"] for each in characters) == transcript
+    for best in result["n_best"]:
+        assert best[0]["score"] > 900 * best[0]["transcript"].count("泥郝")
+
+
+def test_hotwords_without_a_match_change_nothing(tiny_export, waveforms):
+    batch = make_batches(waveforms)["waveform"]
+    plain = recogniser.load(tiny_export.version_dir, "waveform").run(batch)
+    unknown = recogniser.load(tiny_export.version_dir, "waveform", ["犇 9", "你天气 9"]).run(batch)
+    assert unknown["transcript"] == plain["transcript"]
+    np.testing.assert_allclose(unknown["acoustic_score"], plain["acoustic_score"], rtol=1e-5)
+    empty = recogniser.load(tiny_export.version_dir, "waveform", [""]).run(batch)
+    assert empty["n_best"] == unknown["n_best"]
 
 
 def test_export_holds_the_builders_extractor_to_the_bit(tiny_export, tmp_path):
