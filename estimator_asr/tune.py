@@ -10,11 +10,13 @@ has one, and the language model choose among the hypotheses; confidences are fit
 right.
 For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
 `evaluate` and `export` use what was found (decoding.json and ngram-HASH.npz); tuning again replaces it.
+tuning.png shows the error rate after each step, and whether the confidences can be believed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 from typing import Optional
 
@@ -30,9 +32,10 @@ from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa_reader, back_off
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import model_pairs, trained_model
-from estimator_asr.tuning import calibration, posteriors, search, sentences, trials
-from tfrecord_builder import config_flags, dataset_info, errors, program
+from estimator_asr.tuning import calibration, picture, posteriors, search, sentences, trials
+from tfrecord_builder import config_flags, dataset_info, errors, files, program
 
+_PICTURE = "tuning.png"
 _WEIGHTS = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
 
 
@@ -75,6 +78,8 @@ def tune(config: TuneConfig) -> search.Found:
         tune_model = _tune_acoustic if config.acoustic_model_dir else _tune_language
         found = tune_model(config, tuned, source)
     decoding_files.save(tuned.model.path, found.steps[-1].settings, tuned.model.ngram)
+    with files.writing(os.path.join(tuned.model.path, _PICTURE)) as temporary:
+        picture.draw(found, temporary)
     return found
 
 
@@ -102,7 +107,7 @@ def _tune_acoustic(config, acoustic, source) -> search.Found:
 
 
 def _tune_language(config, language, source) -> search.Found:
-    return search.Found(sentences.tune(language, source, config.max_utterances), None)
+    return sentences.tune(language, source, config.max_utterances)
 
 
 def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
@@ -138,7 +143,8 @@ def _print(found: search.Found, config: TuneConfig) -> None:
         print(f"confidence: calibration error {before:.1f} % -> {after:.1f} %")
     weights = _WEIGHTS if config.acoustic_model_dir else _WEIGHTS[:1]
     chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in weights)
-    print(f"{chosen}: saved in {config.acoustic_model_dir or config.language_model_dir}")
+    path = config.acoustic_model_dir or config.language_model_dir
+    print(f"{chosen}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
 
 
 def main(config: TuneConfig) -> None:

@@ -32,12 +32,13 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; the acoustic model has only tokens."""
+    """A model in the export; the acoustic model has only tokens. `decode` has the fields of DecodeConfig."""
 
     global_step: int
     tokens_sha256: str
     characters_sha256: str = ""
     readings_sha256: str = ""
+    decode: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

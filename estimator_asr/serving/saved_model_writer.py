@@ -3,8 +3,8 @@
     saved_model.pb, variables/    the graph of signatures.py and cascade.py, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
                                   bpe.model of a model that writes subwords
-    assets.extra/export.json      frontend, token type, batches for evaluate, hashes and checkpoints, size and
-                                  sha256 of each file
+    assets.extra/export.json      frontend, token type, batches for evaluate, settings of decoding, hashes and
+                                  checkpoints, size and sha256 of each file
 
 A version is written under a unique temporary name and renamed: a server that watches EXPORT never sees half a
 version, and two exports at the same time become two versions.
@@ -12,6 +12,7 @@ version, and two exports at the same time become two versions.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import shutil
@@ -108,4 +109,5 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
 def _describe_model(trained: trained_model.TrainedModel) -> export_info.ModelInfo:
     config = trained.model.config
     hashes = {name: getattr(config, name) for name in config.spec.vocabularies}
-    return export_info.ModelInfo(trained.global_step, **hashes)
+    decode = {name: str(value) for name, value in dataclasses.asdict(trained.model.decode).items()}
+    return export_info.ModelInfo(trained.global_step, **hashes, decode=decode)

@@ -87,11 +87,29 @@ def apply(judged: Judged, scale: float, offset: float) -> Judged:
     return judged._replace(confidences=_sigmoid(log_odds))
 
 
+class Bins(NamedTuple):
+    """Ten bins of equal width of the confidence; float64 [10], NaN where a bin is empty."""
+
+    confidence: np.ndarray  # mean
+    accuracy: np.ndarray  # fraction that is right
+    counts: np.ndarray
+
+
+def sort_into_bins(judged: Judged) -> Bins:
+    """Returns what a reliability diagram shows (Guo et al. 2017, section 2)."""
+    places = np.minimum((judged.confidences * _NUM_BINS).astype(int), _NUM_BINS - 1)
+    counts, confidence, num_right = (
+        np.bincount(places, weights, _NUM_BINS) for weights in (None, judged.confidences, judged.is_right)
+    )
+    with np.errstate(invalid="ignore"):
+        return Bins(confidence / counts, num_right / counts, counts)
+
+
 def calibration_error(judged: Judged) -> float:
-    """Returns the expected calibration error over ten bins of equal width (Guo et al. 2017, equation 3)."""
-    bins = np.minimum((judged.confidences * _NUM_BINS).astype(int), _NUM_BINS - 1)
-    gaps = [np.sum((judged.confidences - judged.is_right)[bins == i]) for i in range(_NUM_BINS)]
-    return float(np.sum(np.abs(gaps)) / max(len(bins), 1))
+    """Returns the expected calibration error over the bins (Guo et al. 2017, equation 3)."""
+    bins = sort_into_bins(judged)
+    gaps = np.nan_to_num(np.abs(bins.confidence - bins.accuracy)) * bins.counts
+    return float(np.sum(gaps) / max(np.sum(bins.counts), 1))
 
 
 def _log_odds(confidences: np.ndarray) -> np.ndarray:

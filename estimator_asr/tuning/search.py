@@ -31,6 +31,7 @@ class Found(NamedTuple):
     """The last of the steps has the settings that were found."""
 
     steps: list[Step]
+    num_labels: dict[str, int]  # of the references, by measure
     judged: Optional[calibration.Judged]  # confidences before they were fitted; None for a language model
 
 
@@ -59,11 +60,13 @@ class Search:
         if self._bench.language:
             best = self._choose_weight(best, "language_weight", utterances.CHARACTER_ERROR_RATE)
             steps.append(self._step("choice by the language model", best))
-        judged = calibration.judge(self._run(best, with_language=True), self._bench.language is not None)
+        transcribed = self._run(best, with_language=True)
+        num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
+        judged = calibration.judge(transcribed, self._bench.language is not None)
         scale, offset = calibration.fit(judged)
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
-        return Found([*steps[:-1], steps[-1]._replace(settings=best)], judged)
+        return Found([*steps[:-1], steps[-1]._replace(settings=best)], num_labels, judged)
 
     def _step(self, name: str, settings: config_lib.DecodeConfig) -> Step:
         transcribed = self._run(settings, with_language=True)

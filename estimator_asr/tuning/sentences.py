@@ -19,8 +19,8 @@ _MEASURE = utterances.CHARACTER_ERROR_RATE
 _NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 
 
-def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> list[search.Step]:
-    """Returns the errors without the n-gram model of the directory and with it; the last step has the weight.
+def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> search.Found:
+    """Returns the errors without the n-gram model of the directory, and with it at its best weight.
 
     Raises:
         errors.UserError: none of the utterances is chosen.
@@ -35,7 +35,12 @@ def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utteranc
         errors = {_MEASURE: count_errors(trained, settings, batches)}
         steps.append(search.Step("n-gram model" if weight else "most probable characters", settings, errors))
     best = min(steps, key=lambda step: step.errors[_MEASURE])
-    return [steps[0], best]
+    num_labels = sum(
+        len(utterances.split_characters(text.decode("utf-8")))
+        for batch in batches
+        for text in batch["transcript"]
+    )
+    return search.Found([steps[0], best], {_MEASURE: num_labels}, None)
 
 
 def count_errors(

@@ -85,3 +85,8 @@ def _decode(built: recogniser.Recogniser, batch: posteriors_lib.Posteriors) -> I
 def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:
     """Returns the sum of the edits."""
     return sum(each.edits(measure).edits.errors for each in transcribed)
+
+
+def count_labels(transcribed: Sequence[Transcribed], measure: str) -> int:
+    """Returns the sum of the reference lengths."""
+    return sum(each.edits(measure).edits.reference_length for each in transcribed)

@@ -36,6 +36,19 @@ def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, ca
     assert result["transcript"] == result["pinyin"] != [""]
 
 
+def test_greedy_decoding_on_request_in_both_models(tiny_export, tmp_path):
+    models = (tiny_export.acoustic_dir, tiny_export.language_dir)
+    transcripts = {}
+    for decoding in (None, "greedy"):
+        path = export.export(export.ExportConfig(*models, str(tmp_path / str(decoding)), decoding=decoding))
+        info = export_info.load(path)
+        assert {each.decode["decoding"] for each in (info.acoustic, info.language)} == {decoding or "beam"}
+        waveform = tiny_export.utterances["u3"][-1]
+        model = recogniser.load(path, "waveform")
+        transcripts[decoding] = model.run({"waveform": waveform[None], "num_samples": [len(waveform)]})
+    assert len(transcripts["greedy"]["n_best"][0]) == 1 < len(transcripts[None]["n_best"][0])
+
+
 def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     letters = vocabulary.Vocabulary(["<unk>", "a", "b"])
     language = tiny_models.make_language_model(str(tmp_path / "letters"), letters)

@@ -112,7 +112,8 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     steps += ["choice by the attention decoder", "choice by the language model"]
     assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
     assert all(line.endswith("wrong characters") for line in lines[:5])
-    assert lines[-1].startswith("ngram_weight ") and lines[-1].endswith(f"saved in {model_dir}")
+    assert lines[-1].startswith("ngram_weight ") and f": saved in {model_dir}, " in lines[-1]
+    assert lines[-1].endswith(f"drawn in {model_dir}/tuning.png")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
     assert saved["decode"]["confidence_scale"] > 0
 
@@ -186,7 +187,7 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
     counts = [int(line.split(": ")[1].removesuffix(" wrong characters")) for line in (before, after)]
     assert (before.split(":")[0], after.split(":")[0]) == ("most probable characters", "n-gram model")
     assert counts[1] < counts[0]
-    assert saved.startswith("ngram_weight ") and saved.endswith(f": saved in {model_dir}")
+    assert saved.startswith("ngram_weight ") and f": saved in {model_dir}, " in saved
     for decoding, count in zip(("greedy", None), counts):
         settings = evaluate.EvaluateConfig(
             model_dir, None, data_dir, "test", str(tmp_path / f"report-{count}"), decoding=decoding

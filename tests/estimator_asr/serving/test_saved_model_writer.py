@@ -71,10 +71,13 @@ def test_export_tells_what_it_was_made_of(tiny_export):
     info = export_info.load(tiny_export.version_dir)
     assert (info.frontend, info.token_type) == (tiny_models.FRONTEND, "syllable")
     assert info.input == {"batch_frames": 16000, "num_buckets": 12}
-    assert info.acoustic == export_info.ModelInfo(7, tiny_models.TOKENS.sha256)
-    assert info.language == export_info.ModelInfo(
-        7, tiny_models.OTHER_TOKENS.sha256, tiny_models.CHARACTERS.sha256, tiny_models.READINGS.sha256
-    )
+    decode = info.acoustic.decode
+    assert (decode["decoding"], decode["beam_width"], decode["ngram_weight"]) == ("beam", "10", "0.0")
+    assert info.acoustic == export_info.ModelInfo(7, tiny_models.TOKENS.sha256, decode=decode)
+    hashes = [
+        each.sha256 for each in (tiny_models.OTHER_TOKENS, tiny_models.CHARACTERS, tiny_models.READINGS)
+    ]
+    assert info.language == export_info.ModelInfo(7, *hashes, decode)
 
 
 def test_vocabularies_are_assets(tiny_export):

@@ -1,0 +1,59 @@
+"""A picture of what tune found: the error rate after each step, and whether confidences can be believed."""
+
+from __future__ import annotations
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from estimator_asr.scoring import utterances
+from estimator_asr.tuning import calibration, search
+
+_DPI = 120
+_LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
+_BAR = 0.38  # height; there are at most two for each step
+
+
+def draw(found: search.Found, path: str) -> None:
+    """Draws a PNG."""
+    has_confidences = found.judged is not None
+    with plt.rc_context({"font.size": 9}):
+        figure, axes = plt.subplots(
+            1,
+            1 + has_confidences,
+            figsize=(6 + 4 * has_confidences, 3.6),
+            layout="constrained",
+            squeeze=False,
+        )
+        _draw_steps(axes[0, 0], found)
+        if has_confidences:
+            _draw_confidences(axes[0, 1], found)
+        figure.savefig(path, dpi=_DPI, format="png", metadata={"Software": None})
+        plt.close(figure)
+
+
+def _draw_steps(axes, found: search.Found) -> None:
+    places = np.arange(len(found.steps))
+    for i, (measure, count) in enumerate(found.num_labels.items()):
+        rates = [100 * step.errors[measure] / max(count, 1) for step in found.steps]
+        bars = axes.barh(places + i * _BAR, rates, _BAR, label=f"{count:,} {_LABELS[measure]}")
+        axes.bar_label(bars, fmt="%.1f %%", padding=3)
+    axes.set_yticks(places + _BAR * (len(found.num_labels) - 1) / 2, [step.name for step in found.steps])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlabel("wrong on the tuned utterances, %")
+    axes.legend(loc="lower right")
+
+
+def _draw_confidences(axes, found: search.Found) -> None:
+    best = found.steps[-1].settings
+    fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
+    axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
+    for name, judged in (("before", found.judged), ("fitted", fitted)):
+        bins, error = calibration.sort_into_bins(judged), calibration.calibration_error(judged)
+        axes.plot(bins.confidence, bins.accuracy, "o-", label=f"{name}: error {100 * error:.1f} %")
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="fraction that is right")
+    axes.legend(loc="upper left")
