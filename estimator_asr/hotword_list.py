@@ -22,14 +22,16 @@ from tfrecord_builder.corpora import text_files
 from tfrecord_builder.labels import tokenisation
 
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
+_WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 FLAG_HELP = "words to recognise, comma separated: WORD, WORD pin1 yin1, or either with a boost: WORD 6"
-FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
+FILE__WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
+FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
 
 
 @dataclasses.dataclass(frozen=True)
 class Hotword:
-    """A word with a syllable for each character; boost None: that of the export."""
+    """A word with one pronunciation, a syllable for each character; boost None: that of the export."""
 
     text: str
     syllables: tuple[str, ...]
@@ -52,12 +54,13 @@ def read_for(version_dir: str, flags) -> list[str]:
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
-    """Returns the hotwords of a flag and of a file (None: of the flag alone).
+    """Returns the hotwords of a flag and of a file (None: of the flag alone), each pronunciation alone.
 
     Raises:
         errors.UserError: the file cannot be read, or a hotword has another form; names file and line.
     """
-    return [_parse(text, where) for where, text in [*_number(words), *_read_file(path)]]
+    lines = [*_number(words), *_read_file(path)]
+    return [each for where, line in lines for each in _parse(line, where)]
 
 
 def find_unknown(
@@ -93,20 +96,25 @@ def _read_file(path: Optional[str]) -> Iterator[tuple[str, str]]:
             yield f"--hotwords_file: {path}: line {number}", line
 
 
-def _parse(line: str, where: str) -> Hotword:
+def _parse(line: str, where: str) -> list[Hotword]:
+    """Returns a hotword, once for each of its pronunciations."""
     text, *given = unicodedata.normalize("NFKC", line).split() or [""]
     boost = float(given.pop()) if given and _is_number(given[-1]) else None
     problem = _problem(text, given, boost)
     if problem:
         raise errors.UserError(f"{where}: {problem}, expected {_FORM}; fix it")
-    spoken = tokenisation.normalise_pinyin(" ".join(given), text) or _read_pinyin(text)
-    return Hotword(text, tuple(token.lower() for token in spoken), boost)
+    spoken = tokenisation.normalise_pinyin(" ".join(given), text)
+    readings = [tuple(token.lower() for token in spoken)] if spoken else _read_pinyin(text)
+    return [Hotword(text, reading, boost) for reading in readings]
 
 
-def _read_pinyin(text: str) -> list[str]:
+def _read_pinyin(text: str) -> list[tuple[str, ...]]:
+    """Returns the pinyin of the dictionary, and without the tone sandhi of 一 and 不 if it has that."""
     from tfrecord_builder.labels import pinyin  # takes most of a second
 
-    return pinyin.Reader().read(text)
+    found = [token.lower() for token in pinyin.Reader().read(text)]
+    plain = [_WITHOUT_SANDHI.get(character, token) for character, token in zip(text, found)]
+    return list(dict.fromkeys([tuple(found), tuple(plain)]))
 
 
 def _is_number(word: str) -> bool:

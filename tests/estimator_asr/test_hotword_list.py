@@ -28,6 +28,17 @@ def test_a_word_has_a_syllable_for_each_character(word, expected):
     assert read(word) == [expected]
 
 
+def test_yi_and_bu_with_and_without_the_sandhi_of_the_dictionary():
+    assert read("十一倍 3", "不是") == [
+        "十一倍 shi2 yi2 bei4 3.000000",
+        "十一倍 shi2 yi1 bei4 3.000000",
+        "不是 bu2 shi4",
+        "不是 bu4 shi4",
+    ]
+    assert read("不及") == ["不及 bu4 ji2"]
+    assert read("不是 bu2 shi4") == ["不是 bu2 shi4"]
+
+
 def test_words_of_a_file_follow_those_of_the_flag(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("# names\n神雕侠侣\n\n  # places\n重庆 3\n")

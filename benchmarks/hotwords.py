@@ -1,0 +1,199 @@
+"""Measures hotwords on speech: recall, precision, the errors in other words, and the time.
+
+    python -m benchmarks.hotwords --saved_model=EXPORT --data_dir=DATA --text_dir=TEXT
+
+Half of the words, of two to four hanzi, stand in the transcripts of the split, those that are rarest in the
+text; the others are words of the text that do not. All have the boost of the flag or of the export, and the
+pinyin that transcribe finds. An occurrence is right if the transcript of the utterance has one too. Errors in
+other words are those outside the occurrences in the reference, per character outside. Times are of the
+signature with features, without and with 1,000 words, in turns. A bar that is missed is named FAIL, and the
+exit code is 1.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import re
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
+
+import numpy as np
+import rjieba
+import tensorflow as tf
+from rapidfuzz.distance import Levenshtein
+
+from benchmarks import bars, comparison
+from estimator_asr import config as config_lib
+from estimator_asr import hotword_list, task_spec
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.serving import recogniser
+from tfrecord_builder import config_flags, dataset_info, program
+
+_WORD = re.compile("[\u4e00-\u9fff]{2,4}")
+_MANY_WORDS = 1000
+_BATCH_SIZE = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig(config_flags.Checked):
+    """The model, the speech, the words, and how often they are timed."""
+
+    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
+    data_dir: str = config_flags.setting("", "data directory of the speech", required=True)
+    text_dir: str = config_flags.setting("", "data directory of text for the other words", required=True)
+    split: str = config_flags.setting("dev", "split of both")
+    speakers: str = config_flags.setting("", "regular expression that the speakers begin with")
+    num_words: int = config_flags.setting(200, "hotwords; half of them are not spoken", minimum=2)
+    boost: Optional[float] = config_flags.setting(None, "of each word; default: that of the export")
+    seed: int = config_flags.setting(
+        1, "random seed of the words that are not spoken, and of equally rare ones"
+    )
+    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+
+
+class Utterance(NamedTuple):
+    """Features float32 [num_frames, num_bins], and the transcript."""
+
+    fbank: np.ndarray
+    transcript: str
+
+
+class Counts(NamedTuple):
+    """Occurrences of words, and errors outside them."""
+
+    right: int
+    spoken: int
+    written: int
+    errors: int
+    characters: int
+
+
+def main(config: BenchmarkConfig) -> int:
+    """Prints the table and the bars; returns 1 if one is missed."""
+    tf.get_logger().setLevel("ERROR")
+    speech = [Utterance(*each) for each in read(config.data_dir, config, task_spec.ACOUSTIC, "fbank")]
+    text = [transcript for _, transcript in read(config.text_dir, config, task_spec.LANGUAGE, "token_ids")]
+    words, others = choose([each.transcript for each in speech], text, config.num_words // 2, config.seed)
+    hotwords = [*words, *others[: len(words)]]
+    boost = "" if config.boost is None else f" {config.boost}"
+    sides = {"without": [], "with": hotwords, _MANY_WORDS: [*words, *others[: _MANY_WORDS - len(words)]]}
+    runs = {name: build(config.saved_model, [each + boost for each in side]) for name, side in sides.items()}
+    transcripts = {name: run(speech) for name, run in runs.items()}
+    references = [each.transcript for each in speech]
+    counts = {name: count(hotwords, references, each) for name, each in transcripts.items()}
+    show(counts)
+    timed = {str(name): lambda run=runs[name]: run(speech) for name in ("without", _MANY_WORDS)}
+    return bars.show(make_bars(counts, comparison.time_in_turns(timed, config.rounds)))
+
+
+def read(data_dir: str, config: BenchmarkConfig, spec: task_spec.TaskSpec, feature: str) -> list[tuple]:
+    """Returns a feature without padding and the transcript of each utterance, shortest first."""
+    source = splits.read_split(dataset_info.load_all([data_dir]), [data_dir], config.split, spec)
+    found = []
+    build_dataset = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
+    for batch, _ in input_fn.read_elements(build_dataset):
+        rows = zip(batch[feature], batch[spec.length_key], batch["transcript"], batch["speaker"])
+        found += [
+            (values[:length], transcript.decode())
+            for values, length, transcript, speaker in rows
+            if not spec.reads_audio or re.match(config.speakers, speaker.decode())
+        ]
+    return sorted(found, key=lambda row: len(row[0]))
+
+
+def choose(references: Sequence[str], text: Sequence[str], number: int, seed: int) -> tuple[list, list]:
+    """Returns the rarest words of the references, and all words of the text that they lack, shuffled."""
+    rng, in_text = random.Random(seed), count_words(text)
+    spoken = sorted(count_words(references))
+    rng.shuffle(spoken)
+    everything = "\n".join(references)
+    others = sorted(word for word in in_text if word not in everything)
+    rng.shuffle(others)
+    return sorted(spoken, key=lambda word: in_text[word])[:number], others
+
+
+def count_words(lines: Sequence[str]) -> collections.Counter[str]:
+    return collections.Counter(word for line in lines for word in rjieba.cut(line) if _WORD.fullmatch(word))
+
+
+def build(saved_model: str, hotwords: Sequence[str]):
+    """Returns a function from utterances to transcripts."""
+    words = [str(each) for each in hotword_list.read(hotwords, None)]
+    model = recogniser.load(recogniser.find_version(saved_model), "features", words)
+
+    def run(utterances):
+        transcripts = []
+        for start in range(0, len(utterances), _BATCH_SIZE):
+            batch = utterances[start : start + _BATCH_SIZE]
+            longest = max(len(each.fbank) for each in batch)
+            rows = [np.pad(each.fbank, [(0, longest - len(each.fbank)), (0, 0)]) for each in batch]
+            lengths = np.int32([len(each.fbank) for each in batch])
+            transcripts += model.run({"fbank": np.float32(rows), "num_frames": lengths})["transcript"]
+        return transcripts
+
+    return run
+
+
+def count(hotwords: Sequence[str], references: Sequence[str], transcripts: Sequence[str]) -> Counts:
+    """Counts the occurrences of hotwords in both texts, and the errors outside those of the references."""
+    totals = np.zeros(len(Counts._fields), int)
+    for reference, transcript in zip(references, transcripts):
+        for word in hotwords:
+            spoken, written = reference.count(word), transcript.count(word)
+            totals += [min(spoken, written), spoken, written, 0, 0]
+        is_hot = find_hot(hotwords, reference)
+        errors = sum(not is_inside(is_hot, edit) for edit in Levenshtein.editops(reference, transcript))
+        totals += [0, 0, 0, errors, is_hot.count(False)]
+    return Counts(*totals.tolist())
+
+
+def find_hot(hotwords: Sequence[str], reference: str) -> list[bool]:
+    """Returns whether each character of a reference is in a hotword."""
+    is_hot = [False] * len(reference)
+    for word in hotwords:
+        for start in range(len(reference)):
+            if reference.startswith(word, start):
+                is_hot[start : start + len(word)] = [True] * len(word)
+    return is_hot
+
+
+def is_inside(is_hot: Sequence[bool], edit: Levenshtein.Editop) -> bool:
+    """True if an edit is of a character in a hotword, or inserts one between two of them."""
+    place = edit.src_pos
+    if edit.tag != "insert":
+        return is_hot[place]
+    return 0 < place < len(is_hot) and is_hot[place - 1] and is_hot[place]
+
+
+def show(counts: dict) -> None:
+    print(
+        f"{'hotwords':>10}{'recall':>9}{'of':>6}{'precision':>11}{'of':>6}{'errors in other characters':>28}"
+    )
+    for name, each in counts.items():
+        recall, precision = each.right / each.spoken, each.right / max(each.written, 1)
+        others = f"{each.errors / each.characters:.2%} ({each.errors} of {each.characters})"
+        print(f"{name:>10}{recall:9.1%}{each.spoken:6}{precision:11.1%}{each.written:6}{others:>28}")
+
+
+def make_bars(counts: dict, seconds: dict[str, list[float]]) -> list[bars.Bar]:
+    before, after = counts["without"], counts["with"]
+    worse = 100 * (after.errors - before.errors) / after.characters
+    slower = bars.ratio(seconds[str(_MANY_WORDS)], seconds["without"])
+    print(f"seconds: {', '.join(f'{name} {statistics.median(each):.2f}' for name, each in seconds.items())}")
+    return [
+        bars.Bar("recall", after.right / after.spoken, minimum=0.9),
+        bars.Bar("precision", after.right / max(after.written, 1), minimum=0.97),
+        bars.Bar("errors in other characters, points more", worse, maximum=0.1),
+        bars.Bar("time with 1,000 words, as a ratio", slower, maximum=1.1),
+    ]
+
+
+if __name__ == "__main__":
+    program.run(main, BenchmarkConfig)
