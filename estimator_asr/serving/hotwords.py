@@ -22,6 +22,7 @@ from tfrecord_builder import dataset_info
 DEFAULT_BOOST = 4.0  # natural log; see docs/results.md
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
+_HIGHEST_LOG_PROB = -1e-6  # so that log odds are at most 14
 _TOKEN_TYPES = ("syllable", "toneless")
 
 
@@ -60,20 +61,43 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
 def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor) -> sequences.Sequences:
     """Returns what is written with the characters of each hotword where its tokens stand.
 
+    What is written stays where its log odds are higher than the boost of the hotword.
+
     Args:
         hotwords: parsed.
         written: a character for each token.
         token_ids: int32 [rows, max_tokens].
     """
+    length = tf.shape(token_ids)[1]
+    strings, probs = written.strings[:, :length], written.probs[:, :length]
     found = phrases_lib.match(hotwords.phrases, token_ids, written.num_strings)
-    is_found = found.phrases >= 0
     indices = tf.stack([tf.maximum(found.phrases, 0), found.offsets], axis=2)
     characters = tf.gather_nd(tf.pad(hotwords.characters, [[0, 1], [0, 1]]), indices)
-    length = tf.shape(token_ids)[1]
+    boosts = tf.gather(tf.pad(hotwords.phrases.boosts, [[0, 1]]), tf.maximum(found.phrases, 0))
+    is_other = tf.not_equal(*(tf.strings.lower(each, "utf-8") for each in (strings, characters)))
+    log_odds = _sum_log_odds(tf.where(is_other, tf.math.log(probs), 0.0), found.offsets)
+    is_replaced = (found.phrases >= 0) & (~_any(is_other, found.offsets) | (log_odds <= boosts))
     return written._replace(
-        strings=tf.where(is_found, characters, written.strings[:, :length]),
-        probs=tf.where(is_found, 1.0, written.probs[:, :length]),  # given the tokens, there is no doubt
+        strings=tf.where(is_replaced, characters, strings),
+        probs=tf.where(is_replaced, 1.0, probs),  # given the tokens, there is no doubt
     )
+
+
+def _sum_log_odds(log_probs: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
+    """Returns the log odds of the characters of each match, by their log probabilities; float32 like them."""
+    log_probs = tf.minimum(_sum(log_probs, offsets), _HIGHEST_LOG_PROB)
+    return log_probs - tf.math.log(-tf.math.expm1(log_probs))
+
+
+def _any(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
+    return _sum(tf.cast(values, tf.float32), offsets) > 0
+
+
+def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
+    """Returns the sum over the match that each token is in, float32 [rows, max_tokens]."""
+    size = tf.size(values)
+    starts = tf.reshape(tf.range(size), tf.shape(values)) - offsets
+    return tf.gather(tf.math.unsorted_segment_sum(values, starts, size), starts)
 
 
 def _check(hotwords, characters, syllables) -> tf.Operation:

@@ -116,7 +116,7 @@ def test_homophones_become_the_word():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         words = hotwords.Hotwords(
             tf.constant([["X", "Y"], ["V", "W"]]),
-            phrases.Phrases(tf.constant([[1, 2], [2, 3]]), tf.constant([1.0, 1.0])),
+            phrases.Phrases(tf.constant([[1, 2], [2, 3]]), tf.constant([9.0, 9.0])),
         )
         written = sequences.Sequences(
             tf.constant([["a", "b", "c", "d", "e"], ["a", "b", "c", "", ""]]),
@@ -129,3 +129,29 @@ def test_homophones_become_the_word():
     assert [b"".join(row).decode() for row in found.strings] == ["XYcXY", "aVW"]
     np.testing.assert_allclose(found.probs[0], [1, 1, 0.3, 1, 1])
     assert found.scores.tolist() == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "probs", "boost", "expected"),
+    [
+        ("ab", [0.9, 0.9], 1.4, "ab"),  # log(0.81 / 0.19) = 1.45
+        ("ab", [0.9, 0.9], 1.5, "XY"),
+        ("Xb", [0.1, 0.9], 2.1, "Xb"),  # X is the word's: log(0.9 / 0.1) = 2.2
+        ("Xb", [0.1, 0.9], 2.3, "XY"),
+        ("ab", [1.0, 1.0], 13.0, "ab"),
+        ("ab", [1.0, 1.0], 14.0, "XY"),
+        ("xy", [1.0, 1.0], 0.1, "XY"),  # letters
+    ],
+)
+def test_what_is_surer_than_the_boost_stays(text, probs, boost, expected):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        favoured = phrases.Phrases(tf.constant([[5, 6]]), tf.constant([boost]))
+        words = hotwords.Hotwords(tf.constant([["X", "Y"]]), favoured)
+        written = sequences.Sequences(
+            tf.constant([["c", *text, "d"]]),
+            tf.constant([4]),
+            tf.constant([0.0]),
+            tf.constant([[1.0, *probs, 0.5]]),
+        )
+        found = session.run(hotwords.write(words, written, tf.constant([[4, 5, 6, 4]])))
+    assert b"".join(found.strings[0]).decode() == f"c{expected}d"
