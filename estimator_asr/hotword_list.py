@@ -24,8 +24,7 @@ from tfrecord_builder.labels import tokenisation
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 FLAG_HELP = "words to recognise, comma separated: WORD, WORD pin1 yin1, or either with a boost: WORD 6"
-FILE__WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
-FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
+FILE_FLAG_HELP = "file of words to recognise, one per line as --hotwords has them"
 _FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
 
 
