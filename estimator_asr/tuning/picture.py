@@ -43,9 +43,9 @@ def _draw_steps(axes, found: search.Found) -> None:
         axes.bar_label(bars, fmt="%.1f %%", padding=3)
     axes.set_yticks(places + _BAR * (len(found.num_labels) - 1) / 2, [step.name for step in found.steps])
     axes.invert_yaxis()
-    axes.margins(x=0.15)
+    axes.margins(x=0.2)
     axes.set_xlabel("wrong on the tuned utterances, %")
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def _draw_confidences(axes, found: search.Found) -> None:
@@ -54,6 +54,10 @@ def _draw_confidences(axes, found: search.Found) -> None:
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
     for name, judged in (("before", found.judged), ("fitted", fitted)):
         bins, error = calibration.sort_into_bins(judged), calibration.calibration_error(judged)
-        axes.plot(bins.confidence, bins.accuracy, "o-", label=f"{name}: error {100 * error:.1f} %")
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="fraction that is right")
-    axes.legend(loc="upper left")
+        (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
+        sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)
+        axes.scatter(bins.confidence, bins.accuracy, sizes, line.get_color(), alpha=0.6)
+    axes.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="confidence; areas: characters", ylabel="fraction that is right"
+    )
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
