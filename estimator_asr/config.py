@@ -87,18 +87,18 @@ class DecodeConfig(config_flags.Checked):
     """
 
     decoding: str = config_flags.setting(
-        "beam", "search for the best tokens: beam (prefix beam search) or greedy"
+        "beam", "search for the best tokens or characters: beam or greedy", choices=("beam", "greedy")
     )
     beam_width: int = config_flags.setting(
-        10, "prefixes kept in each frame, and hypotheses returned", minimum=1
+        10, "prefixes kept in each frame, or sentences at each syllable; hypotheses returned", minimum=1
     )
     candidates: int = config_flags.setting(
-        12, "most probable tokens of a frame that extend a prefix", minimum=1
+        12, "most probable tokens of a frame, or characters of a syllable, that extend a prefix", minimum=1
     )
     skipped_blank: float = config_flags.setting(
         0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1
     )
-    ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model of tokens", minimum=0)
+    ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model", minimum=0)
     token_bonus: float = config_flags.setting(0.0, "added for each token")
     attention_weight: float = config_flags.setting(
         0.0, "weight of the attention decoder when it ranks the hypotheses", minimum=0

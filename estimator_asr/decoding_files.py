@@ -77,12 +77,15 @@ def load(path: str, num_tokens: int) -> tuple[config_lib.DecodeConfig, Optional[
 
 
 def copy(source: str, target: str) -> None:
-    """Copies the files from one directory to another, as they are on disk."""
+    """Copies the files from one directory to another, as they are on disk, in place of its own."""
     saved = _read(source)
     if saved.ngram_sha256:
         _copy_file(_ngram_path(source, saved.ngram_sha256), _ngram_path(target, saved.ngram_sha256))
     if os.path.exists(os.path.join(source, DECODING_FILE)):
         _copy_file(*(os.path.join(path, DECODING_FILE) for path in (source, target)))
+    else:
+        _remove(os.path.join(target, DECODING_FILE))
+    _remove_others(target, saved.ngram_sha256)
 
 
 def _read(path: str) -> SavedDecoding:
@@ -106,6 +109,10 @@ def _copy_file(source: str, target: str) -> None:
 
 def _remove_others(path: str, sha256: str) -> None:
     for file in glob.glob(os.path.join(glob.escape(path), _NGRAM_FILES)):
-        if file != _ngram_path(path, sha256):
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(file)
+        if not sha256 or file != _ngram_path(path, sha256):
+            _remove(file)
+
+
+def _remove(file: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(file)

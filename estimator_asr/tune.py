@@ -65,6 +65,11 @@ class TuneConfig(config_flags.Checked):
                 "tune: neither --acoustic_model_dir nor --language_model_dir is given, expected one of "
                 "them; give the model to tune"
             )
+        if not (self.acoustic_model_dir or self.ngram):
+            raise errors.UserError(
+                "tune: --ngram is not given, expected an ARPA file of characters for a language model alone; "
+                "make one with python -m estimator_asr.train_ngram --unit=character"
+            )
 
 
 def tune(config: TuneConfig) -> search.Found:
@@ -77,7 +82,8 @@ def tune(config: TuneConfig) -> search.Found:
     with splits.explain_damage(config.data_dir, config.split):
         tune_model = _tune_acoustic if config.acoustic_model_dir else _tune_language
         found = tune_model(config, tuned, source)
-    decoding_files.save(tuned.model.path, found.steps[-1].settings, tuned.model.ngram)
+    settings = found.steps[-1].settings
+    decoding_files.save(tuned.model.path, settings, tuned.model.ngram if settings.ngram_weight else None)
     with files.writing(os.path.join(tuned.model.path, _PICTURE)) as temporary:
         picture.draw(found, temporary)
     return found

@@ -108,8 +108,9 @@ def _find_words(ngram_model, tokens, path) -> np.ndarray:
     if not set(tokens) & (set(ids) - {model.UNKNOWN}):
         others = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
         raise errors.UserError(
-            f"{path}: has the words {_list(others)}, expected some of the {len(tokens)} tokens of the "
-            f"acoustic model ({_list(tokens[1:])}); train it on those (python -m estimator_asr.train_ngram)"
+            f"{path}: has the words {_list(others)}, expected some of the {len(tokens)} that the "
+            f"model writes ({_list(tokens[1:])}); make it with python -m estimator_asr.train_ngram, of "
+            "characters (--unit=character) for a language model"
         )
     return np.array([ids.get(token, unknown) for token in tokens])
 

@@ -41,8 +41,9 @@ def transcribe(
         The outputs of every signature.
 
         [batch]: transcript (string), pinyin (string, tokens separated by spaces), acoustic_score (float32,
-        log probability of the tokens), language_score (float32, of the characters given the tokens; 0 without
-        a language model), confidence (float32, mean of those of the characters; 0 without any).
+        log probability of the tokens), language_score (float32, of the characters given the tokens, and what
+        an n-gram model of characters adds; 0 without a language model), confidence (float32, mean of those of
+        the characters; 0 without any).
 
         [batch, num_characters], "" and 0 beyond the last: characters.character and characters.pinyin
         (string), characters.start and characters.end (float32, seconds), characters.confidence (float32,

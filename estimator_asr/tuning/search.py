@@ -48,7 +48,7 @@ class Search:
 
     def run(self) -> Found:
         """Returns what each step gives, and fits the confidences of the last one."""
-        best = config_lib.DecodeConfig()
+        best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
         steps.append(self._step("beam search", best))
         if self._has_ngram:

@@ -13,7 +13,7 @@ from estimator_asr import config as config_lib
 from estimator_asr.inputs import splits
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import trained_model
-from estimator_asr.tuning import posteriors, search
+from estimator_asr.tuning import posteriors, search, trials
 
 _MEASURE = utterances.CHARACTER_ERROR_RATE
 _NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
@@ -28,19 +28,19 @@ def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utteranc
     limit = max_utterances / source.num_utterances
     batches = list(posteriors.read(source, trained.model.config.input, limit))
     posteriors.check_chosen(batches, source, max_utterances)
-    weights = _NGRAM_WEIGHTS if trained.model.ngram is not None else _NGRAM_WEIGHTS[:1]
-    steps = []
-    for weight in tqdm.tqdm(weights, desc="tune", unit=" trials", disable=None):
-        settings = config_lib.DecodeConfig(ngram_weight=weight)
+    untuned, steps = trials.untune(trained.model.decode), []
+    for weight in tqdm.tqdm(_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):
+        settings = dataclasses.replace(untuned, ngram_weight=weight)
         errors = {_MEASURE: count_errors(trained, settings, batches)}
-        steps.append(search.Step("n-gram model" if weight else "most probable characters", settings, errors))
+        steps.append(search.Step("n-gram model", settings, errors))
     best = min(steps, key=lambda step: step.errors[_MEASURE])
     num_labels = sum(
         len(utterances.split_characters(text.decode("utf-8")))
         for batch in batches
         for text in batch["transcript"]
     )
-    return search.Found([steps[0], best], {_MEASURE: num_labels}, None)
+    first = steps[0]._replace(name="most probable characters")
+    return search.Found([first, best], {_MEASURE: num_labels}, None)
 
 
 def count_errors(

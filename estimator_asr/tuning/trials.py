@@ -35,6 +35,12 @@ class Transcribed:
         )
 
 
+def untune(saved: config_lib.DecodeConfig) -> config_lib.DecodeConfig:
+    """Returns settings with defaults in place of what tune finds."""
+    kept = {name: getattr(saved, name) for name in ("beam_width", "candidates", "skipped_blank")}
+    return config_lib.DecodeConfig(**kept)
+
+
 @dataclasses.dataclass(frozen=True)
 class Bench:
     """What stays the same in all trials."""
@@ -42,6 +48,10 @@ class Bench:
     acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[posteriors_lib.Posteriors]
+
+    def untuned(self) -> config_lib.DecodeConfig:
+        """Returns the settings of the model directory that are not tuned, and defaults of the others."""
+        return untune(self.acoustic.model.decode)
 
     def run(self, config: config_lib.DecodeConfig, with_language: bool = True) -> list[Transcribed]:
         """Decodes all batches with the settings."""

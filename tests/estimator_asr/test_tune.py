@@ -149,11 +149,19 @@ def test_averaged_models_decode_alike(model_dir, ngram, tmp_path):
         np.testing.assert_array_equal(getattr(copied.ngram, name), value)
 
 
+def test_a_copy_replaces_what_the_target_had(model_dir, ngram, tmp_path):
+    other = shutil.copytree(model_dir, tmp_path / "other")
+    save(other, ngram, ngram_weight=0.5)
+    decoding_files.copy(str(model_dir), str(other))
+    assert not [*other.glob("ngram*"), *other.glob("decoding*")]
+
+
 def test_the_grid_keeps_the_first_of_equal_settings():
     """A search over a bench that hears the same whatever the settings: nothing is better than the start."""
 
     class Bench:
         language = None
+        untuned = config.DecodeConfig
 
         def run(self, settings, with_language):
             return []
@@ -195,6 +203,22 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
         assert evaluate.evaluate(settings)["character_error_rate"]["errors"] == count
 
 
+def test_what_is_not_tuned_stays(tiny_export, model_dir):
+    save(model_dir, beam_width=7, candidates=5, skipped_blank=0.9, confidence_offset=3.0, language_weight=0.5)
+    settings = tune.tune(make_config(tiny_export, model_dir)).steps[-1].settings
+    assert (settings.beam_width, settings.candidates, settings.skipped_blank) == (7, 5, 0.9)
+    assert settings.language_weight == 0.0
+
+
+def test_a_language_model_alone_needs_an_ngram_model():
+    with pytest.raises(errors.UserError) as refused:
+        tune.TuneConfig(language_model_dir="LM", data_dir=("DATA",))
+    assert str(refused.value) == (
+        "tune: --ngram is not given, expected an ARPA file of characters for a language model alone; make "
+        "one with python -m estimator_asr.train_ngram --unit=character"
+    )
+
+
 def test_a_model_to_tune_is_needed():
     with pytest.raises(errors.UserError) as refused:
         tune.TuneConfig(data_dir=("DATA",))
@@ -225,6 +249,10 @@ def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
     ("content", "message"),
     [
         (b"{", "cannot be read (Expecting property name"),
+        (
+            b'{"decode": {"decoding": "beem"}, "ngram_sha256": ""}',
+            "cannot be read (flag --decoding=beem: ",
+        ),
         (b'{"decode": {"beam": 3}}', "cannot be read (SavedDecoding: key ngram_sha256 is missing"),
         (
             b'{"decode": {"beam": 3}, "ngram_sha256": ""}',

@@ -41,7 +41,12 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _list_words(path: str) -> Iterator[manifest.Utterance]:
-    for number, line in enumerate(text_files.read_lines(path), start=1):
-        word = line.split(maxsplit=1)[:1]
-        if word and _WORD.fullmatch(word[0]):
-            yield manifest.Utterance(f"word-{number}", None, "", word[0], "", "train")
+    words = [(line.split() or [""])[0] for line in text_files.read_lines(path)]
+    if not any(map(_WORD.fullmatch, words)):
+        raise errors.UserError(
+            f"{path}: no line begins with a word of two or more hanzi, expected a word list such as jieba's; "
+            "remove it if it is something else."
+        )
+    for number, word in enumerate(words, start=1):
+        if _WORD.fullmatch(word):
+            yield manifest.Utterance(f"word-{number}", None, "", word, "", "train")

@@ -54,23 +54,22 @@ def search(
 
 def _list_best(candidates: candidates_lib.Candidates, count: int) -> _Lattice:
     log_probs = candidates_lib.log_softmax(candidates)
+    order = tf.argsort(log_probs, direction="DESCENDING", stable=True)
+    order = tf.gather(order, tf.argsort(tf.gather(candidates.positions, order), stable=True))
+    positions = tf.gather(candidates.positions, order)
     rows = tf.reduce_prod(candidates.shape)
-    columns = (
-        _to_dense(values, candidates.positions, rows, count, default)
-        for values, default in ((log_probs, _IMPOSSIBLE), (candidates.characters, 0))
-    )
-    log_probs, characters = columns
-    log_probs, places = tf.math.top_k(log_probs, count)
+    starts = tf.searchsorted(positions, tf.range(rows))
+    ranks = tf.range(tf.shape(positions)[0]) - tf.gather(starts, positions)
+    is_kept = ranks < count
+    order, places = tf.boolean_mask(order, is_kept), tf.boolean_mask(positions * count + ranks, is_kept)
     shape = tf.concat([candidates.shape, [count]], 0)
-    characters = tf.gather(characters, places, batch_dims=1)
+    characters, log_probs = (
+        tf.tensor_scatter_nd_update(
+            tf.fill([rows * count], tf.cast(missing, values.dtype)), places[:, None], tf.gather(values, order)
+        )
+        for values, missing in ((candidates.characters, 0), (log_probs, _IMPOSSIBLE))
+    )
     return _Lattice(tf.reshape(characters, shape), tf.reshape(log_probs, shape))
-
-
-def _to_dense(values, positions, rows, width, default) -> tf.Tensor:
-    """Returns [rows, at least width] of values in the order of their rows."""
-    ragged = tf.RaggedTensor.from_value_rowids(values, tf.cast(positions, tf.int64), tf.cast(rows, tf.int64))
-    default = tf.cast(default, values.dtype)
-    return tf.pad(ragged.to_tensor(default), [[0, 0], [0, width]], constant_values=default)
 
 
 def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:

@@ -73,8 +73,8 @@ def test_missing_tokens_are_counted(model):
 
 def test_a_model_of_other_words_is_refused(model):
     said = (
-        r"x.arpa: has the words a, b, expected some of the 3 tokens of the acoustic model \(ni3, hao3\); "
-        r"train it on those \(python -m estimator_asr.train_ngram\)"
+        r"x.arpa: has the words a, b, expected some of the 3 that the model writes \(ni3, hao3\); "
+        r"make it with python -m estimator_asr.train_ngram, of characters \(--unit=character\) for a language"
     )
     with pytest.raises(errors.UserError, match=said):
         back_off.compile_model(model, ["<unk>", "ni3", "hao3"], "x.arpa")

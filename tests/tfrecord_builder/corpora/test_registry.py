@@ -108,6 +108,16 @@ def test_the_words_of_a_dictionary_are_sentences(tmp_path):
     assert _list("text", small_corpora.make_text_corpus(tmp_path))[4:] == want
 
 
+def test_a_dictionary_without_hanzi_is_refused(tmp_path):
+    small_corpora.write_text(tmp_path / "dict.txt", "hello HH AH L OW\n")
+    with pytest.raises(errors.UserError) as refused:
+        _list("text", tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path}/dict.txt: no line begins with a word of two or more hanzi, expected a word list such as "
+        "jieba's; remove it if it is something else."
+    )
+
+
 def test_transcripts_in_another_encoding(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path / "thchs30")
     (tmp_path / "thchs30" / "data" / "A11_0.wav.trn").write_bytes("绿\nlv4\n".encode("gbk"))

@@ -114,6 +114,17 @@ def test_an_utterance_alone_has_the_same_result(model, words, sentences, beam_wi
         np.testing.assert_allclose(together.probs[i, :length], alone.probs[0], rtol=1e-6)
 
 
+def test_a_token_with_many_candidates_keeps_the_best(model, words):
+    """<unk> has all characters: the search is over as many of them as of any other token."""
+    unknown = dict(enumerate(np.log(np.random.default_rng(3).dirichlet([1] * len(words)))))
+    best = dict(sorted(unknown.items(), key=lambda each: -each[1])[:3])
+    got, want = (search(model, words, [[{1: 0.0}, position]], length=2) for position in (unknown, best))
+    assert got.characters.tolist() == want.characters.tolist()
+    shift = sum(np.exp(list(best.values())))  # the three alone are normalised to 1
+    np.testing.assert_allclose(got.scores, want.scores + np.log(shift), rtol=1e-5)
+    np.testing.assert_allclose(got.probs, want.probs, rtol=1e-4)
+
+
 def test_no_tokens_at_all(model, words):
     found = search(model, words, [[], []], length=1)
     assert found.characters.tolist() == [[-1], [-1]]
