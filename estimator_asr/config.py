@@ -86,9 +86,7 @@ class DecodeConfig(config_flags.Checked):
     attention decoder and the language model give.
     """
 
-    decoding: str = config_flags.setting(
-        "beam", "search for the best tokens or characters: beam or greedy", choices=("beam", "greedy")
-    )
+    decoding: str = config_flags.setting("beam", "search for the best tokens or characters: beam or greedy")
     beam_width: int = config_flags.setting(
         10, "prefixes kept in each frame, or sentences at each syllable; hypotheses returned", minimum=1
     )

@@ -50,17 +50,18 @@ def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedMode
     """
     model = model_directory.open_model_directory(path)
     if decoding is not None:
-        _check_decoding(decoding)
         model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
+    source = "--decoding" if decoding is not None else f"{path}/decoding.json: decoding"
+    _check_decoding(source, model.decode.decoding)
     checkpoint, lock = _lock_checkpoint(path)
     checkpoints.check(checkpoint, model)
     return TrainedModel(model, checkpoint, lock)
 
 
-def _check_decoding(decoding: str) -> None:
+def _check_decoding(source: str, decoding: str) -> None:
     if decoding not in decoders.DECODERS:
         raise errors.UserError(
-            f"--decoding is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"
+            f"{source} is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"
         )
 
 

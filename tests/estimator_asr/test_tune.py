@@ -249,10 +249,6 @@ def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
     ("content", "message"),
     [
         (b"{", "cannot be read (Expecting property name"),
-        (
-            b'{"decode": {"decoding": "beem"}, "ngram_sha256": ""}',
-            "cannot be read (flag --decoding=beem: ",
-        ),
         (b'{"decode": {"beam": 3}}', "cannot be read (SavedDecoding: key ngram_sha256 is missing"),
         (
             b'{"decode": {"beam": 3}, "ngram_sha256": ""}',

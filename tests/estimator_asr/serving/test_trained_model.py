@@ -8,6 +8,7 @@ import shutil
 import pytest
 import tiny_models
 
+from estimator_asr import config, decoding_files
 from estimator_asr.checkpointing import locks
 from estimator_asr.serving import trained_model
 from tfrecord_builder import dataset_info, errors, vocabulary
@@ -97,3 +98,12 @@ def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir, "toy")
     assert str(refused.value) == "--decoding is toy, expected one of beam, greedy; give one of them"
+
+
+def test_an_unknown_decoder_of_the_directory_is_named(acoustic_dir):
+    decoding_files.save(acoustic_dir, config.DecodeConfig(decoding="beem"), None)
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(acoustic_dir)
+    assert str(refused.value) == (
+        f"{acoustic_dir}/decoding.json: decoding is beem, expected one of beam, greedy; give one of them"
+    )
