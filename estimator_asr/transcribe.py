@@ -24,12 +24,8 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr import hotword_list
-from estimator_asr.serving import export_info, recogniser
+from estimator_asr.serving import export_info, recogniser, statuses
 from tfrecord_builder import audio, config_flags, errors, program
-
-# Attention over n frames takes n x n numbers per head: three minutes need about a gigabyte.
-MAX_SECONDS = 180
-LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not fit into float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +42,14 @@ def transcribe_file(model: recogniser.Recogniser, path: str, sample_rate: int) -
     """Returns file and the outputs of the model for one recording, as docs/decode.md describes them.
 
     Raises:
-        errors.UserError: the file cannot be read, is longer than MAX_SECONDS, or has NaN or Inf samples or a
-            peak above LOUDEST_PEAK.
+        errors.UserError: the file cannot be read, is longer than statuses.MAX_SECONDS, or has NaN or Inf
+            samples or a peak above statuses.LOUDEST_PEAK.
     """
-    waveform = audio.read_audio(path, sample_rate, MAX_SECONDS)
+    waveform = audio.read_audio(path, sample_rate, statuses.MAX_SECONDS)
     if not np.isfinite(waveform).all():
         raise errors.UserError(f"{path}: has NaN or Inf samples; save it again")
     peak = np.max(np.abs(waveform))
-    if peak > LOUDEST_PEAK:
+    if peak > statuses.LOUDEST_PEAK:
         raise errors.UserError(f"{path}: peak is {peak:.0e}, expected 1 at full scale; save it again")
     if peak < audio.SILENT_PEAK:
         print(
