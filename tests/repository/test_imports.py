@@ -56,6 +56,7 @@ FOLDERS = {
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
+    "transcripts": _rooms("transcripts"),
     "tuning": _rooms("tuning serving tasks models inputs scoring") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
@@ -79,7 +80,8 @@ BUILDER_ROOMS = {
 # The tensor functions of the contract: models/ knows no files and no flags.
 CONTRACT_OF_MODELS = {f"tfrecord_builder.{name}" for name in ("frontend", "syllables", "lazy_tensorflow")}
 FORBIDDEN_IN_MODELS = {"os", "pathlib", "io", "shutil", "tempfile", "absl", "tensorflow_estimator"}
-FORBIDDEN_IN_SCORING = {"tensorflow", "tensorflow_io", "keras", "absl"}
+WITHOUT_TENSORFLOW = ("scoring", "transcripts")
+FORBIDDEN_WITHOUT_TENSORFLOW = {"tensorflow", "tensorflow_io", "keras", "absl"}
 TF_FORBIDDEN_IN_MODELS = (
     "tf.estimator",
     "tf.summary",
@@ -149,7 +151,7 @@ def violations(house: House) -> list[str]:
         _within_tfrecord_builder,
         _programs,
         _models,
-        _scoring,
+        _without_tensorflow,
         _saved_model_alone,
         _style,
         _flags,
@@ -211,11 +213,11 @@ def _models(house, module):
             yield f"a model uses {name}"
 
 
-def _scoring(house, module):
-    if is_within(module, ["estimator_asr.scoring"]):
-        for target in house.imports[module]:
-            if target.split(".")[0] in FORBIDDEN_IN_SCORING:
-                yield f"scoring imports {target}, expected pure Python and numpy"
+def _without_tensorflow(house, module):
+    for room in WITHOUT_TENSORFLOW:
+        for target in house.imports[module] if is_within(module, [f"estimator_asr.{room}"]) else ():
+            if target.split(".")[0] in FORBIDDEN_WITHOUT_TENSORFLOW:
+                yield f"{room} imports {target}, expected pure Python and numpy"
 
 
 def _saved_model_alone(house, module):

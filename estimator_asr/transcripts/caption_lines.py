@@ -1,0 +1,148 @@
+"""Breaks transcripts with times into the lines of captions.
+
+A line ends at a pause and at the end of a sentence. What is still too long is cut in two, again and again: at
+the longest gap, rather after punctuation, near the middle, never within a word of Latin letters.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from tfrecord_builder import vocabulary
+
+_WIDE, _NARROW = 18, 42  # hanzi, or Latin characters, in a line
+_LONGEST = 7.0  # seconds
+_PAUSE = 0.7  # seconds from one character's emission to the next
+# CTC emits a character within its syllable: a line begins before its first and ends after its last.
+_LEAD, _TAIL = 0.2, 0.4
+_SHORTEST = 1.0  # seconds to read a line, if the next does not begin before
+_SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
+_CLAUSE_SECONDS = 0.5  # a comma is as good a place to cut as such a gap
+
+
+class Line(NamedTuple):
+    """One caption; the times of successive lines do not overlap."""
+
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+class _Unit(NamedTuple):
+    """A character or token with the spaces before it; seconds in the recording."""
+
+    text: str
+    start: float
+    end: float
+
+
+def split(spans: Sequence[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
+    """Returns the lines of a recording; every one has text and lasts at least a millisecond.
+
+    Args:
+        spans: start and end in seconds, transcript and characters of each segment (with character, start and
+            end, seconds in the recording), in order of time.
+    """
+    drafts = []
+    for start, end, transcript, characters in spans:
+        units = _align(transcript, characters) or _spread(transcript, start, end)
+        drafts += [(start, end, line) for part in _part(units) for line in _halve(part)]
+    starts = [max(start, line[0].start - _LEAD) for start, _, line in drafts] + [float("inf")]
+    lines, free_ms = [], 0
+    for (_, end, line), start, next_start in zip(drafts, starts, starts[1:]):
+        start_ms = max(free_ms, _to_ms(start))
+        stop = min(max(line[-1].end + _TAIL, start + _SHORTEST), end, next_start)
+        free_ms = max(start_ms + 1, _to_ms(stop))
+        lines.append(Line(start_ms, free_ms, _text(line)))
+    return lines
+
+
+def needs_space(before: str, after: str) -> bool:
+    """Returns whether texts that end and begin so are parted by a space: neither is wide or a space."""
+    return not any(_is_wide(character) or character.isspace() for character in (before, after))
+
+
+def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]:
+    """Finds the characters in the transcript, in order; None if one is not there."""
+    units, place = [], 0
+    for item in characters:
+        text = item["character"].replace(vocabulary.SPACE, "").strip(vocabulary.WORD_START)
+        found = transcript.find(text, place)
+        if found < 0 or transcript[place:found].strip():
+            return None
+        if text:
+            units.append(_Unit(transcript[place : found + len(text)], item["start"], item["end"]))
+            place = found + len(text)
+    return None if transcript[place:].strip() else units
+
+
+def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
+    """Gives each character of a transcript the same time."""
+    seconds = (end - start) / max(len(transcript), 1)
+    times = [start + seconds * index for index in range(len(transcript) + 1)]
+    pending, units = "", []
+    for character, begins, ends in zip(transcript, times, times[1:]):
+        pending += character
+        if not character.isspace():
+            units.append(_Unit(pending, begins, ends))
+            pending = ""
+    return units
+
+
+def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
+    """Ends a line at every pause and sentence."""
+    parts = []
+    for before, unit in zip([None, *units], units):
+        if before is None or _ends_line(before, unit):
+            parts.append([])
+        parts[-1].append(unit)
+    return parts
+
+
+def _ends_line(before: _Unit, after: _Unit) -> bool:
+    is_end = after.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
+    return is_end and _may_break(before, after)
+
+
+def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
+    """Cuts units until each line is short enough, or cannot be cut."""
+    width = sum(map(_width, units))
+    fits = width <= 1 and units[-1].end - units[0].start <= _LONGEST
+    places = [i for i in range(1, len(units)) if _may_break(units[i - 1], units[i])]
+    if fits or not places:
+        return [list(units)]
+    place = max(places, key=lambda i: _cut_quality(units, i, width))
+    return _halve(units[:place]) + _halve(units[place:])
+
+
+def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
+    gap = units[place].start - units[place - 1].end
+    clause = _CLAUSE_SECONDS if units[place - 1].text.endswith(_CLAUSE_ENDS) else 0.0
+    return gap + clause - abs(sum(map(_width, units[:place])) / width - 0.5)
+
+
+def _may_break(before: _Unit, after: _Unit) -> bool:
+    """True between words, and beside a wide character; not before punctuation."""
+    first, last = after.text[0], before.text[-1]
+    if first.isspace() or last.isspace():
+        return True
+    is_punctuation = first in (*_SENTENCE_ENDS, *_CLAUSE_ENDS)
+    return not is_punctuation and (_is_wide(first) or _is_wide(last))
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in ("W", "F")
+
+
+def _width(unit: _Unit) -> float:
+    return sum(1 / (_WIDE if _is_wide(character) else _NARROW) for character in unit.text)
+
+
+def _text(units: Sequence[_Unit]) -> str:
+    return " ".join("".join(unit.text for unit in units).split())
+
+
+def _to_ms(seconds: float) -> int:
+    return max(0, round(1000 * seconds))
