@@ -16,7 +16,7 @@ from estimator_asr.tuning import calibration, trials
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
 _FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps of both from the best
-_RANKING_WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
+_RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
 
 
 class Step(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import tqdm
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import sampling, splits
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import trained_model
 from estimator_asr.tuning import posteriors, search, trials
@@ -25,8 +25,7 @@ def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utteranc
     Raises:
         errors.UserError: none of the utterances is chosen.
     """
-    limit = max_utterances / source.num_utterances
-    batches = list(posteriors.read(source, trained.model.config.input, limit))
+    batches = list(sampling.read(source, trained.model.config.input, max_utterances))
     posteriors.check_chosen(batches, source, max_utterances)
     untuned, steps = trials.untune(trained.model.decode), []
     for weight in tqdm.tqdm(_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):
