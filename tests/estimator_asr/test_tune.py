@@ -10,7 +10,7 @@ import pytest
 import tiny_models
 
 from estimator_asr import config, decoding_files, evaluate, model_directory, task_spec, tune
-from estimator_asr.inputs import splits
+from estimator_asr.inputs import sampling, splits
 from estimator_asr.ngrams import back_off
 from estimator_asr.scoring import utterances
 from estimator_asr.serving import trained_model
@@ -132,7 +132,7 @@ def test_only_some_utterances_of_a_large_split(tiny_export):
 
 
 def test_no_utterance_is_chosen(tiny_export, monkeypatch):
-    monkeypatch.setattr(posteriors.zlib, "crc32", lambda name: 2**32 - 1)
+    monkeypatch.setattr(sampling.zlib, "crc32", lambda name: 2**32 - 1)
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
     assert str(refused.value) == (
