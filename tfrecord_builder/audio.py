@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from typing import BinaryIO, Optional
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Optional, TypeVar
 
 import numpy as np
 import soundfile
@@ -23,6 +25,7 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
 _BLOCK_BYTES = 1 << 20
+T = TypeVar("T")
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 
 
@@ -65,12 +68,58 @@ def read_audio(
     if file_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, file_rate, sample_rate)
     if not len(waveform):
-        raise AudioError(
-            f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
-            "remove the file from the corpus",
-            EMPTY,
-        )
+        raise _empty(path, sample_rate)
     return waveform
+
+
+class AudioBlocks:
+    """A WAV, FLAC, Ogg or MP3 file of any length as blocks of a second or less, the mean of its channels.
+
+    Attributes:
+        seconds: duration by the header, in seconds; None if it has none.
+
+    Raises, when it is made and while it is read:
+        AudioError, OSError: as read_audio does; truncation shows at the end.
+    """
+
+    def __init__(self, path: str, sample_rate: int, file: Optional[BinaryIO] = None):
+        """Opens path, or takes an open file that can seek, which messages call path."""
+        self._path, self._sample_rate = path, sample_rate
+        with _as_audio_error(path):
+            self._file = file or _open(path)
+            self._reader = _guard(self._file, lambda: audio_stream.BlockReader(self._file))
+        _check_rate(path, self._reader.sample_rate)
+        self.seconds = self._reader.seconds
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yields float32 [num_samples] at the sample rate asked for, as read_audio returns them at once."""
+        with self._file:
+            yield from self._iterate()
+
+    def _iterate(self):
+        rate, blocks, is_empty = self._reader.sample_rate, iter(self._reader), True
+        resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
+        while True:
+            with _as_audio_error(self._path):
+                block = _guard(self._file, lambda: next(blocks, None))
+            last = block is None
+            samples = np.empty(0, np.float32) if last else _select_channel(self._path, block, None)
+            if rate != self._sample_rate:
+                samples = resampler.resample_chunk(samples, last=last)
+            if len(samples):
+                is_empty = False
+                yield samples
+            if last:
+                break
+        self._check_end(is_empty)
+
+    def _check_end(self, is_empty: bool) -> None:
+        if self._reader.problem:
+            with _as_audio_error(self._path):
+                _read_through(self._file)
+            raise _truncated(self._path, self._reader.problem)
+        if is_empty:
+            raise _empty(self._path, self._sample_rate)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
@@ -90,9 +139,33 @@ def _decode(
 ) -> tuple[np.ndarray, int]:
     """Returns float32 [num_samples, num_channels] and the sample rate in Hz of the file."""
     segment = (start_seconds, seconds) if start_seconds or seconds is not None else None
+    with _as_audio_error(path), _open(path) as file:
+        samples, problem, rate = _read(file, max_seconds, segment)
+    _check_rate(path, rate)
+    if len(samples) > max_seconds * rate:
+        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    if problem:
+        raise _truncated(path, problem)
+    return samples, rate
+
+
+def _empty(path: str, sample_rate: int) -> AudioError:
+    return AudioError(
+        f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
+        "remove the file from the corpus",
+        EMPTY,
+    )
+
+
+def _truncated(path: str, problem: str) -> AudioError:
+    return AudioError(f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED)
+
+
+@contextlib.contextmanager
+def _as_audio_error(path: str) -> Iterator[None]:
+    """Raises AudioError for errors of libsndfile and of the file system, other than of an object store."""
     try:
-        with _open(path) as file:
-            samples, problem, rate = _read(file, max_seconds, segment)
+        yield
     except OSError as error:
         if files.is_remote(path) and not isinstance(error, PermissionError):
             raise  # the store failed
@@ -102,16 +175,12 @@ def _decode(
     except soundfile.LibsndfileError as error:
         reason = _reason(error)
         raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error
+
+
+def _check_rate(path: str, rate: int) -> None:
     if rate not in _SAMPLE_RATES_HZ:
         expected = f"{_SAMPLE_RATES_HZ[0]} to {_SAMPLE_RATES_HZ[-1]}"
         raise AudioError(f"{path}: sample rate is {rate} Hz, expected {expected}; copy the file again")
-    if len(samples) > max_seconds * rate:
-        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-    if problem:
-        raise AudioError(
-            f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED
-        )
-    return samples, rate
 
 
 def _open(path: str) -> BinaryIO:
@@ -128,14 +197,19 @@ def _open(path: str) -> BinaryIO:
 
 def _read(file: BinaryIO, *arguments) -> tuple[np.ndarray, str, int]:
     """Calls audio_stream.read; raises OSError if a read failed, which libsndfile treats as the end."""
-    try:
-        found = audio_stream.read(file, *arguments)
-    except soundfile.LibsndfileError:
-        _read_through(file)
-        raise
+    found = _guard(file, lambda: audio_stream.read(file, *arguments))
     if found[1]:
         _read_through(file)
     return found
+
+
+def _guard(file: BinaryIO, read: Callable[[], T]) -> T:
+    """Calls read; raises OSError if libsndfile's error was that a read failed."""
+    try:
+        return read()
+    except soundfile.LibsndfileError:
+        _read_through(file)
+        raise
 
 
 def _read_through(file: BinaryIO) -> None:

@@ -22,6 +22,7 @@ _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC that was written t
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in its header may include padding
 _BLOCK_SAMPLES = 1 << 20  # of all channels: most files are one block
 _FLAC_BLOCK_SAMPLES = 1 << 14  # small, so that the log of libFLAC tells damage from truncation
+_FLAC_CUT = "the FLAC stream has no end"
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # its log of a file that ends within a frame
 # How far a segment may exceed the end: Kaldi, featbin/extract-segments.cc, --max-overshoot.
 _OVERSHOOT_SECONDS = 0.5
@@ -44,7 +45,46 @@ def read(
         except soundfile.LibsndfileError:
             if segment or _FLAC_END not in stream.extra_info:
                 raise
-            return _no_samples(stream), "the FLAC stream has no end", rate
+            return _no_samples(stream), _FLAC_CUT, rate
+
+
+class BlockReader:
+    """An open file as blocks of samples, for recordings of any length; it is read once.
+
+    Attributes:
+        sample_rate: in Hz.
+        seconds: duration by the header; None if it has none.
+        problem: what is missing, once all blocks have been read (empty if nothing is).
+    """
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        with _quiet_mp3(file):
+            self._stream = _Stream(file.fileno(), closefd=False)
+        self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
+        self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
+        self.problem = ""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yields float32 [num_samples, num_channels] up to the end of the file."""
+        num_samples = 0
+        while True:
+            block = self._read(min(_FLAC_BLOCK_SAMPLES, self._stream.frames - num_samples))
+            if not len(block):
+                break
+            num_samples += len(block)
+            yield block
+        self.problem = self.problem or _truncation(self._stream, num_samples)
+
+    def _read(self, num_samples: int) -> np.ndarray:
+        try:
+            with _quiet_mp3(self._file):
+                return self._stream.read(num_samples, dtype="float32", always_2d=True)
+        except soundfile.LibsndfileError:
+            if _FLAC_END not in self._stream.extra_info:
+                raise
+            self.problem = _FLAC_CUT
+            return _no_samples(self._stream)
 
 
 @contextlib.contextmanager

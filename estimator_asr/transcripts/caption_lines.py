@@ -60,12 +60,12 @@ def split(spans: Sequence[tuple[float, float, str, Sequence[dict]]]) -> list[Lin
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Returns whether texts that end and begin so are parted by a space: neither is wide or a space."""
+    """Returns whether a space belongs between two characters: neither is wide or a space."""
     return not any(_is_wide(character) or character.isspace() for character in (before, after))
 
 
 def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]:
-    """Finds the characters in the transcript, in order; None if one is not there."""
+    """Finds the characters in the transcript, in order; None if one is missing."""
     units, place = [], 0
     for item in characters:
         text = item["character"].replace(vocabulary.SPACE, "").strip(vocabulary.WORD_START)
@@ -79,7 +79,7 @@ def _align(transcript: str, characters: Sequence[dict]) -> Optional[list[_Unit]]
 
 
 def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
-    """Gives each character of a transcript the same time."""
+    """Divides the segment equally among the characters of its transcript."""
     seconds = (end - start) / max(len(transcript), 1)
     times = [start + seconds * index for index in range(len(transcript) + 1)]
     pending, units = "", []

@@ -13,6 +13,7 @@ from estimator_asr.transcripts import caption_lines
 
 _N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment
 _TIMES = ("start", "end")
+_SCORES = ("acoustic_score", "language_score")
 
 
 class Segment(NamedTuple):
@@ -56,7 +57,7 @@ def join(segments: Sequence[Segment]) -> dict:
     has the best sums; the confidence is the mean of the characters'.
 
     Args:
-        segments: of one recording and one model, in order; at least one.
+        segments: of one recording and one model, in order; without any, nothing was said.
     """
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
@@ -69,8 +70,8 @@ def join(segments: Sequence[Segment]) -> dict:
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),
     }
-    scores = [name for name in results[0] if name.endswith("_score")]
-    return {**results[0], **joined, **{name: sum(result[name] for result in results) for name in scores}}
+    scores = {name: sum((result[name] for result in results), 0.0) for name in _SCORES}
+    return {**(results[0] if results else {}), **joined, **scores}
 
 
 def list_segments(segments: Sequence[Segment]) -> list[dict]:

