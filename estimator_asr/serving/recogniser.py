@@ -59,7 +59,7 @@ def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Reco
         errors.UserError: a file of the export is damaged, or it takes no hotwords.
     """
     export_info.load(version_dir).check_files(version_dir)
-    session = tf.compat.v1.Session(graph=tf.Graph())
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=_session_config())
     try:
         with session.graph.as_default():
             meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
@@ -78,6 +78,13 @@ def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Reco
             f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
             "again, or export again"
         ) from error
+
+
+def _session_config() -> tf.compat.v1.ConfigProto:
+    """Turns Grappler off: it rewrites the graph for seconds before the first batch, and makes none faster."""
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config
 
 
 def _find_twin(definitions: Mapping, signature: str, version_dir: str):

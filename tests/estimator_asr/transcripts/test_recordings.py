@@ -1,0 +1,97 @@
+"""recordings: files, folders and standard input."""
+
+from __future__ import annotations
+
+import io
+import os
+import types
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.transcripts import recordings
+from tfrecord_builder import audio, errors
+
+
+def make_wav(path, seconds=1.0, rate=16000):
+    waveform = np.float32(0.3) * np.sin(np.arange(int(seconds * rate)), dtype=np.float32)
+    soundfile.write(path, waveform, rate, subtype="PCM_16")
+    return waveform
+
+
+def read(recording, rate=16000):
+    return np.concatenate(list(recordings.open_blocks(recording, rate)))
+
+
+def give_standard_input(monkeypatch, contents):
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(contents)))
+
+
+def test_files_stay_in_order_and_folders_are_sorted(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("b.wav", "a.FLAC", "._a.wav", "a.txt", "sub/c.opus"):
+        (tmp_path / name).write_bytes(b"")
+    found = recordings.find(["z.wav", str(tmp_path), "-"])
+    assert found == [
+        ("z.wav", "z"),
+        (f"{tmp_path}/a.FLAC", "a"),
+        (f"{tmp_path}/b.wav", "b"),
+        (f"{tmp_path}/sub/c.opus", "sub/c"),
+        ("-", "stdin"),
+    ]
+
+
+def test_a_folder_with_a_slash_at_its_end(tmp_path):
+    (tmp_path / "a.wav").write_bytes(b"")
+    assert recordings.find([f"{tmp_path}/"]) == [(f"{tmp_path}/a.wav", "a")]
+
+
+def test_a_folder_without_audio_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(errors.UserError, match="has no audio files, expected some whose names end in"):
+        recordings.find([str(tmp_path)])
+
+
+def test_standard_input_twice_is_refused():
+    with pytest.raises(errors.UserError, match="- is given twice, expected standard input once; remove one"):
+        recordings.find(["-", "-"])
+
+
+def test_blocks_of_a_file_are_its_samples(tmp_path):
+    make_wav(tmp_path / "a.wav", 3.0, 44100)
+    found = read(recordings.Recording(str(tmp_path / "a.wav"), "a"))
+    np.testing.assert_array_equal(found, audio.read_audio(str(tmp_path / "a.wav"), 16000))
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.mp3"])
+def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
+    soundfile.write(tmp_path / name, np.sin(np.arange(32000) / 9) * 0.3, 16000)
+    give_standard_input(monkeypatch, (tmp_path / name).read_bytes())
+    found = read(recordings.Recording("-", "stdin"))
+    np.testing.assert_array_equal(found, audio.read_audio(str(tmp_path / name), 16000))
+
+
+@pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFF000])
+def test_standard_input_with_the_header_of_a_pipe(tmp_path, monkeypatch, length):
+    waveform = make_wav(tmp_path / "a.wav")
+    contents = bytearray((tmp_path / "a.wav").read_bytes())
+    for place in (4, 40):  # the lengths of RIFF and of data
+        contents[place : place + 4] = length.to_bytes(4, "little")
+    give_standard_input(monkeypatch, bytes(contents))
+    np.testing.assert_allclose(read(recordings.Recording("-", "stdin")), waveform, atol=1e-4)
+
+
+def test_empty_standard_input_is_named(monkeypatch):
+    give_standard_input(monkeypatch, b"")
+    with pytest.raises(audio.AudioError, match="-: standard input is empty, expected audio; write a record"):
+        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+
+
+def test_seconds_of_all_recordings(tmp_path):
+    for name, seconds in (("a.wav", 1.0), ("b.wav", 2.5)):
+        make_wav(tmp_path / name, seconds)
+    found = recordings.find([str(tmp_path)])
+    assert recordings.total_seconds(found) == 3.5
+    missing = recordings.Recording(os.path.join(tmp_path, "c.wav"), "c")
+    assert recordings.total_seconds([*found, missing]) is None

@@ -1,0 +1,83 @@
+"""transcriber: a recording through a model that writes how much it was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.transcripts import pauses, recordings, transcriber
+from tfrecord_builder import errors
+
+
+class Counter:
+    """Stands for a recogniser; its transcripts are the seconds of each item."""
+
+    def __init__(self):
+        self.shapes = []
+
+    def run(self, batch):
+        assert batch["num_samples"].dtype == np.int32
+        self.shapes.append(batch["waveform"].shape)
+        texts = [f"{count / 16000:.1f}" for count in batch["num_samples"]]
+        return {"transcript": texts, "characters": [[] for _ in texts]}
+
+
+@pytest.fixture(autouse=True)
+def _loud_is_speech(monkeypatch):
+    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.abs(samples).max() > 0.1))
+
+
+def transcribe(path, waveform, show=lambda seconds: None, model=None):
+    soundfile.write(path, waveform, 16000, subtype="FLOAT")
+    return transcriber.transcribe(model or Counter(), *recordings.find([str(path)]), 16000, show)
+
+
+def make_speech(*seconds):
+    return np.concatenate(
+        [np.full(int(16000 * s), 0 if i % 2 else 0.5, np.float32) for i, s in enumerate(seconds)]
+    )
+
+
+def test_a_short_recording_is_one_segment(tmp_path):
+    made = transcribe(tmp_path / "a.wav", make_speech(2.0, 5.0))
+    assert [(start, end, result["transcript"]) for start, end, result in made.segments] == [(0.0, 7.0, "7.0")]
+    assert (made.path, made.is_cut) == (str(tmp_path / "a.wav"), False)
+
+
+def test_a_long_recording_is_recognised_in_batches_of_segments(tmp_path):
+    model, shown = Counter(), []
+    made = transcribe(tmp_path / "a.wav", make_speech(*[4.0, 6.0] * 5), shown.append, model)
+    assert made.is_cut
+    assert [round(segment.start, 1) for segment in made.segments] == [0.0, 9.7, 19.7, 29.7, 39.7]
+    assert [segment.result["transcript"] for segment in made.segments] == ["4.3", "4.6", "4.6", "4.6", "4.6"]
+    assert [rows for rows, _ in model.shapes] == [5]
+    assert [round(seconds, 1) for seconds in shown][-2:] == [44.3, 50.0]
+
+
+def test_a_batch_with_its_padding_has_30_seconds_at_most(tmp_path):
+    model = Counter()
+    transcribe(tmp_path / "a.wav", make_speech(*[4.0, 2.0] * 4, 20.0, 2.0, 4.0, 2.0, 4.0), model=model)
+    assert sum(rows for rows, _ in model.shapes) == 7
+    assert [rows for rows, _ in model.shapes] == [4, 1, 2]
+    assert all(rows * samples <= 30 * 16000 for rows, samples in model.shapes)
+
+
+def test_a_long_recording_without_speech_has_a_warning(tmp_path, capsys):
+    made = transcribe(tmp_path / "a.wav", np.full(16000 * 31, 0.01, np.float32))
+    assert (list(made.segments), made.is_cut) == ([], True)
+    assert capsys.readouterr().err == (
+        f"warning: {tmp_path}/a.wav: no speech is found; its transcript is empty\n"
+    )
+
+
+def test_a_long_silent_recording_has_a_warning(tmp_path, capsys):
+    transcribe(tmp_path / "a.wav", np.zeros(16000 * 31, np.float32))
+    assert "a.wav: audio is silent, expected a peak of at least 0.0005" in capsys.readouterr().err
+
+
+def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
+    waveform = make_speech(40.0)
+    waveform[16000 * 35] = np.nan
+    with pytest.raises(errors.UserError, match="a.wav: has NaN or Inf samples; save it again"):
+        transcribe(tmp_path / "a.wav", waveform)
