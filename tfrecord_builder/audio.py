@@ -26,7 +26,7 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
 _BLOCK_BYTES = 1 << 20
 T = TypeVar("T")
-_SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
+SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 
 
 class AudioError(errors.UserError):
@@ -178,8 +178,8 @@ def _as_audio_error(path: str) -> Iterator[None]:
 
 
 def _check_rate(path: str, rate: int) -> None:
-    if rate not in _SAMPLE_RATES_HZ:
-        expected = f"{_SAMPLE_RATES_HZ[0]} to {_SAMPLE_RATES_HZ[-1]}"
+    if rate not in SAMPLE_RATES_HZ:
+        expected = f"{SAMPLE_RATES_HZ[0]} to {SAMPLE_RATES_HZ[-1]}"
         raise AudioError(f"{path}: sample rate is {rate} Hz, expected {expected}; copy the file again")
 
 

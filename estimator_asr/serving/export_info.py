@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Optional
 
+from estimator_asr.serving import statuses
 from tfrecord_builder import config_json, errors, files, frontend
 
 INFO_FILE = os.path.join("assets.extra", "export.json")
@@ -53,6 +54,7 @@ class ExportInfo:
     token_type: str = config_json.formerly("unit")
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None for an export that writes tokens
+    max_seconds: int = statuses.MAX_SECONDS  # longest audio of an item
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     files: dict[str, FileInfo] = dataclasses.field(default_factory=dict)
     sha256: str = ""  # hex digest of all other fields

@@ -1,6 +1,6 @@
 """Writes model directories as one SavedModel, EXPORT/<version>/.
 
-    saved_model.pb, variables/    the graph of signatures.py and cascade.py, the weights of the checkpoints
+    saved_model.pb, variables/    the graph of signatures.py, the weights of the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
                                   bpe.model of a model that writes subwords
     assets.extra/export.json      frontend, token type, batches for evaluate, settings of decoding, hashes and
@@ -23,7 +23,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
-from estimator_asr.serving import cascade, export_info, hotwords, signatures, trained_model
+from estimator_asr.serving import cascade, export_info, signatures, statuses, trained_model
 from tfrecord_builder import dataset_info
 
 
@@ -63,15 +63,7 @@ def _publish(temporary: str, export_dir: str) -> str:
 
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        inputs = signatures.build_inputs(acoustic.model.config.frontend)
-        has_hotwords = hotwords.is_possible(acoustic.model)
-        outputs = cascade.transcribe(
-            acoustic.model,
-            language and language.model,
-            inputs["fbank"],
-            inputs["num_frames"],
-            inputs[signatures.HOTWORDS] if has_hotwords else None,
-        )
+        built = signatures.build(acoustic.model, language and language.model)
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)
@@ -83,10 +75,8 @@ def _write_graph(acoustic, language, path) -> None:
             session,
             [tf.saved_model.SERVING],
             signature_def_map={
-                signature: tf.compat.v1.saved_model.predict_signature_def(
-                    {name: inputs[name] for name in names}, outputs
-                )
-                for signature, names in signatures.list_signatures(has_hotwords).items()
+                name: tf.compat.v1.saved_model.predict_signature_def(signature.inputs, signature.outputs)
+                for name, signature in built.items()
             },
             assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
             main_op=initialize_tables,
@@ -100,6 +90,7 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
     return export_info.ExportInfo(
         frontend=config.frontend,
         token_type=config.token_type,
+        max_seconds=statuses.MAX_SECONDS,
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe_model(acoustic),
         language=language and _describe_model(language),

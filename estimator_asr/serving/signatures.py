@@ -1,24 +1,32 @@
-"""The serving inputs of an export: WAV files, waveforms or features, signatures of one graph.
+"""The signatures of an export: WAV files, waveforms, features or pinyin, as inputs of one graph.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
     waveform          waveform float32 [batch, num_samples], num_samples int32 [batch]
-                          | frontend, frozen encoder    (placeholders whose default is the op above)
+                          | check, frontend, frozen encoder     (placeholders whose default is the op above)
     features          fbank float32 [batch, num_frames, num_bins], num_frames int32 [batch]     (likewise)
+                          | check, cascade
+                      outputs
 
-A signature does not run what is above its inputs. Each has a twin (waveform_hotwords) with one more,
-hotwords string [num_hotwords], which are for all utterances of a batch. Core TensorFlow ops only, so that a
-plain server can load them.
+    language          pinyin string [batch]; only with a language model
+
+A signature does not run what is above its inputs. Each of the first three has a twin (waveform_hotwords) with
+one more, hotwords string [num_hotwords], which are for all utterances of a batch. Core TensorFlow ops only,
+so that a plain server can load them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_asr import model_directory
 from estimator_asr.models import frozen_encoder
-from tfrecord_builder import audio, frontend
+from estimator_asr.serving import cascade, item_checks, statuses, wav_batches
+from estimator_asr.serving import hotwords as hotwords_lib
+from tfrecord_builder import frontend
 
 SIGNATURE_INPUTS = {
     "serving_default": ("wav_bytes",),
@@ -28,67 +36,92 @@ SIGNATURE_INPUTS = {
 HOTWORDS = "hotwords"
 
 
+class Signature(NamedTuple):
+    """Tensors by name."""
+
+    inputs: dict[str, tf.Tensor]
+    outputs: dict[str, tf.Tensor]
+
+
+class _AudioInputs(NamedTuple):
+    """The graph from WAV bytes to the features of the cascade."""
+
+    tensors: dict[str, tf.Tensor]  # that can be fed, by the names of inputs
+    features: item_checks.Items
+    statuses: dict[str, tf.Tensor]  # string [batch] of each signature
+
+
+def build(
+    acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
+) -> dict[str, Signature]:
+    """Builds the graph; `cascade.restore` fills its variables.
+
+    Returns:
+        The signatures by name. The outputs of those for audio are those of cascade.transcribe, and `status`
+        string [batch], of statuses.py. An item that is not ok is empty and changes no other; a batch of 0
+        items has outputs of 0 rows.
+    """
+    audio = _build_audio_inputs(acoustic.config.frontend)
+    has_hotwords = hotwords_lib.is_possible(acoustic)
+    hotwords = audio.tensors[HOTWORDS] if has_hotwords else None
+    rows = [_at_least_one_row(each) for each in (audio.features.values, audio.features.lengths)]
+    found = cascade.transcribe(acoustic, language, *rows, hotwords)
+    outputs = item_checks.clear(found, audio.features.status)
+    signatures = {}
+    for name, inputs in list_signatures(has_hotwords).items():
+        status = audio.statuses[name.removesuffix(f"_{HOTWORDS}")]
+        tensors = {each: audio.tensors[each] for each in inputs}
+        signatures[name] = Signature(tensors, {**outputs, "status": status})
+    return signatures
+
+
 def list_signatures(has_hotwords: bool) -> dict[str, tuple[str, ...]]:
-    """Returns the names of the inputs of each signature."""
+    """Returns the names of the inputs of each signature for audio."""
     inputs = SIGNATURE_INPUTS.items()
     twins = {f"{name}_{HOTWORDS}": (*names, HOTWORDS) for name, names in inputs if has_hotwords}
     return {**SIGNATURE_INPUTS, **twins}
 
 
-def build_inputs(config: frontend.FrontendConfig) -> dict[str, tf.Tensor]:
-    """Builds the graph from WAV bytes to features; returns the tensors that can be fed, by input name.
-
-    WAV files are 16-bit PCM, waveforms in [-1, 1]; values at or beyond a length are ignored.
-    """
-    default = tf.compat.v1.placeholder_with_default
+def _build_audio_inputs(config: frontend.FrontendConfig) -> _AudioInputs:
+    default, limit = tf.compat.v1.placeholder_with_default, statuses.MAX_SECONDS
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
-    waveform, num_samples = decode_wavs(wav_bytes, config.sample_rate)
+    waveform, num_samples, wav_status = wav_batches.decode(wav_bytes, config.sample_rate, limit)
     waveform = default(waveform, [None, None], "waveform")
     num_samples = default(num_samples, [None], "num_samples")
-    fbank, num_frames = _extract_features(waveform, num_samples, config)
-    return {
-        "wav_bytes": wav_bytes,
-        "waveform": waveform,
-        "num_samples": num_samples,
-        "fbank": default(fbank, [None, None, config.num_bins], "fbank"),
-        "num_frames": default(num_frames, [None], "num_frames"),
-        HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
-    }
-
-
-def _extract_features(waveform, num_samples, config):
-    """num_frames is 0 for silence, as the builder rejects it: a model has never seen it in training."""
     base = dataclasses.replace(config, encoder=None)
-    num_frames = frontend.num_frames(num_samples, base)
-    audible_frames = tf.where(_is_silent(waveform, num_samples), tf.zeros_like(num_frames), num_frames)
-    fbank = frontend.extract(waveform, config, num_samples)
+    waveforms = item_checks.check_waveforms(waveform, num_samples, base, limit)
+    fbank, num_frames = _extract_features(waveforms, config, base)
+    fbank = default(fbank, [None, None, config.num_bins], "fbank")
+    num_frames = default(num_frames, [None], "num_frames")
+    features = item_checks.check_features(fbank, num_frames, config, limit)
+    columns = (wav_status, waveforms.status, features.status)
+    return _AudioInputs(
+        {
+            "wav_bytes": wav_bytes,
+            "waveform": waveform,
+            "num_samples": num_samples,
+            "fbank": fbank,
+            "num_frames": num_frames,
+            HOTWORDS: default(tf.constant([], tf.string), [None], HOTWORDS),
+        },
+        features,
+        {name: item_checks.first_problem(*columns[i:]) for i, name in enumerate(SIGNATURE_INPUTS)},
+    )
+
+
+def _extract_features(
+    waveforms: item_checks.Items, config: frontend.FrontendConfig, base: frontend.FrontendConfig
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns fbank and num_frames of the signature `features`; `base` is the config without an encoder."""
+    num_frames = frontend.num_frames(waveforms.lengths, base)
+    fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
-        return fbank, audible_frames
-    vectors, num_vectors = frozen_encoder.build(config.encoder, fbank, audible_frames)
+        return fbank, num_frames
+    vectors, num_vectors = frozen_encoder.build(config.encoder, fbank, num_frames)
     return tf.cast(vectors, tf.float32), num_vectors
 
 
-def _is_silent(waveform, num_samples):
-    is_loud = tf.abs(waveform) >= audio.SILENT_PEAK  # [batch, max_samples]
-    is_sample = tf.sequence_mask(num_samples, tf.shape(waveform)[1])
-    return tf.logical_not(tf.reduce_any(is_loud & is_sample, axis=1))  # [batch]
-
-
-def decode_wavs(wav_bytes: tf.Tensor, sample_rate: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Decodes 16-bit PCM WAV files, string [batch]; several channels are averaged.
-
-    A file of another sample rate fails the batch and names both rates.
-
-    Returns:
-        waveform float32 [batch, max_samples], zero at or beyond num_samples, and num_samples int32 [batch].
-    """
-
-    def decode(contents: tf.Tensor) -> tf.Tensor:
-        audio, rate = tf.audio.decode_wav(contents)  # [num_samples, channels]
-        message = ["wav_bytes: sample rate is", rate, f"Hz, expected {sample_rate} Hz; resample the audio"]
-        with tf.control_dependencies([tf.debugging.Assert(tf.equal(rate, sample_rate), message)]):
-            return tf.reduce_mean(audio, axis=1)
-
-    ragged = tf.RaggedTensorSpec([None], tf.float32, ragged_rank=0)
-    waveforms = tf.map_fn(decode, wav_bytes, fn_output_signature=ragged)
-    return waveforms.to_tensor(), tf.cast(waveforms.row_lengths(), tf.int32)
+def _at_least_one_row(batch: tf.Tensor) -> tf.Tensor:
+    """Adds a row of zeros to an empty batch: no layer gets an empty axis."""
+    missing = tf.maximum(0, 1 - tf.shape(batch)[0])
+    return tf.pad(batch, [[0, missing]] + [[0, 0]] * (batch.shape.rank - 1))

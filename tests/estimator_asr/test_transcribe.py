@@ -85,7 +85,7 @@ def test_json_has_scores_characters_and_the_n_best(tiny_export, recordings):
     found = transcribe_file(model, recordings / "a.wav")
     result = json.loads(outputs.render(found, "json"))
     scores = {"acoustic_score", "language_score", "confidence"}
-    assert set(result) == {"file", "transcript", "pinyin", "characters", "n_best"} | scores
+    assert set(result) == {"file", "status", "transcript", "pinyin", "characters", "n_best"} | scores
     assert result["acoustic_score"] < 0 < result["confidence"] < 1
     assert "".join(item["character"] for item in result["characters"]) == result["transcript"]
     assert result["n_best"][0]["transcript"] == result["transcript"]

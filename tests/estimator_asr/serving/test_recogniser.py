@@ -57,6 +57,7 @@ def test_run_gives_python_values_and_ignores_other_features(tiny_export):
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)], "utterance_id": [b"u1"]}
     result = model.run(batch)
     assert {name: [type(item) for item in value] for name, value in result.items()} == {
+        "status": [str],
         "transcript": [str],
         "pinyin": [str],
         "acoustic_score": [float],
