@@ -7,7 +7,7 @@ the longest gap, rather after punctuation, near the middle, never within a word 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 from tfrecord_builder import vocabulary
@@ -38,7 +38,7 @@ class _Unit(NamedTuple):
     end: float
 
 
-def split(spans: Sequence[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
+def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
     """Returns the lines of a recording; every one has text and lasts at least a millisecond.
 
     Args:

@@ -127,10 +127,10 @@ def _transcripts(segments):
 
 
 def _lines(segments: Sequence[Segment]) -> list[caption_lines.Line]:
-    spans = [
+    spans = (
         (segment.start, segment.end, segment.result["transcript"], _shift_characters(segment))
         for segment in segments
-    ]
+    )
     return caption_lines.split(spans)
 
 

@@ -201,7 +201,7 @@ def test_an_hour_takes_the_memory_of_ten_minutes(tiny_export, tmp_path):
         with soundfile.SoundFile(path, "w", 16000, 1, "PCM_16") as file:
             for _ in range(minutes * 4):
                 waveform = tiny_models.make_waveform(16000 * 15, seed=int(rng.integers(99)))
-                waveform[int(16000 * rng.uniform(2, 14)) :] = 0.0
+                waveform[int(16000 * rng.uniform(1, 4)) :] = 0.0  # the untrained model writes much
                 file.write(waveform)
         peaks.append(measure_peak_mb(tiny_export.export_dir, path))
     assert peaks[1] < peaks[0] + 30, peaks
