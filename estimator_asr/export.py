@@ -1,7 +1,10 @@
 """Exports the trained models, the frontend and the vocabularies as one SavedModel.
 
-    python -m estimator_asr.export --acoustic_model_dir=AM [--language_model_dir=LM] --export_dir=EXPORT
+    python -m estimator_asr.export --acoustic_model_dir=AM --language_model_dir=LM --data_dir=DATA \
+        --export_dir=EXPORT
 
+With --data_dir the SavedModel is loaded again and must recognise utterances of the data as the models do, or
+nothing is exported. Beside the graph it has a model card, parity.json and files for TensorFlow Serving.
 Each export is a new version EXPORT/<number>/; older ones stay. The weights are those of the best checkpoint
 on dev, or of the latest one if training kept no best.
 """
@@ -9,6 +12,7 @@ on dev, or of the latest one if training kept no best.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from typing import Optional
 
@@ -21,6 +25,7 @@ import tqdm
 from absl import logging
 
 from estimator_asr import task_spec
+from estimator_asr.exporting import completion, model_card
 from estimator_asr.serving import model_pairs, saved_model_writer, trained_model
 from tfrecord_builder import config_flags, errors, program
 
@@ -38,6 +43,17 @@ class ExportConfig(config_flags.Checked):
         None, "beam (search) or greedy, in both models; default: what each directory has"
     )
 
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (),
+        "data directories, comma separated; the SavedModel must recognise their utterances as the models do",
+    )
+    split: str = config_flags.setting("dev", "split of these utterances")
+    parity_utterances: int = config_flags.setting(24, "how many of them, at most", positive=True)
+    report_dir: tuple[str, ...] = config_flags.setting(
+        (), "reports of evaluate, comma separated, whose error rates the model card has"
+    )
+    licence: str = config_flags.setting("", "licence of the model, for the model card, as CC-BY-4.0")
+
     def __post_init__(self):
         super().__post_init__()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
@@ -47,6 +63,7 @@ class ExportConfig(config_flags.Checked):
 def export(config: ExportConfig) -> str:
     """Writes the SavedModel; returns the path of the version."""
     num_models = 1 if config.language_model_dir is None else 2
+    reports = [model_card.read_metrics(path) for path in config.report_dir]  # before anything is written
     with tqdm.tqdm(desc="export", total=num_models + 1, unit="step", disable=None) as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if num_models == 2 else None
@@ -55,7 +72,9 @@ def export(config: ExportConfig) -> str:
             model_pairs.check(acoustic.model, language.model, "export")
         for trained in filter(None, (acoustic, language)):
             logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
-        path = saved_model_writer.write(acoustic, language, config.export_dir)
+        sampled = completion.open_data(acoustic, config.data_dir, config.split, config.parity_utterances)
+        complete = functools.partial(completion.complete, sampled, reports, config.licence)
+        path = saved_model_writer.write(acoustic, language, config.export_dir, complete)
         progress.update()
     return path
 

@@ -12,25 +12,40 @@ version, and two exports at the same time become two versions.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
 import shutil
 import time
 import uuid
-from typing import Optional
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
-from estimator_asr.serving import cascade, export_info, signatures, statuses, trained_model
+from estimator_asr.serving import cascade, export_info, recogniser, signatures, statuses, trained_model
 from tfrecord_builder import dataset_info
 
 
+class Written(NamedTuple):
+    """A version before it is published, and the models that it was made of, to compare with."""
+
+    path: str
+    info: export_info.ExportInfo
+    references: dict[str, recogniser.Recogniser]  # by signature, in the session that was saved
+
+
 def write(
-    acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel], export_dir: str
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    export_dir: str,
+    complete: Callable[[Written], None] = lambda written: None,
 ) -> str:
     """Writes a new version; without a language model it writes tokens. Other versions stay.
+
+    `complete` may add files to it; the version is published when it returns.
 
     Returns:
         Path of the version; its name is the time in seconds, or one more than the newest version.
@@ -38,14 +53,22 @@ def write(
     os.makedirs(export_dir, exist_ok=True)
     temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     try:
-        _write_graph(acoustic, language, temporary)
-        if acoustic.model.config.bpe_sha256:  # beside its tokens, so that --vocabulary_dir finds both
-            source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
-            shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
-        _describe(acoustic, language).save(temporary)
+        info = _describe(acoustic, language)
+        with _write_graph(acoustic, language, temporary) as references:
+            _copy_subwords(acoustic, temporary)
+            info.save(temporary)
+            complete(Written(temporary, info, references))
+        info.save(temporary)  # again, with the files that were added
         return _publish(temporary, export_dir)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # exists only if writing failed
+
+
+def _copy_subwords(acoustic, temporary: str) -> None:
+    """Copies bpe.model beside its tokens, so that --vocabulary_dir finds both."""
+    if acoustic.model.config.bpe_sha256:
+        source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+        shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
 
 
 def _publish(temporary: str, export_dir: str) -> str:
@@ -61,7 +84,9 @@ def _publish(temporary: str, export_dir: str) -> str:
                 raise
 
 
-def _write_graph(acoustic, language, path) -> None:
+@contextlib.contextmanager
+def _write_graph(acoustic, language, path) -> Iterator[dict[str, recogniser.Recogniser]]:
+    """Saves the graph and its weights; yields what runs it, by signature, for as long as the block lasts."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         built = signatures.build(acoustic.model, language and language.model)
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
@@ -83,6 +108,10 @@ def _write_graph(acoustic, language, path) -> None:
             strip_default_attrs=True,
         )
         builder.save()
+        session.run(initialize_tables)
+        yield {
+            name: recogniser.Recogniser(session, each.inputs, each.outputs) for name, each in built.items()
+        }
 
 
 def _describe(acoustic, language) -> export_info.ExportInfo:

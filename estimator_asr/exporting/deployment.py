@@ -1,0 +1,55 @@
+"""Files for servers, in assets.extra/ of a version.
+
+tf_serving_warmup_requests   requests that TensorFlow Serving runs before it says that the model is ready
+batching_parameters.txt      for its flag --batching_parameters_file
+client.py                    a client for its REST API, and for that of estimator_asr.serve
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import shutil
+
+import numpy as np
+import soundfile
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+MODEL_NAME = "asr"
+WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving reads
+_SIGNATURE = "serving_default"
+_WARMUP_SECONDS = (1, 5)
+_WARMUP_PEAK = 0.01  # loud enough not to be silence
+_BATCHING = """max_batch_size { value: 16 }
+batch_timeout_micros { value: 10000 }
+max_enqueued_batches { value: 64 }
+num_batch_threads { value: 2 }
+"""
+
+
+def write(version_dir: str, sample_rate: int) -> None:
+    """Writes the files; sample_rate is that of the model in Hz."""
+    directory = os.path.join(version_dir, "assets.extra")
+    os.makedirs(directory, exist_ok=True)
+    with tf.io.TFRecordWriter(os.path.join(directory, WARMUP_FILE)) as writer:
+        for seconds in _WARMUP_SECONDS:
+            writer.write(_make_request(seconds, sample_rate).SerializeToString())
+    with open(os.path.join(directory, "batching_parameters.txt"), "w", encoding="utf-8") as file:
+        file.write(_BATCHING)
+    source = importlib.util.find_spec("estimator_asr.exporting.sample_client").origin
+    shutil.copyfile(source, os.path.join(directory, "client.py"))
+
+
+def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:
+    """Returns a request with a WAV file of noise."""
+    file, generator = io.BytesIO(), np.random.default_rng(0)
+    noise = generator.uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)
+    soundfile.write(file, noise, sample_rate, "PCM_16", format="WAV")
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = MODEL_NAME, _SIGNATURE
+    request.inputs["wav_bytes"].CopyFrom(tf.make_tensor_proto([file.getvalue()]))
+    log = prediction_log_pb2.PredictionLog()
+    log.predict_log.request.CopyFrom(request)
+    return log

@@ -1,0 +1,66 @@
+"""Utterances of a data directory with their recordings, for the parity certificate."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Optional
+
+import numpy as np
+
+from estimator_asr import config as config_lib
+from estimator_asr.exporting import parity
+from estimator_asr.inputs import sampling, splits
+from tfrecord_builder import audio, errors, recordings
+
+
+def read(
+    source: splits.Split,
+    config: config_lib.InputConfig,
+    num_utterances: int,
+    sample_rate: int,
+    max_seconds: float,
+) -> list[parity.Utterance]:
+    """Reads utterances, spread over the split.
+
+    Args:
+        source: the split.
+        config: how records become batches.
+        num_utterances: how many at most; about half as many may be read.
+        sample_rate: of the waveforms in Hz.
+        max_seconds: recordings above it are left out.
+
+    Raises:
+        errors.UserError: none is read, or a shard is damaged.
+    """
+    rows = itertools.chain.from_iterable(map(_rows, sampling.read(source, config, num_utterances)))
+    chosen = list(itertools.islice(rows, num_utterances))
+    if not chosen:
+        raise errors.UserError(
+            f"export: --parity_utterances={num_utterances} chooses none of {source.num_utterances} "
+            "utterances, expected some; give a larger number"
+        )
+    found = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in chosen])
+    return [
+        parity.Utterance(name, fbank, _read_audio(found.get(name), sample_rate, max_seconds))
+        for name, fbank in chosen
+    ]
+
+
+def _rows(batch: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the id and the features of each utterance of a batch."""
+    for name, fbank, length in zip(batch["utterance_id"], batch["fbank"], batch["num_frames"]):
+        yield name.decode("utf-8"), fbank[:length]
+
+
+def _read_audio(
+    recording: Optional[recordings.Recording], sample_rate: int, max_seconds: float
+) -> Optional[np.ndarray]:
+    """Returns float32 [num_samples]; None if the recording is missing or the record is an augmented copy."""
+    if recording is None or recording.is_augmented:
+        return None
+    segment = (recording.start_seconds, recording.seconds, recording.channel)
+    try:
+        return audio.read_audio(recording.path, sample_rate, max_seconds, *segment)
+    except (audio.AudioError, OSError):
+        return None

@@ -1,0 +1,39 @@
+"""Sends WAV files to a server of this model and prints what it answers; needs Python alone.
+
+python client.py [--url=http://127.0.0.1:8501/v1/models/asr] FILE.wav...
+"""
+
+import argparse
+import base64
+import json
+import sys
+import urllib.error
+import urllib.request
+
+
+def transcribe(url, paths):
+    """Returns a dict of the model's outputs for each file; the API is that of TensorFlow Serving."""
+    instances = [{"b64": base64.b64encode(open(path, "rb").read()).decode("ascii")} for path in paths]
+    body = json.dumps({"instances": instances}).encode("utf-8")
+    request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=300) as response:
+        return json.load(response)["predictions"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8501/v1/models/asr", help="address of the model")
+    parser.add_argument("files", nargs="+", metavar="FILE.wav")
+    arguments = parser.parse_args()
+    try:
+        found = transcribe(arguments.url, arguments.files)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
+    except OSError as error:
+        sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or give --url")
+    for path, outputs in zip(arguments.files, found):
+        print(path, outputs["status"], outputs["transcript"], outputs["pinyin"], sep="\t")
+
+
+if __name__ == "__main__":
+    main()

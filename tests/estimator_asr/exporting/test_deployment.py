@@ -1,0 +1,116 @@
+"""Files for servers: TensorFlow Serving's messages read the requests, the client runs with Python alone."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import soundfile
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from estimator_asr.exporting import deployment
+from estimator_asr.serving import recogniser
+
+ANSWER = {"status": "ok", "transcript": "你好", "pinyin": "ni3 hao3"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    path = tmp_path_factory.mktemp("version")
+    deployment.write(str(path), 16000)
+    return path / "assets.extra"
+
+
+def read_requests(files):
+    for record in tf.compat.v1.io.tf_record_iterator(str(files / "tf_serving_warmup_requests")):
+        log = prediction_log_pb2.PredictionLog()
+        log.ParseFromString(record)
+        yield log.predict_log.request
+
+
+def test_warm_up_requests_are_wav_files_of_one_and_five_seconds(files):
+    requests = list(read_requests(files))
+    assert [(each.model_spec.name, each.model_spec.signature_name) for each in requests] == [
+        ("asr", "serving_default")
+    ] * 2
+    decoded = [soundfile.read(io.BytesIO(tf.make_ndarray(each.inputs["wav_bytes"])[0])) for each in requests]
+    assert [(len(samples), rate) for samples, rate in decoded] == [(16000, 16000), (80000, 16000)]
+
+
+def test_the_model_recognises_the_warm_up_requests(files, tiny_export):
+    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    for request in read_requests(files):
+        found = model.run({name: tf.make_ndarray(value) for name, value in request.inputs.items()})
+        assert found["status"] == ["ok"]
+    model.session.close()
+
+
+def test_batching_parameters(files):
+    lines = (files / "batching_parameters.txt").read_text().splitlines()
+    assert [line.split(" ", 1)[0] for line in lines] == [
+        "max_batch_size",
+        "batch_timeout_micros",
+        "max_enqueued_batches",
+        "num_batch_threads",
+    ]
+
+
+@contextlib.contextmanager
+def serve(status: int, answer: dict):
+    """Yields the URL of a model, and the requests that were sent to it."""
+    bodies = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            bodies.append((self.path, json.loads(body)))
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/models/asr", bodies
+        server.shutdown()
+
+
+def run_client(files, *arguments):
+    command = [sys.executable, "-S", str(files / "client.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_client_sends_files_and_prints_transcripts(files, tmp_path):
+    (tmp_path / "speech.wav").write_bytes(b"RIFF")
+    with serve(200, {"predictions": [ANSWER]}) as (url, bodies):
+        done = run_client(files, f"--url={url}", str(tmp_path / "speech.wav"))
+    assert done.stdout == f"{tmp_path / 'speech.wav'}\tok\t你好\tni3 hao3\n", done.stderr
+    assert bodies == [
+        ("/v1/models/asr:predict", {"instances": [{"b64": base64.b64encode(b"RIFF").decode()}]})
+    ]
+
+
+def test_client_says_what_the_server_answers(files, tmp_path):
+    (tmp_path / "speech.wav").write_bytes(b"RIFF")
+    with serve(429, {"error": "busy"}) as (url, _):
+        done = run_client(files, f"--url={url}", str(tmp_path / "speech.wav"))
+    assert (done.returncode, done.stderr) == (1, f'error: {url}: 429 {{"error": "busy"}}\n')
+
+
+def test_client_says_that_no_server_is_there(files):
+    done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
+    assert done.returncode == 1
+    assert "cannot be reached" in done.stderr and done.stderr.endswith("start the server, or give --url\n")

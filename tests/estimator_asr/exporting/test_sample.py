@@ -1,0 +1,65 @@
+"""Utterances with their recordings, of a data directory that the builder made."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import built_data
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr import config, task_spec
+from estimator_asr.exporting import sample
+from estimator_asr.inputs import splits
+from tfrecord_builder import dataset_info, errors
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    return built_data.make(tmp_path)
+
+
+def read(data_dir: str, num_utterances: int = 10, max_seconds: float = 180) -> dict:
+    source = splits.read_split(dataset_info.load_all((data_dir,)), (data_dir,), "dev", task_spec.ACOUSTIC)
+    found = sample.read(source, config.InputConfig(), num_utterances, 16000, max_seconds)
+    return {each.utterance_id: each for each in found}
+
+
+def list_recordings(data_dir: str) -> dict[str, str]:
+    """Utterance id to the path of the recording, of dev."""
+    lines = [
+        line for path in pathlib.Path(data_dir).glob("dev-*.jsonl") for line in path.read_text().splitlines()
+    ]
+    utterances = [json.loads(line)["utterance"] for line in lines]
+    return {each["utterance_id"]: each["audio"] for each in utterances}
+
+
+def test_waveforms_are_those_of_the_recordings(data_dir):
+    found, paths = read(data_dir), list_recordings(data_dir)
+    assert len(found) == 3 and set(found) == set(paths)
+    for name, each in found.items():
+        samples, _ = soundfile.read(paths[name], dtype="float32")
+        np.testing.assert_array_equal(each.waveform, samples)
+        assert each.fbank.shape[1] == 80 and each.fbank.dtype == np.float32
+
+
+def test_recordings_that_are_gone_too_long_or_not_audio(data_dir):
+    (first, one), (second, two), (third, _) = list_recordings(data_dir).items()
+    os.remove(one)
+    pathlib.Path(two).write_bytes(b"RIFF")
+    found = read(data_dir)
+    assert found[first].waveform is None and found[second].waveform is None
+    assert found[third].waveform is not None
+    assert read(data_dir, max_seconds=0.01)[third].waveform is None
+
+
+def test_no_utterance_is_chosen(data_dir, monkeypatch):
+    monkeypatch.setattr(sample.sampling, "read", lambda *arguments: iter(()))
+    with pytest.raises(errors.UserError) as refused:
+        read(data_dir, 1)
+    assert str(refused.value) == (
+        "export: --parity_utterances=1 chooses none of 3 utterances, expected some; give a larger number"
+    )
