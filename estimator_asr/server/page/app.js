@@ -1,0 +1,137 @@
+// The page: from a file or the microphone to characters under their times.
+
+import { askVersion, Refused, transcribe } from "./api.js";
+import { decode, encodeWav, record } from "./audio.js";
+import { Player } from "./player.js";
+import { showResult } from "./result.js";
+import { STRINGS } from "./strings.js";
+
+const find = (id) => document.getElementById(id);
+const player = new Player();
+let language = navigator.language.startsWith("zh") ? "zh" : "en";
+let words = STRINGS[language];
+let stopRecording = null;
+let version = null;
+let shown = null; // what redraw() shows again in the other language
+
+function translate() {
+  words = STRINGS[language];
+  document.documentElement.lang = language;
+  document.title = words.title;
+  for (const each of document.querySelectorAll("[data-text]")) each.textContent = words[each.dataset.text];
+  for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", words[each.dataset.label]);
+  for (const each of document.querySelectorAll("[data-hint]")) each.placeholder = words[each.dataset.hint];
+  find("language").textContent = words.other;
+  find("language").lang = language === "en" ? "zh" : "en";
+  find("model").textContent = version === null ? "" : words.model(version);
+  find("record-label").textContent = stopRecording ? words.stop : words.record;
+  redraw();
+}
+
+function say(text, isError = false) {
+  find("status").textContent = text;
+  find("status").classList.toggle("error", isError);
+}
+
+function redraw() {
+  if (shown) say(...describe(shown));
+  if (shown) showResult(shown.result, shown.samples, player, words);
+}
+
+// Returns the sentence about a result, and whether it is an error.
+function describe({ result, seconds, samples }) {
+  const problem = words.status[result.status];
+  if (problem) return [problem, true];
+  if (!result.text) return [words.nothing, false];
+  const audio = (result.duration ?? samples.length / 16000).toFixed(1);
+  return [words.done(audio, seconds.toFixed(2), Math.round(100 * result.confidence)), false];
+}
+
+function explain(error) {
+  if (!(error instanceof Refused)) return String(error);
+  if (error.status === 0) return words.unreachable;
+  if (error.status !== 401) return error.message;
+  find("access").hidden = false;
+  find("access").open = true;
+  find("token").focus();
+  return words.unauthorised;
+}
+
+// Recognises a Blob; `samples` are for the pictures, null if the browser cannot decode it.
+async function recognise(blob, name, samples) {
+  shown = null;
+  find("result").hidden = true;
+  say(words.working);
+  const begin = performance.now();
+  try {
+    const result = await transcribe(blob, name, find("hotwords").value.trim(), find("token").value);
+    shown = { result, samples, seconds: (performance.now() - begin) / 1000 };
+    player.load(samples);
+    redraw();
+  } catch (error) {
+    say(explain(error), true);
+  }
+}
+
+async function openFile(file) {
+  if (!file) return;
+  const samples = await decode(await file.arrayBuffer()).catch(() => null);
+  await recognise(file, file.name, samples);
+}
+
+async function toggleRecording() {
+  const stop = stopRecording;
+  try {
+    if (stop) {
+      stopRecording = null;
+      showRecording();
+      const samples = await stop();
+      await recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
+    } else if (!navigator.mediaDevices) {
+      say(words.noMicrophone, true);
+    } else {
+      stopRecording = await record((peak) => { find("level").value = Math.sqrt(peak); });
+      showRecording();
+      say(words.listening);
+    }
+  } catch (error) {
+    say({ NotAllowedError: words.refused, NotFoundError: words.missing }[error.name] || String(error), true);
+  }
+}
+
+function showRecording() {
+  find("record").setAttribute("aria-pressed", String(stopRecording !== null));
+  find("record-label").textContent = stopRecording ? words.stop : words.record;
+  find("level").hidden = stopRecording === null;
+}
+
+async function showVersion() {
+  try {
+    version = await askVersion(find("token").value);
+    translate();
+  } catch (error) {
+    say(explain(error), true);
+  }
+}
+
+find("record").addEventListener("click", toggleRecording);
+find("file").addEventListener("change", (event) => openFile(event.target.files[0]));
+find("token").addEventListener("change", showVersion);
+find("play").addEventListener("click", () => player.toggle());
+find("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(shown.result.text);
+  say(words.copied);
+});
+find("language").addEventListener("click", () => {
+  language = language === "en" ? "zh" : "en";
+  translate();
+});
+for (const name of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(name, (event) => {
+    event.preventDefault();
+    find("drop").classList.toggle("over", name === "dragover");
+    if (name === "drop") openFile(event.dataTransfer.files[0]);
+  });
+}
+translate();
+showVersion();

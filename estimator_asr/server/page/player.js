@@ -1,0 +1,53 @@
+// Plays a recording or a part of it, and marks what sounds.
+
+import { SAMPLE_RATE, toBuffer } from "./audio.js";
+
+export class Player {
+  constructor() {
+    this.buffer = null;
+    this.source = null;
+    this.onTime = () => {}; // seconds in the recording; null: nothing sounds
+  }
+
+  load(samples) {
+    this.stop();
+    this.buffer = samples && samples.length ? toBuffer(samples) : null;
+  }
+
+  get seconds() {
+    return this.buffer ? this.buffer.length / SAMPLE_RATE : 0;
+  }
+
+  toggle() {
+    if (this.source) this.stop();
+    else this.play(0, this.seconds);
+  }
+
+  play(start, end) {
+    this.stop();
+    if (!this.buffer) return;
+    this.context ??= new AudioContext();
+    this.context.resume();
+    const source = this.context.createBufferSource();
+    source.buffer = this.buffer;
+    source.connect(this.context.destination);
+    source.onended = () => this.source === source && this.stop();
+    source.start(0, start, end - start);
+    this.source = source;
+    this.begin = this.context.currentTime - start;
+    this.follow();
+  }
+
+  stop() {
+    const source = this.source;
+    this.source = null;
+    if (source) source.stop();
+    this.onTime(null);
+  }
+
+  follow() {
+    if (!this.source) return;
+    this.onTime(this.context.currentTime - this.begin);
+    requestAnimationFrame(() => this.follow());
+  }
+}
