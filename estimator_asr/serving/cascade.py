@@ -49,8 +49,8 @@ def transcribe(
         (string), characters.start and characters.end (float32, seconds), characters.confidence (float32,
         probability that character and pinyin are right).
 
-        [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; -inf where there are
-        fewer transcripts).
+        [batch, num_best], best first: n_best.transcript (string), n_best.score (float32; the
+        lowest number where there are fewer transcripts).
     """
     features = {"fbank": fbank, "num_frames": num_frames}
     if hotwords is None:

@@ -107,7 +107,8 @@ def _digest(values: Mapping) -> str:
 
 def _describe_files(directory: str) -> dict[str, FileInfo]:
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names]
-    return {os.path.relpath(path, directory).replace(os.sep, "/"): _describe(path) for path in sorted(paths)}
+    names = {os.path.relpath(path, directory): path for path in sorted(paths)}
+    return {name.replace(os.sep, "/"): _describe(path) for name, path in names.items() if name != INFO_FILE}
 
 
 def _describe(path: str) -> FileInfo:

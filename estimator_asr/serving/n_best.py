@@ -12,7 +12,7 @@ class Ranking(NamedTuple):
 
     rows: tf.Tensor  # int32 [batch], row of the best hypothesis among batch x num_best
     transcripts: tf.Tensor  # string [batch, num_best], "" where there are fewer
-    scores: tf.Tensor  # float32 [batch, num_best], -inf where there are fewer
+    scores: tf.Tensor  # float32 [batch, num_best], the lowest number where there are fewer
 
 
 def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
@@ -31,4 +31,6 @@ def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
     totals = tf.where(is_leader, tf.reduce_logsumexp(terms, axis=2), -float("inf"))
     totals, order = tf.math.top_k(totals, num_best)
     texts = tf.where(totals > -float("inf"), tf.gather(transcripts, order, batch_dims=1), "")
-    return Ranking(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, totals)
+    # JSON has no infinity, so servers could not pass it on.
+    scores = tf.maximum(totals, tf.float32.min)
+    return Ranking(tf.range(tf.shape(scores)[0]) * num_best + order[:, 0], texts, scores)

@@ -14,6 +14,7 @@ from estimator_asr.serving import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
+_LOWEST = float(np.finfo(np.float32).min)  # score of a hypothesis that there is not, see n_best.py
 _HOTWORDS = "hotwords"  # input of signatures.py
 # What TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
@@ -146,9 +147,9 @@ def _list_items(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 
 
 def _list_rows(columns: Sequence[np.ndarray], fields: Iterable[str]) -> list[dict]:
-    """Returns the items of an utterance; padding, whose text is empty or whose score is -inf, is none."""
+    """Returns the items of an utterance, without padding: empty characters, and the lowest scores."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
-    return [item for item in items if item.get("character") != "" and np.isfinite(item.get("score", 0.0))]
+    return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
 
 
 def _to_python(item):
