@@ -52,10 +52,19 @@ def _connect(requests: int, answers: int) -> None:
         os.dup2(copy, descriptor)
 
 
-class Browser:
-    """One page of a browser; leave the block to end it."""
+def _fake_microphone(path: str) -> tuple[str, ...]:
+    """Returns flags of Chromium; nobody has to allow the microphone."""
+    return (
+        "--use-fake-ui-for-media-stream",
+        "--use-fake-device-for-media-stream",
+        f"--use-file-for-fake-audio-capture={path}",
+    )
 
-    def __init__(self, program: str, width: int = 1400, height: int = 900):
+
+class Browser:
+    """One page of a browser; leave the block to end it. A WAV file can be what its microphone hears."""
+
+    def __init__(self, program: str, width: int = 1400, height: int = 900, microphone: str | None = None):
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         requests_out, self._requests = os.pipe()
         self._answers, answers_in = os.pipe()
@@ -65,6 +74,7 @@ class Browser:
             # As where there is no network.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
             *("--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe"),
+            *(_fake_microphone(microphone) if microphone else ()),
             *(f"--user-data-dir={self._profile.name}", f"--window-size={width},{height}", "about:blank"),
         ]
         connect = functools.partial(_connect, requests_out, answers_in)
@@ -111,6 +121,12 @@ class Browser:
                 return found
             time.sleep(0.1)
         raise AssertionError(f"not seen within {seconds} s; the page says: {self.text()[:3000]}")
+
+    def choose_file(self, selector: str, path: str) -> None:
+        """Puts a file into an <input type="file">."""
+        document = self._call("DOM.getDocument")["root"]["nodeId"]
+        node = self._call("DOM.querySelector", nodeId=document, selector=selector)["nodeId"]
+        self._call("DOM.setFileInputFiles", files=[path], nodeId=node)
 
     def screenshot(self, path: str) -> None:
         picture = self._call("Page.captureScreenshot", format="png")["data"]
