@@ -83,7 +83,7 @@ estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text --outp
 
 export: Export both as one SavedModel
 estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
---export_dir={demo}/export
+--data_dir={demo}/data --report_dir={demo}/report/acoustic,{demo}/report/language --export_dir={demo}/export
 
 evaluate_cascade: Evaluate the SavedModel: speech to hanzi
 estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --output_dir={demo}/report/cascade
