@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import pathlib
 import sys
 
+import numpy as np
 import pytest
 import tiny_models
 
 from estimator_asr import export
+from estimator_asr.exporting import completion
 from estimator_asr.serving import export_info, recogniser
 from tfrecord_builder import errors, vocabulary
 
@@ -85,6 +89,60 @@ def test_wrong_model_directory_is_refused(tiny_export, tmp_path, acoustic, langu
     paths = [name and getattr(tiny_export, name) for name in (acoustic, language)]
     with pytest.raises(errors.UserError, match=message):
         export.export(export.ExportConfig(*paths, str(tmp_path / "export")))
+    assert not os.path.exists(tmp_path / "export")
+
+
+def make_certified(tiny_export, tmp_path, **flags) -> export.ExportConfig:
+    flags = {"data_dir": (tiny_export.data_dir,), "split": "test", **flags}
+    models = (tiny_export.acoustic_dir, tiny_export.language_dir)
+    return export.ExportConfig(*models, str(tmp_path / "export"), **flags)
+
+
+def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="absl"):
+        path = export.export(make_certified(tiny_export, tmp_path))
+    parity = json.loads(pathlib.Path(path, "assets.extra", "parity.json").read_text())
+    assert (parity["num_utterances"], parity["num_recordings"]) == (8, 0)  # they have no recordings
+    assert parity["data"] == f"{tiny_export.data_dir}, test"
+    assert parity["largest_difference"] < 1e-4
+    assert "Recognises 8 utterances (0 as WAV files) as the models do" in caplog.text
+    card = pathlib.Path(path, "assets.extra", "model_card.md").read_text()
+    assert "Recognises 8 utterances" in card and "| data | test |" in card
+    names = {"parity.json", "model_card.md", "client.py", "batching_parameters.txt"}
+    assert {f"assets.extra/{name}" for name in names} <= set(export_info.load(path).files)
+
+
+def test_an_export_that_disagrees_is_not_published(tiny_export, tmp_path, monkeypatch):
+    certify = completion.parity.certify
+
+    def change_the_models_first(version_dir, references, *arguments):
+        session = references["features"].session
+        for variable in session.graph.get_collection("variables"):
+            if "logits" in variable.name or "output" in variable.name:
+                variable.load(session.run(variable) + 0.1 * np.random.default_rng(0).normal(), session)
+        return certify(version_dir, references, *arguments)
+
+    monkeypatch.setattr(completion.parity, "certify", change_the_models_first)
+    with pytest.raises(errors.UserError, match=r"^export: u\d in features, batch of 1: \w+ (is|differ from)"):
+        export.export(make_certified(tiny_export, tmp_path))
+    assert os.listdir(tmp_path / "export") == []
+
+
+def test_reports_and_licence_are_in_the_card(tiny_export, tmp_path):
+    rate = {"rate": 0.105, "errors": 145, "confidence_interval": None}
+    report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}
+    (tmp_path / "metrics.json").write_text(json.dumps(report))
+    config = make_certified(tiny_export, tmp_path, data_dir=(), report_dir=(str(tmp_path),), licence="MIT")
+    card = pathlib.Path(export.export(config), "assets.extra", "model_card.md").read_text()
+    assert "| DATA | test | token error rate | 10.50 % | 145 | 9 |" in card and card.endswith("MIT\n")
+    assert "Not compared with the models that it was made of: exported without --data_dir." in card
+
+
+def test_data_and_reports_that_do_not_fit_are_refused_first(tiny_export, tmp_path):
+    with pytest.raises(errors.UserError, match="dev"):
+        export.export(make_certified(tiny_export, tmp_path, split="dev"))
+    with pytest.raises(errors.UserError, match="export: --report_dir="):
+        export.export(make_certified(tiny_export, tmp_path, report_dir=(str(tmp_path),)))
     assert not os.path.exists(tmp_path / "export")
 
 
