@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from estimator_asr.serving import statuses
 from estimator_asr.transcripts import caption_lines
 
 _N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment
@@ -54,7 +55,7 @@ def join(segments: Sequence[Segment]) -> dict:
     """Returns one result for the recording; one segment that starts at 0 is its result.
 
     The times of characters count from the start of the recording. Scores are sums over the segments, n_best
-    has the best sums; the confidence is the mean of the characters'.
+    has the best sums; the confidence is the mean of the characters'; the status is ok if any segment's is.
 
     Args:
         segments: of one recording and one model, in order; without any, nothing was said.
@@ -70,6 +71,8 @@ def join(segments: Sequence[Segment]) -> dict:
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),
     }
+    known = [result["status"] for result in results if "status" in result] or [statuses.OK]
+    joined["status"] = statuses.OK if statuses.OK in known else known[0]
     scores = {name: sum((result[name] for result in results), 0.0) for name in _SCORES}
     return {**(results[0] if results else {}), **joined, **scores}
 

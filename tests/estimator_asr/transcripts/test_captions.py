@@ -116,6 +116,14 @@ def test_joined_segments():
     ]
 
 
+@pytest.mark.parametrize("first, second, want", [("silent", "ok", "ok"), ("silent", "empty", "silent")])
+def test_status_of_joined_segments(first, second, want):
+    segments = [make_segment("", 0.0), make_segment("好", 5.0)]
+    for segment, status in zip(segments, (first, second)):
+        segment.result["status"] = status
+    assert captions.join(segments)["status"] == want
+
+
 def test_n_best_of_joined_segments_are_the_best_sums():
     joined = captions.join([make_segment("你"), make_segment("好", 2.0)])
     assert joined["n_best"][0] == {"transcript": "你好", "score": -2.0}

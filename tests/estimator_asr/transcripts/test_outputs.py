@@ -52,6 +52,7 @@ def test_json_of_a_long_recording_without_speech():
         "n_best": [{"transcript": "", "score": 0.0}],
         "acoustic_score": 0.0,
         "language_score": 0.0,
+        "status": "ok",
         "segments": [],
     }
 
