@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -39,13 +40,41 @@ class Recogniser:
         Outputs whose names have a dot, as characters.start, are one list per utterance under the name before
         it (`characters`), of dicts by the name after it.
         """
+        return list_results(self.fetch(batch))
+
+    def fetch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the outputs as the graph has them; keys that are not inputs are ignored."""
         given = {**batch, **self.constants}
         feeds = {tensor: given[name] for name, tensor in self.inputs.items()}
-        values = self.session.run(dict(self.outputs), feeds)
-        plain = {
-            name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name
-        }
-        return {**plain, **_list_items(values)}
+        return self.session.run(dict(self.outputs), feeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedVersion:
+    """A version in one session: `definitions` are its signatures (SignatureDef) by name."""
+
+    version_dir: str
+    session: tf.compat.v1.Session
+    definitions: Mapping
+
+    def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
+        """Returns what runs a signature; arguments and errors as those of `load`."""
+        with _as_user_errors(self.version_dir):
+            definition = self.definitions[signature]
+        if hotwords:
+            definition = _find_twin(self.definitions, signature, self.version_dir)
+        with _as_user_errors(self.version_dir):
+            inputs, outputs = (
+                _tensors(self.session, each) for each in (definition.inputs, definition.outputs)
+            )
+        constants = {_HOTWORDS: np.array(hotwords, object)} if hotwords else {}
+        return Recogniser(self.session, inputs, outputs, constants)
+
+
+def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
+    """Returns the outputs of Recogniser.fetch as Recogniser.run does."""
+    plain = {name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name}
+    return {**plain, **_list_items(values)}
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
@@ -59,22 +88,37 @@ def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Reco
     Raises:
         errors.UserError: a file of the export is damaged, or it takes no hotwords.
     """
+    loaded = load_version(version_dir)
+    try:
+        return loaded.find(signature, hotwords)
+    except errors.UserError:
+        loaded.session.close()
+        raise
+
+
+def load_version(version_dir: str) -> LoadedVersion:
+    """Loads a version (see find_version) once for all of its signatures.
+
+    Raises:
+        errors.UserError: a file of the export is damaged.
+    """
     export_info.load(version_dir).check_files(version_dir)
     session = tf.compat.v1.Session(graph=tf.Graph(), config=_session_config())
     try:
-        with session.graph.as_default():
+        with _as_user_errors(version_dir), session.graph.as_default():
             meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
-        definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
-        definition = definitions[signature]
-        if hotwords:
-            definition = _find_twin(definitions, signature, version_dir)
-        tensors = (_tensors(session, each) for each in (definition.inputs, definition.outputs))
-        return Recogniser(session, *tensors, {_HOTWORDS: np.array(hotwords, object)} if hotwords else {})
     except errors.UserError:
         session.close()
         raise
+    definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
+    return LoadedVersion(version_dir, session, definitions)
+
+
+@contextlib.contextmanager
+def _as_user_errors(version_dir: str) -> Iterator[None]:
+    try:
+        yield
     except _LOAD_ERRORS as error:
-        session.close()
         raise errors.UserError(
             f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
             "again, or export again"

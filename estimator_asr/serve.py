@@ -1,0 +1,104 @@
+"""Serves an exported model over HTTP: TensorFlow Serving's and OpenAI's APIs, health, metrics and a page.
+
+    python -m estimator_asr.serve --saved_model=EXPORT [--port=8501] [--host=127.0.0.1]
+
+    curl http://127.0.0.1:8501/v1/audio/transcriptions -F file=@speech.mp3 -F model=asr
+    curl http://127.0.0.1:8501/v1/models/asr:predict -d '{"instances": [{"b64": "UklGR..."}]}'
+
+Prints one line with its URL once the model is loaded. Concurrent requests are recognised in batches. A newer
+version in EXPORT replaces the current one without a dropped request. SIGTERM and Ctrl-C end the server when
+it has answered what it has accepted. docs/serve.md describes the APIs, limits and metrics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from tfrecord_builder import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit()
+
+import tensorflow as tf
+
+from tfrecord_builder import config_flags, errors, files, program
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeConfig(config_flags.Checked):
+    """Flags of serve."""
+
+    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
+    port: int = config_flags.setting(8501, "TCP port; 0 for any free one", minimum=0, maximum=65535)
+    host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for every network")
+    token_file: Optional[str] = config_flags.setting(
+        None, "file with the bearer token that requests must have; none if empty"
+    )
+    max_batch_size: int = config_flags.setting(16, "utterances recognised at once, at most", minimum=1)
+    batch_delay_ms: float = config_flags.setting(
+        10.0, "how long an utterance may wait for others while the model is idle, in ms", minimum=0
+    )
+    max_queue_seconds: float = config_flags.setting(
+        600.0, "seconds of audio that may wait; requests beyond are refused with 429", positive=True
+    )
+    max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
+    max_audio_seconds: float = config_flags.setting(
+        600.0, "longest recording of /v1/audio/transcriptions in seconds", positive=True
+    )
+    max_connections: int = config_flags.setting(500, "connections open at one time", minimum=1)
+    stop_seconds: float = config_flags.setting(
+        30.0, "how long requests may take that are open when the server is stopped", positive=True
+    )
+
+
+def read_token(path: Optional[str]) -> Optional[str]:
+    """Returns the token in a file without the space around it; None if there is no path.
+
+    Raises:
+        errors.UserError: the file cannot be read, or has no token of ASCII characters.
+    """
+    if not path:
+        return None
+    try:
+        token = files.read_text(path).strip()
+    except (OSError, ValueError) as error:
+        raise errors.UserError(
+            f"--token_file: {path}: cannot be read ({error}); pass another file"
+        ) from error
+    if not token or not token.isascii() or len(token.split()) != 1:
+        raise errors.UserError(
+            f"--token_file: {path}: has no token, expected one word of ASCII characters; write one into it"
+        )
+    return token
+
+
+def main(config: ServeConfig) -> None:
+    try:
+        from estimator_asr.server import app, running, service
+    except ImportError as error:
+        raise errors.UserError(
+            f"{error.name}: cannot be imported, expected it for the server; "
+            "run pip install 'estimator-asr[serve]'"
+        ) from error
+    tf.get_logger().setLevel("ERROR")
+    token = read_token(config.token_file)
+    bound = running.bind(config.host, config.port)
+    limits = service.Limits(
+        max_request_bytes=int(config.max_request_mb * 2**20),
+        max_audio_seconds=config.max_audio_seconds,
+        max_queue_seconds=config.max_queue_seconds,
+        max_batch_size=config.max_batch_size,
+        batch_delay_seconds=config.batch_delay_ms / 1000,
+    )
+    parts = service.Service(config.saved_model, limits)
+    version = parts.versions.current
+
+    def announce(url: str) -> None:
+        loaded = f"version {version.number or '-'}, loaded in {version.load_seconds:.1f} s"
+        print(f"{url} serves {version.version_dir}: {loaded}", flush=True)
+
+    running.run(app.build(parts, token), bound, config.max_connections, config.stop_seconds, announce)
+
+
+if __name__ == "__main__":
+    program.run(main, ServeConfig)

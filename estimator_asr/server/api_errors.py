@@ -1,0 +1,56 @@
+"""Errors that a request is answered with, and their JSON in the form of each API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Optional
+
+from starlette import responses
+
+_OPENAI_PATHS = ("/v1/audio/", "/v1/models")
+_TENSORFLOW_PATHS = ("/v1/models/",)
+_CLOSE = {"connection": "close"}  # the rest of the body is not read
+
+
+class ApiError(Exception):
+    """A request that is refused with a status of HTTP and a sentence."""
+
+    def __init__(self, status: int, message: str, headers: Optional[Mapping[str, str]] = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def refuse(message: str) -> ApiError:
+    """Returns the error of a request that is wrong."""
+    return ApiError(400, message)
+
+
+def too_large(what: str, num_bytes: int, max_bytes: int) -> ApiError:
+    message = f"{what}: has {num_bytes} bytes or more, expected at most {max_bytes}; send less at once"
+    return ApiError(413, message, _CLOSE)
+
+
+def too_slow(seconds: float) -> ApiError:
+    message = f"request: body is incomplete after {seconds:g} s; send it faster, or less of it"
+    return ApiError(408, message, _CLOSE)
+
+
+def overloaded(what: str, seconds: float) -> ApiError:
+    """Returns the error of a request that is welcome again after some seconds, at least one."""
+    wait = max(1, math.ceil(seconds))
+    return ApiError(429, f"server: {what}; send the request again in {wait} s", {"retry-after": str(wait)})
+
+
+def respond(path: str, error: ApiError) -> responses.JSONResponse:
+    """Returns the response for an error, in the form of the API that the path belongs to."""
+    content = {"error": error.message}
+    if path.startswith(_OPENAI_PATHS) and not path.startswith(_TENSORFLOW_PATHS):
+        content = {"error": {"message": error.message, "type": _type(error), "param": None, "code": None}}
+    return responses.JSONResponse(content, error.status, error.headers)
+
+
+def _type(error: ApiError) -> str:
+    if error.status == 429:
+        return "rate_limit_error"
+    return "invalid_request_error" if error.status < 500 else "server_error"

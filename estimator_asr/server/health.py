@@ -1,0 +1,40 @@
+"""/healthz: whether the model recognises. A second of noise goes through the queue and the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Optional
+
+from starlette import requests, responses
+
+from estimator_asr.server import items, service
+
+_SECONDS = 4.5  # so that the response is there within five
+
+
+class Health:
+    """Requests at one time share one inference."""
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+        self._probe: Optional[asyncio.Task] = None
+
+    async def show_health(self, _: requests.Request) -> responses.Response:
+        """Returns 200 with the version, or 503 with a sentence."""
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._recognise())
+        try:
+            version = await asyncio.shield(self._probe)
+        except asyncio.TimeoutError:
+            message = f"worker: has not recognised a second of audio in {_SECONDS:g} s; restart the server"
+            return responses.JSONResponse({"status": "failed", "error": message}, 503)
+        except Exception as error:
+            message = f"worker: cannot recognise a second of audio ({str(error)[:200]}); restart the server"
+            return responses.JSONResponse({"status": "failed", "error": message}, 503)
+        return responses.JSONResponse({"status": "ok", "version": version})
+
+    async def _recognise(self) -> str:
+        version = self._parts.versions.current
+        probe = items.Item(items.Group(version, "waveform"), version.make_probe(), seconds=1.0)
+        await asyncio.wait_for(self._parts.batcher.recognise([probe], is_urgent=True), _SECONDS)
+        return version.number

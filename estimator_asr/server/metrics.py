@@ -1,0 +1,57 @@
+"""Metrics of the server in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import prometheus_client
+
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
+_BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Counters of one server."""
+
+    def __init__(self):
+        self._registry = prometheus_client.CollectorRegistry()
+        self._requests = self._counter("asr_requests", "Requests.", "route", "status")
+        self._seconds = self._histogram("asr_request_seconds", "Time of a request.", _SECONDS, "route")
+        self._batch_sizes = self._histogram("asr_batch_size", "Utterances in a batch.", _BATCH_SIZES)
+        self._audio_seconds = self._counter("asr_audio_seconds", "Seconds of audio recognised.")
+        self._items = self._counter("asr_utterances", "Utterances recognised, by status.", "status")
+        self._queue_length = self._gauge("asr_queue_length", "Utterances that wait.")
+        self._queue_seconds = self._gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
+        self._version = self._gauge("asr_model_version", "Version of the export that is served.")
+
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def count_batch(self, size: int, audio_seconds: float) -> None:
+        self._batch_sizes.observe(size)
+        self._audio_seconds.inc(audio_seconds)
+
+    def count_status(self, status: str) -> None:
+        self._items.labels(status).inc()
+
+    def watch_queue(self, length: Callable[[], float], seconds: Callable[[], float]) -> None:
+        """Asks for the queue whenever the metrics are read."""
+        self._queue_length.set_function(length)
+        self._queue_seconds.set_function(seconds)
+
+    def set_version(self, number: str) -> None:
+        self._version.set(float(number or 0))
+
+    def format(self) -> bytes:
+        return prometheus_client.generate_latest(self._registry)
+
+    def _counter(self, name, text, *labels):
+        return prometheus_client.Counter(name, text, labels, registry=self._registry)
+
+    def _gauge(self, name, text):
+        return prometheus_client.Gauge(name, text, registry=self._registry)
+
+    def _histogram(self, name, text, buckets, *labels):
+        return prometheus_client.Histogram(name, text, labels, buckets=buckets, registry=self._registry)

@@ -1,0 +1,142 @@
+"""A loaded version of the export: runs batches of rows, and closes once nobody uses it."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import soundfile
+import tensorflow as tf
+
+from estimator_asr.serving import export_info, recogniser
+from tfrecord_builder import errors
+
+Row = Mapping[str, object]  # bytes, or an array
+HOTWORDS = "hotwords"
+_LINE_LENGTH = 300  # of what TensorFlow says
+
+
+class ServedVersion:
+    """A version in one session.
+
+    Attributes:
+        number: its directory's name, "" if that is not a number.
+        info: content of export.json.
+        definitions: SignatureDef by the name of the signature.
+        load_seconds: that loading and the first batch took.
+    """
+
+    def __init__(self, version_dir: str):
+        """Loads and warms up.
+
+        Raises:
+            errors.UserError: the version is damaged, or cannot recognise.
+        """
+        started = time.monotonic()
+        name = os.path.basename(os.path.normpath(version_dir))
+        self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
+        self.info = export_info.load(version_dir)
+        self._loaded = recogniser.load_version(version_dir)
+        self.definitions = self._loaded.definitions
+        self._recognisers = {name: self._loaded.find(name) for name in self.definitions if name[0] != "_"}
+        self._num_users, self._is_retired = 0, False
+        self._warm_up()
+        self.load_seconds = time.monotonic() - started
+
+    @property
+    def sample_rate(self) -> int:
+        """Of the waveforms, in Hz."""
+        return self.info.frontend.sample_rate
+
+    def has_status(self, signature: str) -> bool:
+        """Returns whether a signature has the output `status`, which exports of earlier versions lack."""
+        return "status" in self.definitions[signature].outputs
+
+    def make_probe(self) -> Row:
+        """Returns a second of noise as a row of the signature `waveform`."""
+        noise = np.random.default_rng(0).normal(0, 0.1, self.sample_rate).astype(np.float32)
+        return {"waveform": noise, "num_samples": np.int32(noise.size)}
+
+    def run(self, signature: str, hotwords: Sequence[str], rows: Sequence[Row]) -> list[dict]:
+        """Recognises a batch.
+
+        Args:
+            signature: its name.
+            hotwords: for all rows, if the signature has such an input.
+            rows: value of each other input without the axis of the batch; a batch is as wide as its longest.
+
+        Returns:
+            The outputs of each row, without the columns that pad them for the batch.
+
+        Raises:
+            errors.UserError: the graph refuses the inputs.
+        """
+        batch = {name: _stack([row[name] for row in rows]) for name in rows[0]}
+        try:
+            values = self._recognisers[signature].fetch({**batch, HOTWORDS: np.array(hotwords, object)})
+        except tf.errors.InvalidArgumentError as error:
+            raise errors.UserError(f"inputs: are refused by the model ({_describe(error)})") from error
+        return [_trim({name: value[i] for name, value in values.items()}) for i in range(len(rows))]
+
+    def begin_use(self) -> None:
+        self._num_users += 1
+
+    def end_use(self) -> None:
+        self._num_users -= 1
+        self._close_if_unused()
+
+    def retire(self) -> None:
+        """Closes the session when nobody uses it any more."""
+        self._is_retired = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._is_retired and not self._num_users:
+            self._loaded.session.close()
+
+    def _warm_up(self) -> None:
+        probe, file = self.make_probe(), io.BytesIO()
+        soundfile.write(file, probe["waveform"], self.sample_rate, format="WAV", subtype="PCM_16")
+        try:
+            self.run("waveform", (), [probe])
+            self.run("serving_default", (), [{"wav_bytes": file.getvalue()}])
+        except (errors.UserError, tf.errors.OpError, KeyError) as error:
+            self._loaded.session.close()
+            raise errors.UserError(
+                f"{self.version_dir}: cannot recognise a second of noise ({_describe(error)}); export again"
+            ) from error
+
+
+def _describe(error: Exception) -> str:
+    lines = (getattr(error, "message", None) or str(error)).strip().splitlines()
+    return lines[0][:_LINE_LENGTH] if lines else type(error).__name__
+
+
+def _stack(values: Sequence[bytes | np.ndarray]) -> np.ndarray:
+    if isinstance(values[0], bytes):
+        return np.array(values, object)
+    longest = max(value.shape[0] if value.ndim else 0 for value in values)
+    return np.stack([_pad(value, longest) for value in values])
+
+
+def _pad(value: np.ndarray, length: int) -> np.ndarray:
+    if not value.ndim or len(value) == length:
+        return value
+    return np.pad(value, [(0, length - len(value))] + [(0, 0)] * (value.ndim - 1))
+
+
+def _trim(row: dict) -> dict:
+    """Drops the columns that only pad a row for its batch: characters that are "", scores that are -inf."""
+    counts = {}
+    if "characters.character" in row:
+        counts["characters"] = sum(1 for each in row["characters.character"] if each)
+    if "n_best.score" in row:
+        counts["n_best"] = np.count_nonzero(np.isfinite(row["n_best.score"]))
+    return {name: _cut(value, counts.get(name.partition(".")[0])) for name, value in row.items()}
+
+
+def _cut(value, count):
+    return value if count is None or not np.ndim(value) else value[:count]

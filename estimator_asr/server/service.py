@@ -1,0 +1,87 @@
+"""What the APIs share: the version that is served, the queue, and the limits of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from starlette import requests
+
+from estimator_asr.server import api_errors, batching, bodies, items, metrics, versions
+
+T = TypeVar("T")
+_CLIENT_GONE = 499  # nginx's status for it; nobody reads the response
+_THREADS = 2  # that parse and decode
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Limits of the server; sizes in bytes, times in seconds."""
+
+    max_request_bytes: int = 32 << 20
+    max_audio_seconds: float = 600.0
+    max_queue_seconds: float = 600.0
+    max_batch_size: int = 16
+    batch_delay_seconds: float = 0.01
+    body_seconds: float = 30.0
+
+
+class Service:
+    """The parts of a running server."""
+
+    def __init__(self, saved_model: str, limits: Limits):
+        """Loads the model.
+
+        Raises:
+            errors.UserError: there is none, or it is damaged.
+        """
+        self.limits, self.metrics = limits, metrics.Metrics()
+        self.versions = versions.Versions(saved_model, self.metrics)
+        self.batcher = batching.Batcher(
+            limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
+        )
+        self.bodies = bodies.BodyReader(limits.max_request_bytes, limits.body_seconds)
+        self._tasks: list[asyncio.Task] = []
+        self._threads = None
+
+    async def start(self) -> None:
+        self._threads = asyncio.Semaphore(_THREADS)
+        self._tasks = [asyncio.create_task(each.run()) for each in (self.batcher,)]
+        self._tasks.append(asyncio.create_task(self.versions.watch()))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def in_thread(self, function: Callable[..., T], *arguments) -> T:
+        """Calls a function that takes long without holding up other requests."""
+        async with self._threads:
+            return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+    async def recognise(self, request: requests.Request, batch: Sequence[items.Item]) -> list[dict]:
+        """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""
+        rows = await while_connected(request, self.batcher.recognise(batch))
+        for row in rows:
+            self.metrics.count_status(row["status"].decode() if "status" in row else "ok")
+        return rows
+
+
+async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
+    """Awaits work, which is cancelled if the client closes its connection."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(request))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            return tasks[0].result()
+        raise api_errors.ApiError(_CLIENT_GONE, "request: its client has closed the connection")
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _wait_for_disconnect(request: requests.Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

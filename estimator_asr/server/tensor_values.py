@@ -1,0 +1,67 @@
+"""One value of a JSON request as an input of a signature; type and shape are checked, nothing is guessed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.server import api_errors
+
+
+def read(where: str, value, info, num_outer: int) -> bytes | np.ndarray:
+    """Returns bytes for a string input, otherwise an array of its type.
+
+    Args:
+        where: begins the messages.
+        value: of JSON.
+        info: TensorInfo of the input.
+        num_outer: number of axes of the input that the value lacks, as that of the batch.
+
+    Raises:
+        api_errors.ApiError: it has another type or shape.
+    """
+    dtype = tf.dtypes.as_dtype(info.dtype)
+    if dtype == tf.string:
+        return _read_string(where, value)
+    array = _read_numbers(where, value, dtype.as_numpy_dtype)
+    shape = [dim.size for dim in info.tensor_shape.dim][num_outer:]
+    fits = array.ndim == len(shape) and all(want in (-1, got) for want, got in zip(shape, array.shape))
+    if not fits:
+        wanted = [None if size == -1 else size for size in shape]
+        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {wanted}")
+    return array
+
+
+def _read_string(where: str, value) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if not isinstance(value, dict) or set(value) != {"b64"} or not isinstance(value["b64"], str):
+        raise api_errors.refuse(f'{where}: expected a string, or {{"b64": BASE64}} for bytes')
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise api_errors.refuse(f"{where}: is not valid base64 ({error})") from None
+
+
+def _read_numbers(where: str, value, dtype) -> np.ndarray:
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise api_errors.refuse(f"{where}: rows differ in length, expected a rectangular list") from None
+    if not array.size and array.ndim:
+        return array.astype(dtype)
+    kinds = "iuf" if np.dtype(dtype).kind == "f" else "iu"
+    if array.dtype.kind not in kinds:
+        raise api_errors.refuse(f"{where}: has values that are not {np.dtype(dtype).name}")
+    if np.dtype(dtype).kind != "f" and not _is_in_range(array, dtype):
+        raise api_errors.refuse(f"{where}: has values that do not fit into {np.dtype(dtype).name}")
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
+
+
+def _is_in_range(array: np.ndarray, dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return limits.min <= array.min() and array.max() <= limits.max

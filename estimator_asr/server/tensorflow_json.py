@@ -1,0 +1,147 @@
+"""JSON of TensorFlow Serving's predict API: requests to rows of inputs, outputs to responses.
+
+    {"signature_name": "serving_default", "instances": [{"b64": "UklGR..."}, ...]}   -> {"predictions": [...]}
+    {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
+
+https://www.tensorflow.org/tfx/serving/api_rest. Waveforms of one request may differ in length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.server import api_errors, tensor_values
+
+DEFAULT_SIGNATURE = "serving_default"
+HOTWORDS = "hotwords"
+_MAX_VALUES = 4_000_000  # numbers, strings, lists and objects of a request: 240 s of a waveform
+_MAX_DIGITS = 32
+
+
+class Call(NamedTuple):
+    """A request: `rows` has the inputs of each instance but hotwords, which are for all of them."""
+
+    signature: str
+    rows: list[dict]
+    hotwords: tuple[str, ...]
+    is_columnar: bool
+
+
+def parse(body: bytes, definitions: Mapping) -> Call:
+    """Parses a request for one of the signatures, SignatureDef by name.
+
+    Raises:
+        api_errors.ApiError: it is not JSON of this form, or does not fit the signature.
+    """
+    request = _read_json(body)
+    signature = request.get("signature_name", DEFAULT_SIGNATURE)
+    if not isinstance(signature, str) or signature not in definitions or signature.startswith("_"):
+        known = ", ".join(sorted(name for name in definitions if not name.startswith("_")))
+        raise api_errors.refuse(f"signature_name: is {str(signature)[:80]!r}, expected one of {known}")
+    is_columnar = "inputs" in request
+    if is_columnar == ("instances" in request):
+        raise api_errors.refuse("request: expected either 'instances' or 'inputs'; send one of them")
+    read = _read_columns if is_columnar else _read_rows
+    rows, hotwords = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
+    return Call(signature, rows, hotwords, is_columnar)
+
+
+def format(call: Call, results: Sequence[Mapping]) -> bytes:
+    """Returns the response for the outputs of each row."""
+    names = results[0] if results else ()
+    columns = {name: _pad(name, [row[name] for row in results]) for name in names}
+    if call.is_columnar:
+        return _write({"outputs": _unwrap(columns)})
+    return _write({"predictions": [_unwrap(dict(zip(columns, row))) for row in zip(*columns.values())]})
+
+
+def _read_json(body: bytes) -> dict:
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > _MAX_VALUES:
+        raise api_errors.refuse(
+            f"request: has more than {_MAX_VALUES} JSON values; send less at once, or WAV"
+        )
+    try:
+        request = json.loads(body, parse_int=_parse_int)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise api_errors.refuse(f"request: is not valid JSON ({reason[:200]})") from None
+    if not isinstance(request, dict):
+        raise api_errors.refuse("request: is not a JSON object, expected one with 'instances' or 'inputs'")
+    return request
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits")
+    return int(digits)
+
+
+def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]:
+    if not isinstance(instances, list):
+        raise api_errors.refuse("instances: expected a list")
+    rows = [_read_row(f"instances[{i}]", instance, inputs) for i, instance in enumerate(instances)]
+    hotwords = [row.pop(HOTWORDS) for row in rows if HOTWORDS in row]
+    return rows, tuple(word.decode("utf-8", "replace") for word in hotwords)
+
+
+def _read_row(where: str, instance, inputs: Mapping) -> dict:
+    values = _name(where, instance, inputs)
+    return {name: tensor_values.read(f"{where}.{name}", values[name], inputs[name], 1) for name in values}
+
+
+def _read_columns(values, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]:
+    columns = {}
+    for name, column in _name("inputs", values, inputs).items():
+        if not isinstance(column, list):
+            raise api_errors.refuse(f"inputs.{name}: expected a list with one value per utterance")
+        where = f"inputs.{name}"
+        columns[name] = [
+            tensor_values.read(f"{where}[{i}]", v, inputs[name], 1) for i, v in enumerate(column)
+        ]
+    hotwords = tuple(word.decode("utf-8", "replace") for word in columns.pop(HOTWORDS, ()))
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise api_errors.refuse(f"inputs: have {lengths} values, expected as many of each")
+    return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
+
+
+def _name(where: str, value, inputs: Mapping) -> Mapping:
+    """Returns the inputs by name; the only input of a signature needs no name."""
+    is_named = isinstance(value, dict) and set(value) != {"b64"}
+    if len(inputs) == 1 and not is_named:
+        value = {next(iter(inputs)): value}
+    got = sorted(value) if isinstance(value, dict) else []
+    if got != sorted(inputs):
+        shown = ", ".join(got)[:200] or "none"
+        raise api_errors.refuse(f"{where}: inputs are {shown}, expected {', '.join(sorted(inputs))}")
+    return value
+
+
+def _pad(name: str, values: Sequence) -> np.ndarray:
+    """Returns the values of an output as one array, padded as the graph does it."""
+    if not np.ndim(values[0]):
+        return np.array(values)
+    number = -np.inf if name == "n_best.score" else 0
+    padding = b"" if values[0].dtype == object else number
+    longest = max(len(value) for value in values)
+    return np.stack([np.pad(value, (0, longest - len(value)), constant_values=padding) for value in values])
+
+
+def _unwrap(outputs: Mapping):
+    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+def _write(content: Mapping) -> bytes:
+    return json.dumps(content, ensure_ascii=False, default=_to_json).encode()
+
+
+def _to_json(value):
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.float32):
+        return float(str(value))  # 0.12 and not 0.11999999731
+    return value.tolist() if value.dtype.kind in "iu" else list(value)

@@ -1,0 +1,173 @@
+"""The queue and its batches, with a model that takes as long as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from estimator_asr.server import api_errors, batching, items, metrics
+from tfrecord_builder import errors
+
+
+class Version:
+    """Stands for a served version: returns the rows, and notes the batches."""
+
+    version_dir = "export/1"
+
+    def __init__(self):
+        self.batches, self.users = [], 0
+        self.may_run = threading.Event()
+        self.may_run.set()
+
+    def run(self, signature, hotwords, rows):
+        self.may_run.wait(10)
+        self.batches.append([row["x"] for row in rows])
+        if any(row["x"] == "bad" for row in rows):
+            raise errors.UserError("inputs: are refused by the model (bad)")
+        if any(row["x"] == "bug" for row in rows):
+            raise RuntimeError("bug")
+        return [{"y": row["x"]} for row in rows]
+
+    def begin_use(self):
+        self.users += 1
+
+    def end_use(self):
+        self.users -= 1
+
+
+def serve(scenario, max_batch_size=4, delay_seconds=0.02, max_queue_seconds=100.0):
+    """Runs scenario(batcher, version) beside a batcher; returns what it returns."""
+
+    async def run():
+        batcher = batching.Batcher(max_batch_size, delay_seconds, max_queue_seconds, metrics.Metrics())
+        task = asyncio.ensure_future(batcher.run())
+        try:
+            return await asyncio.wait_for(scenario(batcher, Version()), 20)
+        finally:
+            task.cancel()
+
+    return asyncio.run(run())
+
+
+def make_item(version, x, seconds=1.0, hotwords=()):
+    return items.Item(items.Group(version, "waveform", hotwords), {"x": x}, seconds)
+
+
+def test_items_that_come_together_are_one_batch():
+    async def scenario(batcher, version):
+        batches = ([make_item(version, x)] for x in "abc")
+        results = await asyncio.gather(*map(batcher.recognise, batches))
+        assert version.users == 0
+        return results, version.batches
+
+    results, batches = serve(scenario)
+    assert results == [[{"y": "a"}], [{"y": "b"}], [{"y": "c"}]]
+    assert batches == [["a", "b", "c"]]
+
+
+def test_a_full_batch_does_not_wait():
+    async def scenario(batcher, version):
+        await batcher.recognise([make_item(version, x) for x in "abcd"])
+        return version.batches
+
+    assert serve(scenario, delay_seconds=15) == [["a", "b", "c", "d"]]
+
+
+def test_a_batch_has_the_oldest_item_and_those_of_similar_length():
+    async def scenario(batcher, version):
+        lengths = {"a": 10, "b": 1, "c": 11, "d": 2, "e": 12}
+        await batcher.recognise([make_item(version, x, length) for x, length in lengths.items()])
+        return version.batches
+
+    assert serve(scenario, max_batch_size=3) == [["a", "c", "e"], ["b", "d"]]
+
+
+def test_hotwords_are_not_mixed():
+    async def scenario(batcher, version):
+        batch = [make_item(version, "a"), make_item(version, "b", hotwords=("x",)), make_item(version, "c")]
+        await batcher.recognise(batch)
+        return version.batches
+
+    assert serve(scenario) == [["a", "c"], ["b"]]
+
+
+def test_long_items_are_in_small_batches():
+    async def scenario(batcher, version):
+        await batcher.recognise([make_item(version, x, 100) for x in "abcd"])
+        return version.batches
+
+    assert serve(scenario, max_queue_seconds=1000) == [["a", "b", "c"], ["d"]]
+
+
+def test_an_item_whose_client_has_gone_is_not_recognised():
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        gone = asyncio.ensure_future(batcher.recognise([make_item(version, "b")]))
+        last = asyncio.ensure_future(batcher.recognise([make_item(version, "c")]))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        version.may_run.set()
+        await asyncio.gather(first, last)
+        assert version.users == 0
+        return version.batches
+
+    assert serve(scenario) == [["a"], ["c"]]
+
+
+def test_a_bad_item_costs_only_itself():
+    async def scenario(batcher, version):
+        requests = [batcher.recognise([make_item(version, x)]) for x in ("a", "bad", "c")]
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    first, bad, last = serve(scenario)
+    assert (first, last) == ([{"y": "a"}], [{"y": "c"}])
+    assert str(bad) == "inputs: are refused by the model (bad)"
+
+
+def test_the_queue_goes_on_after_a_bug():
+    async def scenario(batcher, version):
+        with pytest.raises(RuntimeError, match="bug"):
+            await batcher.recognise([make_item(version, "bug")])
+        return await batcher.recognise([make_item(version, "a")])
+
+    assert serve(scenario) == [{"y": "a"}]
+
+
+def test_a_full_queue_refuses_and_says_when_there_is_room():
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        batcher.rate = 5.0
+        running = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(batcher.recognise([make_item(version, "b", 90)]))
+        await asyncio.sleep(0)
+        with pytest.raises(api_errors.ApiError) as raised:
+            await batcher.recognise([make_item(version, "c", 60)])
+        await_urgent = asyncio.ensure_future(
+            batcher.recognise([make_item(version, "health", 60)], is_urgent=True)
+        )
+        await asyncio.sleep(0)
+        version.may_run.set()
+        await asyncio.gather(running, waiting, await_urgent)
+        return raised.value, version.batches
+
+    error, batches = serve(scenario)
+    assert error.status == 429
+    assert (
+        error.message == "server: 90 s of audio wait, expected at most 100 s; send the request again in 10 s"
+    )
+    assert error.headers == {"retry-after": "10"}
+    assert batches[:2] == [["a"], ["health", "b"]]
+
+
+def test_the_rate_is_a_moving_average():
+    async def scenario(batcher, version):
+        for _ in range(60):
+            await batcher.recognise([make_item(version, "a", 50.0)])
+        return batcher.rate
+
+    assert serve(scenario, delay_seconds=0) > 1000

@@ -1,0 +1,185 @@
+"""Requests of the predict API: what they are parsed to, and what is said about those that are wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from estimator_asr.server import api_errors, tensorflow_json
+
+
+def make_input(dtype, *shape):
+    info = meta_graph_pb2.TensorInfo(dtype=dtype)
+    for size in shape:
+        info.tensor_shape.dim.add(size=size)
+    return info
+
+
+WAV_BYTES = make_input(types_pb2.DT_STRING, -1)
+WAVEFORM = {
+    "waveform": make_input(types_pb2.DT_FLOAT, -1, -1),
+    "num_samples": make_input(types_pb2.DT_INT32, -1),
+}
+DEFINITIONS = {
+    "serving_default": meta_graph_pb2.SignatureDef(inputs={"wav_bytes": WAV_BYTES}),
+    "serving_default_hotwords": meta_graph_pb2.SignatureDef(
+        inputs={"wav_bytes": WAV_BYTES, "hotwords": WAV_BYTES}
+    ),
+    "waveform": meta_graph_pb2.SignatureDef(inputs=WAVEFORM),
+    "features": meta_graph_pb2.SignatureDef(inputs={"fbank": make_input(types_pb2.DT_FLOAT, -1, -1, 2)}),
+    "__saved_model_init_op": meta_graph_pb2.SignatureDef(),
+}
+
+
+def parse(content):
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return tensorflow_json.parse(body, DEFINITIONS)
+
+
+@pytest.mark.parametrize(
+    "instance", [{"b64": "UklG"}, {"wav_bytes": {"b64": "UklG"}}, "RIF", {"wav_bytes": "RIF"}]
+)
+def test_the_only_input_needs_no_name(instance):
+    call = parse({"instances": [instance]})
+    assert call == tensorflow_json.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False)
+
+
+def test_columns():
+    call = parse(
+        {"signature_name": "waveform", "inputs": {"waveform": [[0.5, 1], [2, 3]], "num_samples": [2, 1]}}
+    )
+    assert call.is_columnar and len(call.rows) == 2
+    assert call.rows[1]["waveform"].tolist() == [2.0, 3.0]
+    assert call.rows[1]["waveform"].dtype == np.float32
+    assert call.rows[1]["num_samples"] == 1 and call.rows[1]["num_samples"].dtype == np.int32
+
+
+def test_hotwords_are_for_all_rows():
+    inputs = {"wav_bytes": ["a", "b"], "hotwords": ["神雕侠侣"]}
+    call = parse({"signature_name": "serving_default_hotwords", "inputs": inputs})
+    assert call.rows == [{"wav_bytes": b"a"}, {"wav_bytes": b"b"}]
+    assert call.hotwords == ("神雕侠侣",)
+
+
+def test_responses():
+    results = [
+        {"transcript": "你好".encode(), "score": np.float32(0.12), "n_best.score": np.float32([-1, -2])},
+        {"transcript": b"", "score": np.float32(0), "n_best.score": np.float32([-3])},
+    ]
+    call = tensorflow_json.Call("serving_default", [], (), False)
+    assert json.loads(tensorflow_json.format(call, results)) == {
+        "predictions": [
+            {"transcript": "你好", "score": 0.12, "n_best.score": [-1, -2]},
+            {"transcript": "", "score": 0, "n_best.score": [-3, -np.inf]},
+        ]
+    }
+    only = [{"characters": np.array([b"a"], object)}, {"characters": np.array([b"b", b"c"], object)}]
+    assert (
+        tensorflow_json.format(call._replace(is_columnar=True), only)
+        == b'{"outputs": [["a", ""], ["b", "c"]]}'
+    )
+
+
+@pytest.mark.parametrize(
+    "content, error",
+    [
+        (b"\xff", "request: is not valid JSON ("),
+        (b"[" * 100_000, "request: is not valid JSON (it is nested too deeply)"),
+        (b"[" + b"1" * 33 + b"]", "request: is not valid JSON (a number has 33 digits)"),
+        (
+            b"[" + b"0," * 4_000_001 + b"0]",
+            "request: has more than 4000000 JSON values; send less at once, or WAV",
+        ),
+        ([1], "request: is not a JSON object, expected one with 'instances' or 'inputs'"),
+        ({}, "request: expected either 'instances' or 'inputs'; send one of them"),
+        (
+            {"instances": [], "inputs": []},
+            "request: expected either 'instances' or 'inputs'; send one of them",
+        ),
+        (
+            {"signature_name": "x", "instances": []},
+            "signature_name: is 'x', expected one of features, serving_default, serving_default_hotwords, wav",
+        ),
+        ({"signature_name": "__saved_model_init_op", "instances": []}, "signature_name: is '__saved"),
+        ({"signature_name": ["x"], "instances": []}, "signature_name: is "),
+        ({"instances": {"b64": ""}}, "instances: expected a list"),
+        ({"instances": [{"wav": ""}]}, "instances[0]: inputs are wav, expected wav_bytes"),
+        (
+            {"signature_name": "waveform", "instances": [3]},
+            "instances[0]: inputs are none, expected num_samples, wa",
+        ),
+        ({"inputs": {"b64": "UklG"}}, "inputs.wav_bytes: expected a list with one value per utterance"),
+        (
+            {"signature_name": "waveform", "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
+            "inputs: have {'waveform': 1, 'num_samples': 2} values, expected as many of each",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(content, error):
+    with pytest.raises(api_errors.ApiError) as raised:
+        parse(content)
+    assert raised.value.status == 400
+    assert raised.value.message.startswith(error)
+
+
+@pytest.mark.parametrize(
+    "signature, instance, error",
+    [
+        ("serving_default", 3, 'instances[0].wav_bytes: expected a string, or {"b64": BASE64} for bytes'),
+        (
+            "serving_default",
+            {"b64": 3},
+            'instances[0].wav_bytes: expected a string, or {"b64": BASE64} for bytes',
+        ),
+        ("serving_default", {"b64": "UklG!"}, "instances[0].wav_bytes: is not valid base64 ("),
+        (
+            "waveform",
+            {"waveform": [[1], 2], "num_samples": 1},
+            "instances[0].waveform: rows differ in length",
+        ),
+        (
+            "waveform",
+            {"waveform": ["1"], "num_samples": 1},
+            "instances[0].waveform: has values that are not float32",
+        ),
+        (
+            "waveform",
+            {"waveform": [True], "num_samples": 1},
+            "instances[0].waveform: has values that are not float",
+        ),
+        (
+            "waveform",
+            {"waveform": [10**30], "num_samples": 1},
+            "instances[0].waveform: has values that are not",
+        ),
+        (
+            "waveform",
+            {"waveform": [0], "num_samples": 1.5},
+            "instances[0].num_samples: has values that are not int32",
+        ),
+        (
+            "waveform",
+            {"waveform": [0], "num_samples": 2**31},
+            "instances[0].num_samples: has values that do not fit",
+        ),
+        (
+            "waveform",
+            {"waveform": [[0]], "num_samples": 1},
+            "instances[0].waveform: shape is [1, 1], expected [None]",
+        ),
+        ("features", {"fbank": [[0, 0, 0]]}, "instances[0].fbank: shape is [1, 3], expected [None, 2]"),
+    ],
+)
+def test_values_that_do_not_fit_the_signature(signature, instance, error):
+    with pytest.raises(api_errors.ApiError) as raised:
+        parse({"signature_name": signature, "instances": [instance]})
+    assert raised.value.message.startswith(error)
+
+
+def test_numbers_beyond_float32_are_infinite():
+    call = parse({"signature_name": "waveform", "instances": [{"waveform": [1e300], "num_samples": 1}]})
+    assert call.rows[0]["waveform"].tolist() == [np.inf]

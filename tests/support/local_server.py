@@ -1,0 +1,55 @@
+"""The server in a thread of the test, on a free port of 127.0.0.1.
+
+with local_server.serve(export_dir, max_queue_seconds=1.0) as server:
+    server.get("/v1/models/asr").json()
+    server.parts  # the service, for what tests look at
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+
+import requests
+import uvicorn
+
+from estimator_asr.server import app, running, service
+
+
+@dataclasses.dataclass
+class LocalServer:
+    parts: service.Service
+    port: int
+    session: requests.Session
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def get(self, path, **arguments):
+        return self.session.get(self.url(path), timeout=60, **arguments)
+
+    def post(self, path, **arguments):
+        return self.session.post(self.url(path), timeout=60, **arguments)
+
+    def predict(self, content, path="/v1/models/asr:predict"):
+        return self.post(path, json=content)
+
+
+@contextlib.contextmanager
+def serve(saved_model, token=None, max_connections=50, **limits):
+    parts = service.Service(str(saved_model), service.Limits(**limits))
+    bound = running.bind("127.0.0.1", 0)
+    server = uvicorn.Server(running.make_config(app.build(parts, token), max_connections, 5))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    port = bound.getsockname()[1]
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield LocalServer(parts, port, requests.Session())
+    finally:
+        server.should_exit = True
+        thread.join(30)
