@@ -13,6 +13,7 @@ from estimator_asr.server import (
     health,
     metrics,
     middleware,
+    openai_api,
     service,
     tensorflow_api,
 )
@@ -47,6 +48,7 @@ def _list_routes(parts: service.Service) -> list[routing.BaseRoute]:
 
     return [
         *tensorflow_api.TensorFlowApi(parts).list_routes(),
+        *openai_api.OpenAIApi(parts).list_routes(),
         routing.Route("/healthz", health.Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
         *_list_page_routes(),
@@ -62,7 +64,7 @@ def _make_page_route(name: str) -> routing.Route:
     async def show_page(_: requests.Request) -> responses.Response:
         return responses.FileResponse(os.path.join(_PAGE_DIR, name))
 
-    return routing.Route("/" if name == "index.html" else f"/{name}", show_page, methods=["GET"])
+    return routing.Route("/" if name == "index.html" else f"/page/{name}", show_page, methods=["GET"])
 
 
 async def _respond_to_error(request: requests.Request, error: Exception) -> responses.Response:

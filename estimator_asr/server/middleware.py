@@ -14,7 +14,7 @@ from estimator_asr.server import api_errors, metrics
 
 _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
-_WITHOUT_TOKEN_ENDS = (".js", ".css")  # of the page, which asks for the token
+_PAGE = "/page/"  # asks for the token
 # The page shows its own files alone, and no other page shows it.
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -64,7 +64,7 @@ class Authorised:
 
     def _is_allowed(self, scope: Scope) -> bool:
         path = scope["path"]
-        if self._token is None or path in _WITHOUT_TOKEN or path.endswith(_WITHOUT_TOKEN_ENDS):
+        if self._token is None or path in _WITHOUT_TOKEN or path.startswith(_PAGE):
             return True
         given = datastructures.Headers(scope=scope).get("authorization", "")
         kind, _, token = given.partition(" ")

@@ -16,6 +16,7 @@ from tfrecord_builder import errors
 
 Row = Mapping[str, object]  # bytes, or an array
 HOTWORDS = "hotwords"
+LOWEST_SCORE = np.finfo(np.float32).min  # of a hypothesis that there is not
 _LINE_LENGTH = 300  # of what TensorFlow says
 
 
@@ -50,10 +51,6 @@ class ServedVersion:
     def sample_rate(self) -> int:
         """Of the waveforms, in Hz."""
         return self.info.frontend.sample_rate
-
-    def has_status(self, signature: str) -> bool:
-        """Returns whether a signature has the output `status`, which exports of earlier versions lack."""
-        return "status" in self.definitions[signature].outputs
 
     def make_probe(self) -> Row:
         """Returns a second of noise as a row of the signature `waveform`."""
@@ -98,6 +95,11 @@ class ServedVersion:
             self._loaded.session.close()
 
     def _warm_up(self) -> None:
+        if "status" not in self.definitions["waveform"].outputs:
+            self._loaded.session.close()
+            raise errors.UserError(
+                f"{self.version_dir}: has no output status, expected an export of this version; export again"
+            )
         probe, file = self.make_probe(), io.BytesIO()
         soundfile.write(file, probe["waveform"], self.sample_rate, format="WAV", subtype="PCM_16")
         try:
@@ -108,6 +110,12 @@ class ServedVersion:
             raise errors.UserError(
                 f"{self.version_dir}: cannot recognise a second of noise ({_describe(error)}); export again"
             ) from error
+
+
+def to_result(row: Row) -> dict:
+    """Returns the outputs of a row as recogniser.Recogniser.run has them for one utterance."""
+    batch = {name: _stack([value]) for name, value in row.items()}
+    return {name: value for name, (value,) in recogniser.list_results(batch).items()}
 
 
 def _describe(error: Exception) -> str:
@@ -129,12 +137,12 @@ def _pad(value: np.ndarray, length: int) -> np.ndarray:
 
 
 def _trim(row: dict) -> dict:
-    """Drops the columns that only pad a row for its batch: characters that are "", scores that are -inf."""
+    """Drops the columns that only pad a row for its batch: characters that are "", the lowest scores."""
     counts = {}
     if "characters.character" in row:
         counts["characters"] = sum(1 for each in row["characters.character"] if each)
     if "n_best.score" in row:
-        counts["n_best"] = np.count_nonzero(np.isfinite(row["n_best.score"]))
+        counts["n_best"] = np.count_nonzero(row["n_best.score"] > LOWEST_SCORE)
     return {name: _cut(value, counts.get(name.partition(".")[0])) for name, value in row.items()}
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from starlette import requests
 
 from estimator_asr.server import api_errors, batching, bodies, items, metrics, versions
+from estimator_asr.serving import statuses
 
 T = TypeVar("T")
 _CLIENT_GONE = 499  # nginx's status for it; nobody reads the response
@@ -65,7 +66,7 @@ class Service:
         """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""
         rows = await while_connected(request, self.batcher.recognise(batch))
         for row in rows:
-            self.metrics.count_status(row["status"].decode() if "status" in row else "ok")
+            self.metrics.count_status(row["status"].decode() if "status" in row else statuses.OK)
         return rows
 
 

@@ -11,7 +11,6 @@ from google.protobuf import json_format
 from starlette import requests, responses, routing
 
 from estimator_asr.server import api_errors, item_seconds, items, served_version, service, tensorflow_json
-from estimator_asr.serving import statuses
 
 MODEL = "asr"
 _HAS_PRESENCE_ARGUMENT = (
@@ -91,7 +90,5 @@ def _make_items(version: served_version.ServedVersion, call: tensorflow_json.Cal
     found = []
     for i, row in enumerate(call.rows):
         seconds = item_seconds.measure(f"instances[{i}]", row, version.info.frontend)
-        if seconds > statuses.MAX_SECONDS and not version.has_status(call.signature):
-            raise api_errors.refuse(f"instances[{i}]: {statuses.SENTENCES[statuses.TOO_LONG]}")
-        found.append(items.Item(group, row, min(seconds, statuses.MAX_SECONDS)))
+        found.append(items.Item(group, row, min(seconds, version.info.max_seconds)))
     return found

@@ -125,7 +125,7 @@ def _pad(name: str, values: Sequence) -> np.ndarray:
     """Returns the values of an output as one array, padded as the graph does it."""
     if not np.ndim(values[0]):
         return np.array(values)
-    number = -np.inf if name == "n_best.score" else 0
+    number = np.finfo(np.float32).min if name == "n_best.score" else 0
     padding = b"" if values[0].dtype == object else number
     longest = max(len(value) for value in values)
     return np.stack([np.pad(value, (0, longest - len(value)), constant_values=padding) for value in values])

@@ -63,6 +63,9 @@ FOLDERS = {
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
+    "server": _rooms(
+        "server transcripts hotword_list serving.recogniser serving.export_info serving.statuses"
+    ),
 }
 # What a room of tfrecord_builder may import of its rooms.
 BUILDER_ROOMS = {

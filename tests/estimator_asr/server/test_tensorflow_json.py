@@ -74,7 +74,7 @@ def test_responses():
     assert json.loads(tensorflow_json.format(call, results)) == {
         "predictions": [
             {"transcript": "你好", "score": 0.12, "n_best.score": [-1, -2]},
-            {"transcript": "", "score": 0, "n_best.score": [-3, -np.inf]},
+            {"transcript": "", "score": 0, "n_best.score": [-3, float(str(np.finfo(np.float32).min))]},
         ]
     }
     only = [{"characters": np.array([b"a"], object)}, {"characters": np.array([b"b", b"c"], object)}]
@@ -102,7 +102,7 @@ def test_responses():
         ),
         (
             {"signature_name": "x", "instances": []},
-            "signature_name: is 'x', expected one of features, serving_default, serving_default_hotwords, wav",
+            "signature_name: is 'x', expected one of features, serving_default, serving_default_hotwords, w",
         ),
         ({"signature_name": "__saved_model_init_op", "instances": []}, "signature_name: is '__saved"),
         ({"signature_name": ["x"], "instances": []}, "signature_name: is "),

@@ -1,0 +1,75 @@
+"""OpenAI's audio transcriptions, so that its clients work with this server.
+
+https://platform.openai.com/docs/api-reference/audio
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from starlette import requests, responses, routing
+
+from estimator_asr.server import (
+    api_errors,
+    items,
+    openai_form,
+    openai_responses,
+    served_version,
+    service,
+    tensorflow_api,
+    uploads,
+)
+from estimator_asr.transcripts import captions, pauses
+
+
+class OpenAIApi:
+    """The routes /v1/audio/transcriptions and /v1/models."""
+
+    def __init__(self, parts: service.Service):
+        self._parts = parts
+
+    def list_routes(self) -> list[routing.Route]:
+        return [
+            routing.Route("/v1/audio/transcriptions", self.transcribe, methods=["POST"]),
+            routing.Route("/v1/models", self.show_models, methods=["GET"]),
+        ]
+
+    async def show_models(self, _: requests.Request) -> responses.Response:
+        created = int(self._parts.versions.current.number or 0)  # versions are seconds since 1970
+        model = {
+            "id": tensorflow_api.MODEL,
+            "object": "model",
+            "created": created,
+            "owned_by": "estimator_asr",
+        }
+        return responses.JSONResponse({"object": "list", "data": [model]})
+
+    async def transcribe(self, request: requests.Request) -> responses.Response:
+        async with self._parts.bodies.read(request) as body:
+            version = self._parts.versions.current
+            form = await self._parts.in_thread(openai_form.parse, body, dict(request.headers))
+            limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
+            upload = await self._parts.in_thread(uploads.read, form.content, *limits)
+            batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
+            rows = await self._parts.recognise(request, batch)
+        segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]
+        return openai_responses.make(form, segments, upload.seconds)
+
+
+def _make_item(
+    version: served_version.ServedVersion, piece: pauses.Piece, hotwords: tuple[str, ...]
+) -> items.Item:
+    signature = f"waveform_{served_version.HOTWORDS}" if hotwords else "waveform"
+    if signature not in version.definitions:
+        raise api_errors.refuse(
+            "hotwords: the model takes none, expected a model of syllables that searches with a beam; "
+            "leave them out"
+        )
+    row = {"waveform": piece.waveform, "num_samples": np.int32(len(piece.waveform))}
+    return items.Item(
+        items.Group(version, signature, hotwords), row, len(piece.waveform) / version.sample_rate
+    )
+
+
+def _make_segment(piece: pauses.Piece, row: dict, sample_rate: int) -> captions.Segment:
+    end = piece.start + len(piece.waveform)
+    return captions.Segment(piece.start / sample_rate, end / sample_rate, served_version.to_result(row))

@@ -1,0 +1,209 @@
+"""OpenAI's transcriptions, by its own client and by plain requests, with a tiny export."""
+
+from __future__ import annotations
+
+import io
+
+import local_server
+import numpy as np
+import openai
+import pytest
+import soundfile
+
+from estimator_asr.serving import recogniser
+
+PATH = "/v1/audio/transcriptions"
+
+
+@pytest.fixture(scope="module")
+def server(tiny_export):
+    with local_server.serve(tiny_export.export_dir, max_audio_seconds=100.0) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(api_key="none", base_url=server.url("/v1"), max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def waveform(tiny_export):
+    return tiny_export.utterances["u1"][-1]
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_export, waveform):
+    model = recogniser.load(tiny_export.version_dir, "waveform")
+    batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
+    return {name: value for name, (value,) in model.run(batch).items()}
+
+
+def encode(waveform, format="WAV", rate=16000, **arguments):
+    file = io.BytesIO()
+    soundfile.write(file, waveform, rate, format=format, **arguments)
+    file.seek(0)
+    file.name = f"a.{format.lower()}"
+    return file
+
+
+def post(server, content, **fields):
+    return server.post(PATH, files={"file": ("a.wav", content)}, data={"model": "asr", **fields})
+
+
+def test_the_client_of_openai_gets_text(client, waveform, expected):
+    found = client.audio.transcriptions.create(model="asr", file=encode(waveform))
+    assert found.text == expected["transcript"] != ""
+
+
+@pytest.mark.parametrize("format", ["FLAC", "OGG", "MP3"])
+def test_formats(client, waveform, format):
+    found = client.audio.transcriptions.create(model="asr", file=encode(waveform, format))
+    assert isinstance(found.text, str)
+
+
+def test_another_rate_and_two_channels(client, waveform):
+    stereo = np.stack([waveform, waveform], axis=1).repeat(3, axis=0)
+    found = client.audio.transcriptions.create(
+        model="whisper-1", file=encode(stereo, rate=48000), language="zh", prompt="p", temperature=0.3
+    )
+    assert isinstance(found.text, str)
+
+
+def test_text_and_captions(client, waveform, expected):
+    def ask(format):
+        return client.audio.transcriptions.create(model="asr", file=encode(waveform), response_format=format)
+
+    assert ask("text") == expected["transcript"] + "\n"
+    assert ask("srt").startswith("1\n00:00:00,")
+    assert expected["transcript"] in ask("srt")
+    assert ask("vtt").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_verbose_json(client, waveform, expected):
+    found = client.audio.transcriptions.create(
+        model="asr",
+        file=encode(waveform),
+        response_format="verbose_json",
+        timestamp_granularities=["word", "segment"],
+    )
+    assert (found.text, found.language, found.task) == (expected["transcript"], "zh", "transcribe")
+    assert found.duration == pytest.approx(len(waveform) / 16000, abs=0.001)
+    words = [(each.word, each.start, each.end) for each in found.words]
+    assert words == [(each["character"], each["start"], each["end"]) for each in expected["characters"]]
+    (segment,) = found.segments
+    assert (segment.id, segment.text, segment.start) == (0, expected["transcript"], 0.0)
+    assert segment.end == pytest.approx(len(waveform) / 16000, abs=0.001)
+    assert found.status == "ok"
+    assert found.pinyin == expected["pinyin"]
+    assert found.n_best[0]["transcript"] == expected["n_best"][0]["transcript"]
+    assert found.characters[0]["pinyin"] == expected["characters"][0]["pinyin"]
+
+
+def test_hotwords(client, waveform):
+    found = client.audio.transcriptions.create(
+        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9"}
+    )
+    assert "泥郝" in found.text
+
+
+def test_silence_has_an_empty_transcript(server):
+    response = post(server, encode(np.zeros(16000)), response_format="verbose_json")
+    content = response.json()
+    assert (response.status_code, content["text"], content["status"]) == (200, "", "silent")
+    assert content["segments"][0]["no_speech_prob"] == 1.0
+
+
+def test_a_long_recording_without_speech(server):
+    response = post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format="verbose_json")
+    content = response.json()
+    assert (content["text"], content["status"], content["segments"]) == ("", "silent", [])
+    assert content["duration"] == 40.0
+    for format in ("json", "text", "srt", "vtt"):
+        assert post(server, encode(np.zeros(16000 * 40), "FLAC"), response_format=format).status_code == 200
+
+
+def test_models(client):
+    (model,) = client.models.list().data
+    assert (model.id, model.owned_by) == ("asr", "estimator_asr")
+
+
+def test_the_client_raises_the_sentence(client):
+    with pytest.raises(openai.BadRequestError, match=r"file: is not a readable WAV, FLAC, Ogg or MP3 file"):
+        client.audio.transcriptions.create(model="asr", file=("a.wav", b"not audio"))
+
+
+@pytest.mark.parametrize(
+    "fields, error",
+    [
+        (
+            {"response_format": "xml"},
+            "response_format: is 'xml', expected one of json, text, srt, vtt, verbose_json",
+        ),
+        (
+            {"timestamp_granularities[]": "line"},
+            "timestamp_granularities[]: is 'line', expected one of word, segment",
+        ),
+        ({"stream": "true"}, "stream: is true, expected false; the transcript is sent as a whole"),
+        ({"hotwords": "好 x9"}, "hotwords: word 1: "),
+        ({"hotwords": "好\n" * 1001}, "hotwords: there are 1001, expected at most 1000; send fewer"),
+    ],
+)
+def test_fields_that_are_wrong(server, waveform, fields, error):
+    response = post(server, encode(waveform), **fields)
+    assert response.status_code == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert response.json()["error"]["message"].startswith(error)
+
+
+@pytest.mark.parametrize(
+    "content, error",
+    [
+        (b"", "file: is empty, expected audio; send a recording"),
+        (encode(np.zeros(0)).getvalue(), "file: "),
+        (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples"),
+        (
+            encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(),
+            "file: has NaN or Inf samples, or a peak above",
+        ),
+        (
+            encode(np.zeros(16000 * 101), "FLAC").getvalue(),
+            "file: audio is longer than 100 s; send a shorter one",
+        ),
+        (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file: "),
+    ],
+)
+def test_audio_that_is_wrong(server, content, error):
+    response = post(server, content)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(error)
+
+
+@pytest.mark.parametrize(
+    "body, kind, error",
+    [
+        (b"{}", "application/json", "request: is not multipart/form-data; send a form with the field file"),
+        (b"", "multipart/form-data", "request: is not a valid form ("),
+        (b"xx", "multipart/form-data; boundary=b", "request: is not a valid form ("),
+        (b"--b--\r\n", "multipart/form-data; boundary=b", "file: is missing; send the recording as a file"),
+    ],
+)
+def test_forms_that_are_wrong(server, body, kind, error):
+    response = server.post(PATH, data=body, headers={"content-type": kind})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(error)
+
+
+def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
+    (tmp_path / "secret.wav").write_bytes(b"x")
+    for name in (str(tmp_path / "secret.wav"), "../../etc/passwd", "s3://bucket/a.wav"):
+        files = {"file": (name, encode(waveform))}
+        assert server.post(PATH, files=files, data={"model": "asr"}).status_code == 200
+
+
+def test_a_model_without_hotwords(tiny_export, tmp_path, waveform, server, monkeypatch):
+    monkeypatch.delitem(server.parts.versions.current.definitions, "waveform_hotwords")
+    response = post(server, encode(waveform), hotwords="好")
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(
+        "hotwords: the model takes none, expected a model of"
+    )
