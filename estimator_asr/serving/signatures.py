@@ -18,13 +18,14 @@ so that a plain server can load them.
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
+from estimator_asr import decoding_files, model_directory
 from estimator_asr.models import frozen_encoder
-from estimator_asr.serving import cascade, item_checks, statuses, wav_batches
+from estimator_asr.serving import cascade, item_checks, pinyin, statuses, wav_batches
 from estimator_asr.serving import hotwords as hotwords_lib
 from tfrecord_builder import frontend
 
@@ -59,8 +60,9 @@ def build(
     Returns:
         The signatures by name. The outputs of those for audio are those of cascade.transcribe, and `status`
         string [batch], of statuses.py. An item that is not ok is empty and changes no other; a batch of 0
-        items has outputs of 0 rows.
+        items has outputs of 0 rows. `language`, where there is a language model, is pinyin.transcribe.
     """
+    language = language and _share_ngram(language)
     audio = _build_audio_inputs(acoustic.config.frontend)
     has_hotwords = hotwords_lib.is_possible(acoustic)
     hotwords = audio.tensors[HOTWORDS] if has_hotwords else None
@@ -72,6 +74,9 @@ def build(
         status = audio.statuses[name.removesuffix(f"_{HOTWORDS}")]
         tensors = {each: audio.tensors[each] for each in inputs}
         signatures[name] = Signature(tensors, {**outputs, "status": status})
+    if language:
+        strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
+        signatures["language"] = Signature({"pinyin": strings}, pinyin.transcribe(language, strings))
     return signatures
 
 
@@ -80,6 +85,15 @@ def list_signatures(has_hotwords: bool) -> dict[str, tuple[str, ...]]:
     inputs = SIGNATURE_INPUTS.items()
     twins = {f"{name}_{HOTWORDS}": (*names, HOTWORDS) for name, names in inputs if has_hotwords}
     return {**SIGNATURE_INPUTS, **twins}
+
+
+def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.ModelDirectory:
+    """Returns the model with its n-gram model as tensors, which the signatures share."""
+    if model.ngram is None:
+        return model
+    arrays = {name: getattr(model.ngram, name) for name in decoding_files.FIELDS}
+    tensors = {name: tf.constant(value) for name, value in arrays.items() if name != "order"}
+    return dataclasses.replace(model, ngram=types.SimpleNamespace(**{**arrays, **tensors}))
 
 
 def _build_audio_inputs(config: frontend.FrontendConfig) -> _AudioInputs:
