@@ -56,16 +56,17 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     version_dir = recogniser.find_version(config.saved_model)
     sample_rate = export_info.load(version_dir).frontend.sample_rate
     model = recogniser.load(version_dir, "waveform", hotword_list.read_for(version_dir, config))
-    num_bad, done = 0, 0
+    num_bad = 0
     with _make_bar(found, config) as bar:
+        progress = Progress(bar)
         for recording, write in zip(found, writers):
             try:
-                made = transcriber.transcribe(model, recording, sample_rate, _shower(bar, done))
+                made = transcriber.transcribe(model, recording, sample_rate, progress.show)
                 write(outputs.render(made, config.format))
             except errors.UserError as error:
                 num_bad += 1
                 print(f"error: {error}", file=sys.stderr, flush=True)
-            done = bar.n
+            progress.end_recording()
     return 1 if num_bad else 0
 
 
@@ -84,12 +85,21 @@ def _make_bar(found: list[recordings.Recording], config: TranscribeConfig) -> tq
     """A bar on standard error over seconds of audio, unless the transcripts are printed beside it."""
     hidden = config.output_dir is None and sys.stdout.isatty() or not sys.stderr.isatty()
     total = None if hidden else recordings.total_seconds(found)
-    return tqdm.tqdm(total=total, desc="transcribe", unit=" s", disable=hidden)
+    return tqdm.tqdm(total=total and round(total), desc="transcribe", unit=" s", disable=hidden)
 
 
-def _shower(bar: tqdm.tqdm, done: int) -> Callable[[float], object]:
-    """Returns what shows the seconds of one recording after those that are done."""
-    return lambda seconds: bar.update(done + round(seconds) - bar.n)
+class Progress:
+    """Shows whole seconds of audio on a bar: those of the recordings that have ended, and of the one now."""
+
+    def __init__(self, bar: tqdm.tqdm):
+        self._bar, self._ended, self._seconds = bar, 0.0, 0.0
+
+    def show(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._bar.update(round(self._ended + seconds) - self._bar.n)
+
+    def end_recording(self) -> None:
+        self._ended, self._seconds = self._ended + self._seconds, 0.0
 
 
 def _print(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import programs
 import pytest
 import soundfile
 import tiny_models
+import tqdm
 
 from estimator_asr import transcribe
 from estimator_asr.serving import recogniser
@@ -152,6 +154,15 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
     assert written == ["a.vtt", "sub/b.vtt"]
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_progress_counts_seconds_of_all_recordings():
+    with tqdm.tqdm(total=5, file=io.StringIO()) as bar:
+        progress, shown = transcribe.Progress(bar), []
+        for seconds in (1.0, 2.4, None, 2.4):
+            progress.end_recording() if seconds is None else progress.show(seconds)
+            shown.append(bar.n)
+    assert shown == [1, 2, 2, 5]
 
 
 def test_standard_input(tiny_export, recordings):
