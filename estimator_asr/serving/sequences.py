@@ -10,6 +10,8 @@ import tensorflow as tf
 from estimator_asr import model_directory
 from tfrecord_builder import initials_finals, vocabulary
 
+_TABLES = "vocabulary_tables"  # collection of the graph: path, key type and table
+
 
 class Sequences(NamedTuple):
     """One sequence of tokens or characters in each row; the rows are utterances or hypotheses."""
@@ -61,9 +63,19 @@ def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tenso
     return tf.cast(table.lookup(strings), tf.int32)
 
 
+def forget_tables() -> None:
+    """Empties the collection of tables, which cannot be saved with the default graph."""
+    tf.compat.v1.get_default_graph().clear_collection(_TABLES)
+
+
 def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
-    """Returns the table from line number to line of a vocabulary file, or back."""
+    """Returns the table from line number to line of a vocabulary file, or back; each once in a graph."""
     indices = {tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER, tf.string: tf.lookup.TextFileIndex.WHOLE_LINE}
     columns = (key_type, indices[key_type], value_type, indices[value_type])
     path = os.path.join(model.path, file)
-    return tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)
+    tables = tf.compat.v1.get_collection_ref(_TABLES)
+    known = [table for *key, table in tables if key == [path, key_type]]
+    if not known:
+        known = [tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)]
+        tables.append((path, key_type, *known))
+    return known[0]

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from estimator_asr import decoding_files, model_directory
 from estimator_asr.models import frozen_encoder
-from estimator_asr.serving import cascade, item_checks, pinyin, statuses, wav_batches
+from estimator_asr.serving import cascade, item_checks, pinyin, sequences, statuses, wav_batches
 from estimator_asr.serving import hotwords as hotwords_lib
 from tfrecord_builder import frontend
 
@@ -77,6 +77,7 @@ def build(
     if language:
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
         signatures["language"] = Signature({"pinyin": strings}, pinyin.transcribe(language, strings))
+    sequences.forget_tables()
     return signatures
 
 
