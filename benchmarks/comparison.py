@@ -11,12 +11,13 @@ _NUM_COMPARED = 3
 MAX_MILLIONTHS = 100
 
 
-def compare(sides: Mapping, name: str = "") -> list[bars.Bar]:
+def compare(sides: Mapping, name: str = "", max_millionths: float = MAX_MILLIONTHS) -> list[bars.Bar]:
     """Makes some training steps on both sides, and prints loss and gradient norm of each.
 
     Args:
         sides: ours and the peer by name; step() returns both numbers.
         name: of what is compared, for the bars.
+        max_millionths: by which they may differ.
     """
     apart = {"loss": 0.0, "gradient norm": 0.0}
     for number in range(1, _NUM_COMPARED + 1):
@@ -26,7 +27,7 @@ def compare(sides: Mapping, name: str = "") -> list[bars.Bar]:
             apart[what] = max(apart[what], abs(ours / peers - 1))
             print(f"step {number}  {what:14}{ours:12.6f} ours{peers:12.6f} PyTorch")
     return [
-        bars.Bar(f"{name}{what}, apart by millionths", 1e6 * value, maximum=MAX_MILLIONTHS)
+        bars.Bar(f"{name}{what}, apart by millionths", 1e6 * value, maximum=max_millionths)
         for what, value in apart.items()
     ]
 

@@ -40,7 +40,7 @@ def open_step(
     model: model_directory.ModelDirectory, batch: train_step_work.Batch, weights_dir: Optional[str] = None
 ) -> train_step_ours.Session:
     """Returns the training step; with weights_dir, that of the encoder in its graph."""
-    opened = train_step_ours.Session(model, batch)
+    opened = train_step_ours.open_session(model, batch)
     if weights_dir:
         _, tensors = whisper_weights.read(weights_dir)
         values = whisper_weights.to_variables(tensors)

@@ -170,7 +170,7 @@ def make_trainer(
     encoders = [read(weights_dir, applied)] if weights_dir else []
     num_classes = weights["acoustic/ctc/class_vectors"].shape[0]
     network = Acoustic(config.acoustic, num_classes, applied.num_bins, encoders)
-    return train_step_torch.Trainer(network, config.optimizer, weights, batch)
+    return train_step_torch.Trainer(network, config.optimizer, weights, train_step_torch.inputs_of(batch))
 
 
 def stack(frames: torch.Tensor, factor: int) -> torch.Tensor:

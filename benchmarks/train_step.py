@@ -91,10 +91,12 @@ def make_sides(model, batch: train_step_work.Batch) -> dict:
     from benchmarks import train_step_torch
 
     torch.set_num_threads(machine.NUM_CORES)
-    ours = train_step_ours.Session(model, batch)
+    ours = train_step_ours.open_session(model, batch)
     weights = ours.weights()
     network = train_step_torch.make_model(model.config.acoustic, weights, batch)
-    peer = train_step_torch.Trainer(network, model.config.optimizer, weights, batch)
+    peer = train_step_torch.Trainer(
+        network, model.config.optimizer, weights, train_step_torch.inputs_of(batch)
+    )
     return {"ours": ours, "PyTorch": peer}
 
 

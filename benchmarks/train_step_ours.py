@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Optional
 
 import numpy as np
@@ -25,14 +25,22 @@ _NUM_FIRST_STEPS = 4  # a graph is optimised again for each set of fetches
 
 
 class Session:
-    """The step of the model_fn, run by a plain session."""
+    """The step of the model_fn, run by a plain session.
 
-    def __init__(self, model: model_directory.ModelDirectory, batch: train_step_work.Batch):
+    build_dataset makes the dataset of (features, labels); the plan is of a training on it.
+    """
+
+    def __init__(
+        self,
+        model: model_directory.ModelDirectory,
+        build_dataset: Callable[[], tf.data.Dataset],
+        plan: plan_lib.TrainingPlan,
+    ):
         with tf.Graph().as_default() as graph:
             tf.compat.v1.set_random_seed(model.config.train.seed)
             tf.compat.v1.train.create_global_step()
-            features, labels = tf.compat.v1.data.make_one_shot_iterator(_dataset(batch)).get_next()
-            spec = _build_model_fn(model, batch)(features, labels, estimator_api.ModeKeys.TRAIN)
+            features, labels = tf.compat.v1.data.make_one_shot_iterator(build_dataset()).get_next()
+            spec = _build_model_fn(model, plan)(features, labels, estimator_api.ModeKeys.TRAIN)
             self._variables = tf.compat.v1.trainable_variables()
             matrix = tf.random.stateless_normal([_MATRIX_SIZE, _MATRIX_SIZE], [1, 2])
             matrix = tf.compat.v1.get_variable("matrix", initializer=matrix, trainable=False)
@@ -66,6 +74,11 @@ class Session:
         return {variable.op.name: value for variable, value in zip(self._variables, values)}
 
 
+def open_session(model: model_directory.ModelDirectory, batch: train_step_work.Batch) -> Session:
+    """Returns the training step of an acoustic model on one batch."""
+    return Session(model, lambda: _dataset(batch), _make_plan(batch))
+
+
 def time_estimator(
     model: model_directory.ModelDirectory, batch: train_step_work.Batch, num_steps: int
 ) -> tuple[list[float], list[float]]:
@@ -88,7 +101,7 @@ def time_estimator(
         save_checkpoints_steps=2 * (num_steps + _NUM_FIRST_STEPS) + 1,
         session_config=strategies.session_config(model.config.train),
     )
-    trained = estimator_api.Estimator(_build_model_fn(model, batch, turns), config=run_config)
+    trained = estimator_api.Estimator(_build_model_fn(model, _make_plan(batch), turns), config=run_config)
     trained.train(lambda: _dataset(batch), steps=2 * (num_steps + _NUM_FIRST_STEPS))
     return turns.estimator_seconds[_NUM_FIRST_STEPS:], turns.bare_seconds[_NUM_FIRST_STEPS:]
 
@@ -134,8 +147,7 @@ def make_model(
     return model_directory.ModelDirectory(path, registry.complete(settings), tokens, None, None)
 
 
-def _build_model_fn(model, batch, turns=None):
-    plan = _make_plan(batch)
+def _build_model_fn(model, plan, turns=None):
     observed = observers.Training(model, [], [], "", None).observe(plan, step_time.Clock())
     inner = model_fn.build_model_fn(model, plan, observed.build_hooks if turns else ())
 
@@ -150,25 +162,35 @@ def _build_model_fn(model, batch, turns=None):
 
 
 def _make_plan(batch):
-    """Epochs of as many utterances as their batches hold."""
-    size, longest = len(batch.num_frames), int(batch.num_frames.max())
     num_bins, num_tokens = batch.fbank.shape[2], batch.token_ids.shape[1]
+    size, longest = len(batch.num_frames), int(batch.num_frames.max())
+    return make_plan(task_spec.ACOUSTIC, size, longest, num_tokens, num_bins)
+
+
+def make_plan(
+    spec: task_spec.TaskSpec, size: int, longest: int, num_tokens: int, num_bins: Optional[int] = None
+) -> plan_lib.TrainingPlan:
+    """Returns the plan of epochs of as many utterances as their batches, of one size and length, hold."""
     counts = {longest: size * _STEPS_PER_EPOCH}
-    source = splits.Split(task_spec.ACOUSTIC, (), counts, 0.0, num_bins, "float16", num_tokens, "")
+    source = splits.Split(spec, (), counts, 0.0, num_bins, "float16", num_tokens, "")
     bucketing = buckets.Bucketing((longest,), (size,), _STEPS_PER_EPOCH)
     return plan_lib.TrainingPlan(source, 0, 1000, input_progress.InputProgress(0, 0, "", bucketing, 1))
 
 
 def _dataset(batch):
-    """The batch over and over, with sizes that the graph does not know, as they come from TFRecords."""
     labels = {"token_ids": batch.token_ids, "num_tokens": batch.num_tokens}
     features = {"fbank": batch.fbank, "num_frames": batch.num_frames, "seed": np.int64([1, 2]), **labels}
-    shapes = {"fbank": [None, None, batch.fbank.shape[2]], "token_ids": [None, None], "seed": [2]}
+    return repeat(features, labels)
+
+
+def repeat(features: Mapping[str, np.ndarray], labels: Iterable[str]) -> tf.data.Dataset:
+    """Returns (features, those that are labels) over and over, with sizes that the graph does not know."""
+    shapes = {name: [*([None] * min(value.ndim, 2)), *value.shape[2:]] for name, value in features.items()}
+    shapes["seed"] = [2]
 
     def forget_sizes(values):
         return {
-            key: tf.compat.v1.placeholder_with_default(value, shapes.get(key, [None]))
-            for key, value in values.items()
+            key: tf.compat.v1.placeholder_with_default(value, shapes[key]) for key, value in values.items()
         }
 
     dataset = tf.data.Dataset.from_tensors(features).map(forget_sizes).repeat()

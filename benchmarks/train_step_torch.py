@@ -6,6 +6,7 @@ Convolutions have their images in channels_last, and Adam is PyTorch's fused one
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ class Decoder(Classes):
     def forward(self, previous_ids: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         units = self.class_vectors.shape[1]
         hidden = F.embedding(previous_ids, self.class_vectors) * math.sqrt(units)
-        hidden = self.dropout(hidden + _positions(previous_ids.shape[1], units))
+        hidden = self.dropout(hidden + positions(previous_ids.shape[1], units))
         for i in range(self.num_blocks):
             hidden = getattr(self, f"block_{i}")(hidden, memory, mask)
         return self.classify(self.output_norm(hidden))
@@ -148,9 +149,9 @@ class Trainer:
         model: nn.Module,
         optimizer: config_lib.OptimizerConfig,
         weights: dict[str, np.ndarray],
-        batch: train_step_work.Batch,
+        inputs: Sequence[np.ndarray],
     ):
-        """Takes the model, settings, weights by the names of our variables, and the one batch."""
+        """Takes the model, settings, weights by the names of our variables, and inputs of the one batch."""
         self.model = model
         copied = {_name(name): _layout(name, value) for name, value in weights.items()}
         missing, unexpected = self.model.load_state_dict(copied, strict=False)
@@ -162,8 +163,7 @@ class Trainer:
             self.model.parameters(), optimizer.learning_rate, betas, optimizer.adam_epsilon, fused=True
         )
         self._matrix = torch.randn(2048, 2048)
-        ids = (batch.num_frames, batch.token_ids, batch.num_tokens)
-        self._batch = [torch.tensor(batch.fbank), *(torch.tensor(x, dtype=torch.int64) for x in ids)]
+        self._batch = [torch.tensor(x, dtype=None if x.dtype == np.float32 else torch.int64) for x in inputs]
 
     def step(self) -> tuple[float, float]:
         """Makes one step; returns loss and gradient norm of before it."""
@@ -179,9 +179,14 @@ class Trainer:
         torch.mm(self._matrix, self._matrix)
 
 
+def inputs_of(batch: train_step_work.Batch) -> tuple[np.ndarray, ...]:
+    """Returns what the acoustic models take."""
+    return batch.fbank, batch.num_frames, batch.token_ids, batch.num_tokens
+
+
 def _name(name: str) -> str:
-    path, last = name.split("/", 1)[1].replace("/", ".").rsplit(".", 1)
-    return f"{path}.{ {'kernel': 'weight', 'scale': 'weight', 'shift': 'bias'}.get(last, last) }"
+    *path, last = name.split("/")[1:]
+    return ".".join([*path, {"kernel": "weight", "scale": "weight", "shift": "bias"}.get(last, last)])
 
 
 def _layout(name: str, value: np.ndarray) -> torch.Tensor:
@@ -204,7 +209,7 @@ def _normalise(fbank, num_frames):
     return centred * torch.rsqrt(variance + acoustic.VARIANCE_FLOOR)
 
 
-def _positions(length, units):
+def positions(length, units):
     rates = torch.exp(-math.log(10000.0) * torch.arange(0, units, 2) / units)
     angles = torch.arange(length)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)

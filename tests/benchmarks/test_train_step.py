@@ -83,7 +83,7 @@ def test_operations_are_counted():
 
 
 def test_our_step_learns(model, batch):
-    session = train_step_ours.Session(model, batch)
+    session = train_step_ours.open_session(model, batch)
     losses, norms = zip(*(session.step() for _ in range(20)))
     assert losses[-1] < losses[0] and min(norms) > 0
     assert session.weights()["acoustic/ctc/class_vectors"].shape == (9, 16)
