@@ -1,0 +1,254 @@
+"""Limits of requests, the bearer token, health and metrics, over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import socket
+import threading
+import time
+
+import local_server
+import numpy as np
+import pytest
+import requests
+import soundfile
+
+from estimator_asr.server import connections
+
+PREDICT = "/v1/models/asr:predict"
+TRANSCRIBE = "/v1/audio/transcriptions"
+MAX_BYTES = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def server(tiny_export):
+    limits = {"max_request_bytes": MAX_BYTES, "body_seconds": 1.0, "max_queue_seconds": 20.0}
+    with local_server.serve(tiny_export.export_dir, max_connections=20, **limits) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def guarded(tiny_export):
+    with local_server.serve(tiny_export.export_dir, token="secret") as started:
+        yield started
+
+
+@pytest.fixture
+def stall(server):
+    """Stops the worker until the test is over, or sets the event."""
+    goes_on = threading.Event()
+    stopped = threading.Event()
+
+    def hold():
+        stopped.set()
+        goes_on.wait(60)
+
+    loop_call = server.parts.batcher._worker._calls.put
+    loop_call((_Loop(), None, hold, ()))
+    assert stopped.wait(30)
+    yield goes_on
+    goes_on.set()
+
+
+class _Loop:
+    def call_soon_threadsafe(self, *_):
+        pass
+
+
+def make_instance(num_samples=16000):
+    file = io.BytesIO()
+    noise = np.random.default_rng(1).normal(0, 0.1, num_samples)
+    soundfile.write(file, noise, 16000, format="WAV", subtype="PCM_16")
+    return {"b64": base64.b64encode(file.getvalue()).decode()}
+
+
+def send_slowly(server, head, body, pause):
+    """Sends a request, its body one byte at a time; returns status line and content."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head)
+        try:
+            for byte in body:
+                connection.sendall(bytes([byte]))
+                time.sleep(pause)
+        except OSError:  # the server has closed it
+            pass
+        return connection.makefile("rb").read()
+
+
+def test_declared_size(server):
+    response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
+    assert response.status_code == 413
+    expected = f"request: has {MAX_BYTES + 1} bytes or more, expected at most {MAX_BYTES}; send less at once"
+    assert response.json() == {"error": expected}
+
+
+def test_undeclared_size(server):
+    head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head + b"110000\r\n" + b"x" * 0x110000 + b"\r\n")
+        assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 413 ")
+
+
+def test_slow_body(server):
+    head = b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
+    said = send_slowly(server, head, b"x" * 30, 0.1)
+    assert said.startswith(b"HTTP/1.1 408 ")
+    error = json.loads(said.split(b"\r\n\r\n", 1)[1])["error"]
+    assert error["message"] == "request: body is incomplete after 1 s; send it faster, or less of it"
+
+
+def test_headers_that_never_end(server, monkeypatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    assert send_slowly(server, b"GET / HTTP/1.1\r\n", b"x" * 20, 0.1) == b""
+
+
+def test_idle_connections_give_way_to_a_new_one(server):
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(60)]
+    try:
+        assert requests.get(server.url("/v1/models/asr"), timeout=10).status_code == 200
+        assert len(idle) == 60
+    finally:
+        for each in idle:
+            each.close()
+
+
+def test_too_many_bodies_at_once(server):
+    server.parts.bodies._num_held += 8 * MAX_BYTES
+    try:
+        response = server.post(PREDICT, data=b"x")
+    finally:
+        server.parts.bodies._num_held -= 8 * MAX_BYTES
+    assert response.status_code == 429
+    assert response.headers["retry-after"] == "1"
+    assert response.json()["error"].startswith("server: too many large requests are read at once; send the")
+
+
+def test_bodies_are_released(server):
+    server.post(PREDICT, data=b"x" * 1000)
+    send_slowly(
+        server, b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", b"x", 0
+    )
+    assert server.parts.bodies._num_held == 0
+
+
+def test_a_full_queue_and_a_stalled_worker(server, stall):
+    """429 with Retry-After, and /healthz fails within five seconds."""
+    threads = [
+        threading.Thread(target=server.predict, args=({"instances": [make_instance(16000 * 9)]},))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.3)
+    found = server.predict({"instances": [make_instance(16000 * 9)]})
+    assert found.status_code == 429
+    assert found.headers["retry-after"].isdecimal()
+    assert found.json()["error"].startswith(
+        "server: 18 s of audio wait, expected at most 20 s; send the request"
+    )
+    started = time.monotonic()
+    response = server.get("/healthz")
+    assert time.monotonic() - started < 5
+    assert response.status_code == 503
+    assert response.json() == {
+        "status": "failed",
+        "error": "worker: has not recognised a second of audio in 4.5 s; restart the server",
+    }
+    stall.set()
+    for thread in threads:
+        thread.join(60)
+    assert server.get("/healthz").status_code == 200
+
+
+def test_requests_whose_client_goes_are_not_recognised(server, stall):
+    body = json.dumps({"instances": [make_instance()]}).encode()
+    head = f"POST {PREDICT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    for _ in range(2):  # the worker has the first
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(head + body)
+            time.sleep(0.5)
+    time.sleep(0.5)
+    stall.set()
+    assert server.get("/healthz").status_code == 200
+    assert 'asr_requests_total{route="predict",status="499"} 2.0' in server.get("/metrics").text
+
+
+def test_health(server, tiny_export):
+    version = tiny_export.version_dir.rsplit("/", 1)[1]
+    assert server.get("/healthz").json() == {"status": "ok", "version": version}
+
+
+def test_health_of_a_model_that_fails(server, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(server.parts.versions.current, "run", fail)
+    response = server.get("/healthz")
+    assert response.status_code == 503
+    assert response.json()["error"] == (
+        "worker: cannot recognise a second of audio (no memory); restart the server"
+    )
+
+
+def test_a_bug_is_a_sentence(server, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(server.parts.versions.current, "run", fail)
+    response = server.predict({"instances": [make_instance()]})
+    assert response.status_code == 500
+    assert response.json() == {"error": "server: has failed (RuntimeError); its log has the details"}
+
+
+def test_metrics(server):
+    server.predict({"instances": [make_instance(), {"b64": "UklG"}]})
+    text = server.get("/metrics").text
+    for line in (
+        'asr_requests_total{route="predict",status="200"}',
+        'asr_request_seconds_bucket{le="0.5",route="predict"}',
+        'asr_utterances_total{status="malformed"}',
+        "asr_batch_size_bucket",
+        "asr_audio_seconds_total",
+        "asr_queue_length 0.0",
+        "asr_queue_audio_seconds 0.0",
+    ):
+        assert line in text, line
+    (version,) = re.findall(r"^asr_model_version (.*)$", text, re.MULTILINE)
+    assert float(version) == int(server.parts.versions.current.number)
+
+
+def test_the_page_and_its_files(server):
+    page = server.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert server.get("/page/app.js").status_code == 200
+    for path in ("/page/..%2fapp.py", "/page/../app.py", "/page/missing.js"):
+        assert server.get(path).status_code == 404
+
+
+def test_no_other_site_may_read(server):
+    response = server.get("/v1/models/asr", headers={"origin": "https://example.com"})
+    assert not [name for name in response.headers if name.lower().startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "secret", "Bearer", "Bearer other", "Basic secret", "Bearer é"]
+)
+def test_without_the_token(guarded, authorization):
+    headers = {"authorization": authorization.encode()} if authorization else {}
+    for path in ("/v1/models/asr", "/v1/models", "/metrics", "/nothing"):
+        response = guarded.get(path, headers=headers)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+    message = "authorization: bearer token is missing or wrong; send the token of --token_file"
+    assert guarded.get("/v1/models/asr", headers=headers).json() == {"error": message}
+    assert guarded.get("/v1/models", headers=headers).json()["error"]["message"] == message
+
+
+def test_with_the_token(guarded):
+    assert guarded.get("/v1/models/asr", headers={"authorization": "Bearer secret"}).status_code == 200
+    for path in ("/healthz", "/", "/page/app.js"):
+        assert guarded.get(path).status_code == 200

@@ -1,0 +1,119 @@
+"""Versions of an export directory: new ones take over, damaged ones do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import threading
+import time
+
+import local_server
+import numpy as np
+import pytest
+
+from estimator_asr.server import metrics, served_version, versions
+from estimator_asr.serving import export_info
+from tfrecord_builder import errors
+
+
+@pytest.fixture
+def export_dir(tiny_export, tmp_path):
+    path = tmp_path / "export"
+    shutil.copytree(tiny_export.version_dir, path / "1")
+    return path
+
+
+def add_version(export_dir, number):
+    shutil.copytree(export_dir / "1", export_dir / f"incomplete-{number}")
+    os.rename(export_dir / f"incomplete-{number}", export_dir / str(number))
+
+
+def wait_for(predicate):
+    end = time.monotonic() + 60
+    while not predicate():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    noise = np.random.default_rng(1).normal(0, 0.1, 8000).round(4).tolist()
+    content = {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": 8000}]}
+    with local_server.serve(export_dir) as server:
+        first, found, is_done = server.parts.versions.current, [], threading.Event()
+
+        def ask():
+            while not is_done.is_set():
+                found.append(server.predict(content))
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        add_version(export_dir, 2)
+        wait_for(lambda: server.parts.versions.current is not first)
+        num_before = len(found)
+        wait_for(lambda: len(found) > num_before + 6)
+        is_done.set()
+        for thread in threads:
+            thread.join()
+        assert {each.status_code for each in found} == {200}
+        assert len({each.json()["predictions"][0]["transcript"] for each in found}) == 1
+        assert server.get("/healthz").json()["version"] == "2"
+        assert server.get("/v1/models/asr/versions/1").status_code == 404
+        with pytest.raises(RuntimeError, match="closed"):
+            first.run("waveform", (), [first.make_probe()])
+
+
+def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        damaged = export_dir / "incomplete-3"
+        shutil.copytree(export_dir / "1", damaged)
+        (damaged / "assets" / "tokens.txt").write_text("x")
+        os.rename(damaged, export_dir / "3")
+        wait_for(lambda: caplog.messages)
+        time.sleep(0.5)
+        (message,) = caplog.messages
+        assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'}: is damaged: ")
+        assert message.endswith("; version 1 is served on")
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        shutil.move(export_dir, export_dir.with_name("gone"))
+        time.sleep(0.5)
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_one_version_is_not_replaced(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir / "1") as server:
+        add_version(export_dir, 2)
+        time.sleep(0.5)
+        assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_an_export_without_status(export_dir, monkeypatch):
+    path = export_dir / "1"
+    graph = (path / "saved_model.pb").read_bytes()
+    (path / "saved_model.pb").write_bytes(graph.replace(b"\n\x06status\x12", b"\n\x06stAtus\x12"))
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(
+        errors.UserError, match=r"1: has no output status, expected an export of this version"
+    ):
+        served_version.ServedVersion(str(path))
+
+
+def test_no_export(tmp_path):
+    with pytest.raises(errors.UserError, match="contains no SavedModel"):
+        versions.Versions(str(tmp_path), metrics.Metrics())
+
+
+def _sign(path: pathlib.Path) -> str:
+    info = export_info.load(str(path))
+    info.save(str(path))
+    return json.dumps(json.loads((path / "assets.extra" / "export.json").read_text()))

@@ -1,0 +1,140 @@
+"""python -m estimator_asr.serve as a process: start, requests, signals, and its messages."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import paths
+import pytest
+import requests
+
+from estimator_asr import serve
+from tfrecord_builder import errors
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
+
+
+class Served:
+    """The program on a free port; its URL is on the first line."""
+
+    def __init__(self, saved_model, *flags):
+        command = [
+            sys.executable,
+            "-m",
+            "estimator_asr.serve",
+            f"--saved_model={saved_model}",
+            "--port=0",
+            *flags,
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        self.line = self.process.stdout.readline()
+        self.url = self.line.split()[0] if self.line else ""
+
+    def stop(self, number):
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+
+@pytest.fixture(scope="module")
+def content():
+    noise = np.random.default_rng(1).normal(0, 0.1, 16000 * 8).round(4).tolist()
+    return {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": len(noise)}]}
+
+
+def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
+    served = Served(tiny_export.export_dir)
+    try:
+        version = tiny_export.version_dir.rsplit("/", 1)[1]
+        ready = rf"{tiny_export.version_dir}: version {version}, loaded in [\d.]+ s\n"
+        assert re.fullmatch(rf"http://127\.0\.0\.1:\d+ serves {ready}", served.line)
+        found = []
+
+        def ask():
+            found.append(requests.post(f"{served.url}/v1/models/asr:predict", json=content, timeout=60))
+
+        ask()
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.15)
+        code, said = served.stop(signal.SIGTERM)
+        for thread in threads:
+            thread.join()
+    finally:
+        served.process.kill()
+    assert (code, said) == (0, "")
+    assert [each.status_code for each in found] == [200] * 7
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", int(served.url.rsplit(":", 1)[1])), timeout=1).close()
+
+
+def test_interrupted_with_a_token(tiny_export, tmp_path):
+    token_file = tmp_path / "token"
+    token_file.write_text("secret\n")
+    served = Served(tiny_export.version_dir, f"--token_file={token_file}")
+    try:
+        assert requests.get(f"{served.url}/v1/models/asr", timeout=60).status_code == 401
+        headers = {"authorization": "Bearer secret"}
+        assert requests.get(f"{served.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
+        assert served.stop(signal.SIGINT) == (0, "")
+    finally:
+        served.process.kill()
+
+
+def run(*flags):
+    command = [sys.executable, "-m", "estimator_asr.serve", *flags]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+
+
+def test_a_port_that_is_taken(tiny_export):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run(f"--saved_model={tiny_export.export_dir}", f"--port={port}")
+    expected = f"error: 127.0.0.1:{port}: cannot be bound (Address already in use); pass another --port\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_help_teaches():
+    done = run("--help")
+    assert done.returncode == 0
+    for text in ("/v1/audio/transcriptions -F file=@speech.mp3", "--max_queue_seconds", "SIGTERM"):
+        assert text in done.stdout
+
+
+def test_a_missing_extra(tmp_path):
+    (tmp_path / "uvicorn.py").write_text("raise ImportError('no', name='uvicorn')")
+    command = [sys.executable, "-m", "estimator_asr.serve", "--saved_model=x"]
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{paths.ROOT}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.stderr == (
+        "error: uvicorn: cannot be imported, expected it for the server; "
+        "run pip install 'estimator-asr[serve]'\n"
+    )
+
+
+@pytest.mark.parametrize("content", ["", " \n", "two words", "é"])
+def test_token_files_without_a_token(tmp_path, content):
+    path = tmp_path / "token"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(errors.UserError, match=r"token: has no token, expected one word of ASCII characters"):
+        serve.read_token(str(path))
+
+
+def test_token_file_that_is_missing(tmp_path):
+    with pytest.raises(errors.UserError, match=r"--token_file: .*none: cannot be read \("):
+        serve.read_token(str(tmp_path / "none"))
+
+
+def test_no_token_file():
+    assert serve.read_token(None) is None
