@@ -52,7 +52,9 @@ def _is_private(name):
 
 def _defined(nodes):
     """Names of functions, classes, variables, and attributes of self and cls that a module assigns."""
-    functions = {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    functions = {
+        n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    }
     stored = [n for n in nodes if isinstance(getattr(n, "ctx", None), ast.Store)]
     variables = {n.id for n in stored if isinstance(n, ast.Name)}
     attributes = {n.attr for n in stored if isinstance(n, ast.Attribute) and _is_own(n.value)}
