@@ -74,7 +74,7 @@ def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tens
 
 def _nothing(name: str, value: tf.Tensor) -> tf.Tensor:
     if name == "n_best.score":  # one empty transcript
-        return tf.concat([tf.zeros_like(value[:, :1]), tf.fill(tf.shape(value[:, 1:]), -float("inf"))], 1)
+        return tf.concat([tf.zeros_like(value[:, :1]), tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
     return tf.zeros_like(value)
 
 

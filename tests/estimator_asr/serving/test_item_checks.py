@@ -139,5 +139,5 @@ def test_cleared_outputs():
         "characters.character": [["你".encode(), "好".encode()], [b"", b""]],
         "characters.start": [[0.5, 0.75], [0.0, 0.0]],
         "n_best.transcript": [["你好".encode(), b""], [b"", b""]],
-        "n_best.score": [[-1.0, -np.inf], [0.0, -np.inf]],
+        "n_best.score": [[-1.0, -np.inf], [0.0, np.finfo(np.float32).min]],
     }

@@ -60,28 +60,32 @@ def test_segments_are_the_samples_of_their_times():
 
 
 def test_short_pauses_do_not_end_a_segment():
-    assert times(cut(make_audio(10.0, 0.8, 10.0, 2.0, 8.0))) == [(0.0, 21.1), (22.5, 30.8)]
+    assert times(cut(make_audio(6.0, 0.8, 6.0, 2.0, 8.0, 2.0, 8.0))) == [
+        (0.0, 13.1),
+        (14.5, 23.1),
+        (24.5, 32.8),
+    ]
 
 
 def test_speech_that_goes_on_is_cut_in_the_middle_of_its_longest_pause():
-    pieces = cut(make_audio(12.0, 0.4, 5.0, 0.8, 5.0, 0.4, 10.0))
-    assert times(pieces) == [(0.0, 17.7), (17.9, 33.6)]
+    pieces = cut(make_audio(6.0, 0.4, 2.5, 0.8, 2.5, 0.4, 5.0, 1.5, 13.0))
+    assert times(pieces) == [(0.0, 9.2), (9.4, 17.9), (18.8, 32.1)]
 
 
 def test_speech_without_a_pause_is_cut_at_its_quietest_moment():
-    audio = make_audio(45.0)
-    audio[22 * RATE : 22 * RATE + 1600] *= 0.4  # still speech
-    first, second = cut(audio)
-    assert 22.0 <= len(first.waveform) / RATE <= 22.1
-    assert len(first.waveform) == second.start
-    np.testing.assert_array_equal(np.concatenate([first.waveform, second.waveform]), audio)
+    audio = make_audio(31.0)
+    for second in (10, 20):
+        audio[second * RATE : second * RATE + 1600] *= 0.4  # still speech
+    pieces = cut(audio)
+    assert [round(piece.start / RATE) for piece in pieces] == [0, 10, 20]
+    np.testing.assert_array_equal(np.concatenate([piece.waveform for piece in pieces]), audio)
 
 
 def test_no_segment_is_longer_than_the_limit_and_none_overlap():
     rng = np.random.default_rng(0)
     pieces = cut(make_audio(*rng.uniform(0.1, 4.0, 200)))
     ends = [piece.start + len(piece.waveform) for piece in pieces]
-    assert all(len(piece.waveform) <= pauses.LIMIT_SECONDS * RATE for piece in pieces)
+    assert all(len(piece.waveform) <= pauses.SEGMENT_SECONDS * RATE for piece in pieces)
     assert all(end <= piece.start for end, piece in zip(ends, pieces[1:]))
 
 
