@@ -2,8 +2,8 @@
 
 Audio of LIMIT_SECONDS or less is one segment, as it is. Longer audio is searched for speech in chunks of
 32 ms. A segment ends at a pause of PAUSE_SECONDS, and otherwise after SEGMENT_SECONDS: then it is cut in its
-longest pause, or at its quietest moment if it has none. It keeps CONTEXT_SECONDS before and after its speech; audio
-without speech is dropped. Segments do not overlap: the words at a cut would be written twice.
+longest pause, or at its quietest moment if it has none. It keeps CONTEXT_SECONDS before and after its
+speech; audio without speech is dropped. Segments do not overlap: the words at a cut would be written twice.
 """
 
 from __future__ import annotations

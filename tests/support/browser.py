@@ -102,8 +102,9 @@ class Browser:
         self._call("Page.navigate", url=url)
 
     def run(self, script: str):
-        """Returns the value of an expression."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        """Returns the value of an expression, which counts as a user's gesture: it may play sounds."""
+        options = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        answer = self._call("Runtime.evaluate", expression=script, **options)
         return answer["result"].get("value")
 
     def text(self) -> str:

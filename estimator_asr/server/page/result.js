@@ -5,6 +5,7 @@ import { drawSpectrogram, drawWaveform } from "./pictures.js";
 const PIXELS_PER_SECOND = 110;
 const MAX_WIDTH = 16000; // of a canvas
 const MAX_SHADE = 0.75;
+const MARGIN_SECONDS = 0.03; // heard around a character
 const find = (id) => document.getElementById(id);
 
 export function showResult(result, samples, player, words) {
@@ -26,7 +27,10 @@ export function showResult(result, samples, player, words) {
     button.style.background = `rgb(var(--unsure) / ${(MAX_SHADE * (1 - confidence)).toFixed(2)})`;
     button.dataset.index = index;
     button.append(withPinyin ? makeRuby(character, pinyin) : character);
-    button.addEventListener("click", () => player.play(...boundsOf(index)));
+    button.addEventListener("click", () => {
+      const [start, end] = boundsOf(index);
+      player.play(Math.max(0, start - MARGIN_SECONDS), Math.min(player.seconds, end + MARGIN_SECONDS));
+    });
     return button;
   }
 
@@ -35,7 +39,7 @@ export function showResult(result, samples, player, words) {
     const middle = (i) => (characters[i].start + characters[i].end) / 2;
     const start = index ? (middle(index - 1) + middle(index)) / 2 : middle(index) - 0.25;
     const end = index + 1 < characters.length ? (middle(index) + middle(index + 1)) / 2 : middle(index) + 0.3;
-    return [Math.max(0, start - 0.03), Math.min(player.seconds, end + 0.03)];
+    return [start, end];
   }
 
   function showTimeline(samples, seconds) {
