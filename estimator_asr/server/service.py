@@ -40,17 +40,17 @@ class Service:
         """
         self.limits, self.metrics = limits, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
+        self.bodies = bodies.BodyReader(limits.max_request_bytes, limits.body_seconds)
+        self._tasks: list[asyncio.Task] = []
+
+    async def start(self) -> None:
+        """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
+        limits = self.limits
+        self._threads = asyncio.Semaphore(_THREADS)
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
         )
-        self.bodies = bodies.BodyReader(limits.max_request_bytes, limits.body_seconds)
-        self._tasks: list[asyncio.Task] = []
-        self._threads = None
-
-    async def start(self) -> None:
-        self._threads = asyncio.Semaphore(_THREADS)
-        self._tasks = [asyncio.create_task(each.run()) for each in (self.batcher,)]
-        self._tasks.append(asyncio.create_task(self.versions.watch()))
+        self._tasks = [asyncio.create_task(each) for each in (self.batcher.run(), self.versions.watch())]
 
     async def stop(self) -> None:
         for task in self._tasks:

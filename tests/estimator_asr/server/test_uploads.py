@@ -1,0 +1,68 @@
+"""Uploaded recordings: decoded within limits."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.server import uploads
+from tfrecord_builder import audio, errors
+
+
+def encode(waveform, format="FLAC", rate=16000):
+    file = io.BytesIO()
+    soundfile.write(file, waveform, rate, format=format)
+    return file.getvalue()
+
+
+def test_a_short_recording_is_one_piece():
+    waveform = np.round(np.random.default_rng(1).normal(0, 1000, 24000)) / 32768
+    upload = uploads.read(encode(waveform), 16000, 60)
+    (piece,) = upload.pieces
+    assert (piece.start, upload.seconds) == (0, 1.5)
+    np.testing.assert_array_equal(piece.waveform, waveform.astype(np.float32))
+
+
+def test_another_rate():
+    upload = uploads.read(encode(np.zeros(8000), rate=8000), 16000, 60)
+    assert upload.seconds == pytest.approx(1.0, abs=0.01)
+
+
+def test_hours_of_silence_are_refused_by_the_header():
+    content = encode(np.zeros(16000 * 3600, np.int16))
+    assert len(content) < 1_000_000
+    started = time.monotonic()
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+        uploads.read(content, 16000, 600)
+    assert time.monotonic() - started < 1
+
+
+def test_audio_whose_header_has_no_length(monkeypatch):
+    """It is decoded only until it is too long."""
+    read = []
+
+    class Endless:
+        seconds = None
+
+        def __init__(self, *_):
+            pass
+
+        def __iter__(self):
+            while True:
+                read.append(1)
+                yield np.zeros(16000, np.float32)
+
+    monkeypatch.setattr(audio, "AudioBlocks", Endless)
+    with pytest.raises(errors.UserError, match="file: audio is longer than 20 s"):
+        uploads.read(b"x", 16000, 20)
+    assert len(read) == 21
+
+
+def test_audio_that_takes_long_to_decode(monkeypatch):
+    monkeypatch.setattr(uploads, "_DECODING_SECONDS", -1)
+    with pytest.raises(errors.UserError, match="file: takes more than -1 s to decode; send a shorter one"):
+        uploads.read(encode(np.zeros(16000)), 16000, 60)
