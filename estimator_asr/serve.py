@@ -36,7 +36,7 @@ class ServeConfig(config_flags.Checked):
     )
     max_batch_size: int = config_flags.setting(16, "utterances recognised at once, at most", minimum=1)
     batch_delay_ms: float = config_flags.setting(
-        10.0, "how long an utterance may wait for others while the model is idle, in ms", minimum=0
+        50.0, "how long an utterance waits at most for others that are being sent, in ms", minimum=0
     )
     max_queue_seconds: float = config_flags.setting(
         600.0, "seconds of audio that may wait; requests beyond are refused with 429", positive=True

@@ -1,8 +1,9 @@
 """Dynamic batching: items wait in a queue, and a worker recognises the oldest with others of similar length.
 
-A batch begins when it is full, or when its oldest item has waited for the delay and the worker is free. Items
-whose client has gone are dropped. A request that would make the queue longer than its limit is refused, with
-the time after which the queue has room by the rate that was measured.
+When the worker is free, a batch begins as soon as it is full, or no request comes for some milliseconds and
+none is being read, or its oldest item has waited for the delay. Items whose client has gone are dropped. A
+request that would make the queue longer than its limit is refused, with the time after which the queue has
+room by the rate that was measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from estimator_asr.server import api_errors, items, metrics, worker
 from estimator_asr.serving import statuses
 from tfrecord_builder import errors
 
+_QUIET_SECONDS = 0.004  # clients that were answered at one time come again at one time
 _FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
 _RATE_MEMORY = 0.8  # of the moving average
 # The memory of attention: the square of the length for each item, with its padding.
@@ -27,6 +29,7 @@ class Batcher:
     """The queue; `run` serves it until it is cancelled.
 
     Attributes:
+        count_requests: returns how many requests are being read or recognised; those in the queue by default.
         rate: seconds of audio that are recognised per second, a moving average.
         queue_seconds: seconds of audio in the queue.
     """
@@ -38,9 +41,12 @@ class Batcher:
         self._max_queue_seconds, self._metrics = max_queue_seconds, counters
         self._queue: list[items.Item] = []
         self._has_new = asyncio.Event()
+        self._num_requests = 0
         self._worker = worker.Worker()
         self.rate = _FIRST_RATE
         counters.watch_queue(lambda: len(self._queue), lambda: self.queue_seconds)
+
+        self.count_requests = lambda: self._num_requests
 
     @property
     def queue_seconds(self) -> float:
@@ -58,12 +64,14 @@ class Batcher:
         if not is_urgent:
             self._check_room(sum(item.seconds for item in batch))
         self._queue[:] = [*batch, *self._queue] if is_urgent else [*self._queue, *batch]
+        self._num_requests += not is_urgent
         self._has_new.set()
         for item in batch:
             item.group.version.begin_use()
         try:
             return await asyncio.gather(*(item.result for item in batch))
         finally:
+            self._num_requests -= not is_urgent
             for item in batch:
                 item.result.cancel()
                 item.group.version.end_use()
@@ -94,9 +102,10 @@ class Batcher:
                 return
             self._has_new.clear()
             try:
-                await asyncio.wait_for(self._has_new.wait(), left)
+                await asyncio.wait_for(self._has_new.wait(), min(left, _QUIET_SECONDS))
             except asyncio.TimeoutError:
-                return
+                if self.count_requests() <= self._num_requests:
+                    return
 
     def _take(self) -> list[items.Item]:
         """Takes the oldest item and those of its group whose length is nearest to its own."""

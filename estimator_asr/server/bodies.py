@@ -14,11 +14,16 @@ _BODIES_AT_ONCE = 8  # of the largest size
 
 
 class BodyReader:
-    """Reads bodies; those that are held at once have a limit together."""
+    """Reads bodies; those that are held at once have a limit together.
+
+    Attributes:
+        num_open: bodies that are being read or held.
+    """
 
     def __init__(self, max_bytes: int, max_seconds: float):
         self._max_bytes, self._max_seconds = max_bytes, max_seconds
         self._num_held = 0
+        self.num_open = 0
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytes]:
@@ -29,12 +34,14 @@ class BodyReader:
         """
         self._check_declared(request)
         chunks = []
+        self.num_open += 1
         try:
             await asyncio.wait_for(self._collect(request, chunks), self._max_seconds)
             yield b"".join(chunks)
         except asyncio.TimeoutError:
             raise api_errors.too_slow(self._max_seconds) from None
         finally:
+            self.num_open -= 1
             self._num_held -= sum(map(len, chunks))
 
     def _check_declared(self, request: requests.Request) -> None:

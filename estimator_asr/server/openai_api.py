@@ -46,7 +46,7 @@ class OpenAIApi:
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             version = self._parts.versions.current
-            form = await self._parts.in_thread(openai_form.parse, body, dict(request.headers))
+            form = await openai_form.parse(body, dict(request.headers))
             limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
             upload = await self._parts.in_thread(uploads.read, form.content, *limits)
             batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]

@@ -19,6 +19,7 @@ from tfrecord_builder import errors
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")
 _MAX_FIELDS = 100
+_PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
 _MAX_HOTWORDS = 1000
 _SEPARATORS = re.compile(r"[\n,，]")
@@ -34,22 +35,23 @@ class Form(NamedTuple):
     hotwords: tuple[str, ...]
 
 
-def parse(body: bytes, headers: Mapping[str, str]) -> Form:
+async def parse(body: bytes, headers: Mapping[str, str]) -> Form:
     """Parses a request.
 
     Raises:
         api_errors.ApiError: it is not such a form, or a field has another value.
         errors.UserError: a hotword has another form.
     """
-    return asyncio.run(_parse(body, headers))
-
-
-async def _parse(body: bytes, headers: Mapping[str, str]) -> Form:
     if not headers.get("content-type", "").startswith("multipart/form-data"):
         raise api_errors.refuse("request: is not multipart/form-data; send a form with the field file")
 
+    parts = iter(range(0, len(body), _PART_BYTES))
+
     async def receive():
-        return {"type": "http.request", "body": body, "more_body": False}
+        await asyncio.sleep(0)  # others have their turn
+        start = next(parts, len(body))
+        is_last = start + _PART_BYTES >= len(body)
+        return {"type": "http.request", "body": body[start : start + _PART_BYTES], "more_body": not is_last}
 
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     request = requests.Request({"type": "http", "headers": raw, "app": None}, receive)

@@ -15,6 +15,7 @@ from estimator_asr.serving import statuses
 T = TypeVar("T")
 _CLIENT_GONE = 499  # nginx's status for it; nobody reads the response
 _THREADS = 2  # that parse and decode
+_SMALL_BYTES = 1 << 20  # JSON that is parsed in a few milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Limits:
     max_audio_seconds: float = 600.0
     max_queue_seconds: float = 600.0
     max_batch_size: int = 16
-    batch_delay_seconds: float = 0.01
+    batch_delay_seconds: float = 0.05
     body_seconds: float = 30.0
 
 
@@ -50,12 +51,19 @@ class Service:
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
         )
+        self.batcher.count_requests = lambda: self.bodies.num_open
         self._tasks = [asyncio.create_task(each) for each in (self.batcher.run(), self.versions.watch())]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def parse(self, function: Callable[..., T], body: bytes, *arguments) -> T:
+        """Calls a function of a body, in a thread if that may take long."""
+        if len(body) <= _SMALL_BYTES:
+            return function(body, *arguments)
+        return await self.in_thread(function, body, *arguments)
 
     async def in_thread(self, function: Callable[..., T], *arguments) -> T:
         """Calls a function that takes long without holding up other requests."""

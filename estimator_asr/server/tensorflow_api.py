@@ -56,10 +56,10 @@ class TensorFlowApi:
     async def predict(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             version = self._find(request)
-            call = await self._parts.in_thread(tensorflow_json.parse, body, version.definitions)
+            call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
             batch = _make_items(version, call)
             results = await self._parts.recognise(request, batch)
-        content = await self._parts.in_thread(tensorflow_json.format, call, results)
+        content = tensorflow_json.format(call, results)
         return responses.Response(content, media_type="application/json")
 
     def _find(self, request: requests.Request) -> served_version.ServedVersion:

@@ -16,7 +16,7 @@ import pytest
 import requests
 import soundfile
 
-from estimator_asr.server import connections
+from estimator_asr.server import connections, health
 
 PREDICT = "/v1/models/asr:predict"
 TRANSCRIBE = "/v1/audio/transcriptions"
@@ -185,6 +185,7 @@ def test_health_of_a_model_that_fails(server, monkeypatch):
     def fail(*_):
         raise RuntimeError("no memory")
 
+    monkeypatch.setattr(health, "_SHARED_SECONDS", 0.0)
     monkeypatch.setattr(server.parts.versions.current, "run", fail)
     response = server.get("/healthz")
     assert response.status_code == 503

@@ -75,6 +75,19 @@ def test_a_full_batch_does_not_wait():
     assert serve(scenario, delay_seconds=15) == [["a", "b", "c", "d"]]
 
 
+def test_a_batch_waits_for_requests_that_are_being_read_but_not_longer_than_the_delay():
+    async def scenario(batcher, version):
+        batcher.count_requests = lambda: 2
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "a")]))
+        await asyncio.sleep(0.1)
+        assert version.batches == []
+        await asyncio.gather(first, batcher.recognise([make_item(version, "b")]))
+        await batcher.recognise([make_item(version, "c")])
+        return version.batches
+
+    assert serve(scenario, delay_seconds=0.5) == [["a", "b"], ["c"]]
+
+
 def test_a_batch_has_the_oldest_item_and_those_of_similar_length():
     async def scenario(batcher, version):
         lengths = {"a": 10, "b": 1, "c": 11, "d": 2, "e": 12}
