@@ -25,6 +25,15 @@ def check(package: str, name: str) -> None:
             f"benchmarks: {name} is not installed, expected it as the peer; "
             "install it with python -m pip install -r benchmarks/requirements.txt."
         )
+    check_cores()
+
+
+def check_cores() -> None:
+    """Leaves this process two cores.
+
+    Raises:
+        errors.UserError: it has one.
+    """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < NUM_CORES:
         raise errors.UserError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -15,35 +14,10 @@ import numpy as np
 import paths
 import pytest
 import requests
+import served
 
 from estimator_asr import serve
 from tfrecord_builder import errors
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
-
-
-class Served:
-    """The program on a free port; its URL is on the first line."""
-
-    def __init__(self, saved_model, *flags):
-        command = [
-            sys.executable,
-            "-m",
-            "estimator_asr.serve",
-            f"--saved_model={saved_model}",
-            "--port=0",
-            *flags,
-        ]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
-        self.line = self.process.stdout.readline()
-        self.url = self.line.split()[0] if self.line else ""
-
-    def stop(self, number):
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
 
 
 @pytest.fixture(scope="module")
@@ -53,48 +27,61 @@ def content():
 
 
 def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
-    served = Served(tiny_export.export_dir)
+    program = served.Served(tiny_export.export_dir)
     try:
         version = tiny_export.version_dir.rsplit("/", 1)[1]
         ready = rf"{tiny_export.version_dir}: version {version}, loaded in [\d.]+ s\n"
-        assert re.fullmatch(rf"http://127\.0\.0\.1:\d+ serves {ready}", served.line)
+        assert re.fullmatch(rf"http://127\.0\.0\.1:\d+ serves {ready}", program.line)
         found = []
 
         def ask():
-            found.append(requests.post(f"{served.url}/v1/models/asr:predict", json=content, timeout=60))
+            found.append(requests.post(f"{program.url}/v1/models/asr:predict", json=content, timeout=60))
 
         ask()
         threads = [threading.Thread(target=ask) for _ in range(6)]
         for thread in threads:
             thread.start()
         time.sleep(0.15)
-        code, said = served.stop(signal.SIGTERM)
+        code, said = program.stop(signal.SIGTERM)
         for thread in threads:
             thread.join()
     finally:
-        served.process.kill()
+        program.process.kill()
     assert (code, said) == (0, "")
     assert [each.status_code for each in found] == [200] * 7
     with pytest.raises(OSError):
-        socket.create_connection(("127.0.0.1", int(served.url.rsplit(":", 1)[1])), timeout=1).close()
+        socket.create_connection(("127.0.0.1", program.port), timeout=1).close()
 
 
 def test_interrupted_with_a_token(tiny_export, tmp_path):
     token_file = tmp_path / "token"
     token_file.write_text("secret\n")
-    served = Served(tiny_export.version_dir, f"--token_file={token_file}")
+    program = served.Served(tiny_export.version_dir, f"--token_file={token_file}")
     try:
-        assert requests.get(f"{served.url}/v1/models/asr", timeout=60).status_code == 401
+        assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 401
         headers = {"authorization": "Bearer secret"}
-        assert requests.get(f"{served.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
-        assert served.stop(signal.SIGINT) == (0, "")
+        assert requests.get(f"{program.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
+        assert program.stop(signal.SIGINT) == (0, "")
     finally:
-        served.process.kill()
+        program.process.kill()
+
+
+def test_killed_and_started_again(tiny_export):
+    """The port is free at once, and the model is loaded from the same files."""
+    program = served.Served(tiny_export.export_dir)
+    assert program.stop(signal.SIGKILL) == (-signal.SIGKILL, "")
+    again = served.Served(tiny_export.export_dir, f"--port={program.port}")
+    try:
+        assert again.url == program.url
+        assert requests.get(f"{again.url}/healthz", timeout=60).json()["status"] == "ok"
+        assert again.stop(signal.SIGTERM) == (0, "")
+    finally:
+        again.process.kill()
 
 
 def run(*flags):
     command = [sys.executable, "-m", "estimator_asr.serve", *flags]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=served.ENVIRONMENT, timeout=120)
 
 
 def test_a_port_that_is_taken(tiny_export):
@@ -115,7 +102,7 @@ def test_help_teaches():
 def test_a_missing_extra(tmp_path):
     (tmp_path / "uvicorn.py").write_text("raise ImportError('no', name='uvicorn')")
     command = [sys.executable, "-m", "estimator_asr.serve", "--saved_model=x"]
-    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{paths.ROOT}"}
+    environment = {**served.ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{paths.ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.stderr == (
         "error: uvicorn: cannot be imported, expected it for the server; "

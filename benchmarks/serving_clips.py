@@ -1,0 +1,48 @@
+"""Clips for the benchmark of the server: WAV files joined until each clip is long enough."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
+
+from tfrecord_builder import errors
+
+
+class Clip(NamedTuple):
+    """A WAV file of 16 bits, and its seconds."""
+
+    content: bytes
+    seconds: float
+
+
+def read(audio_dir: str, least_seconds: float) -> list[Clip]:
+    """Returns the clips, in the order of the files' names; what is left at the end is no clip.
+
+    Raises:
+        errors.UserError: the directory has not enough WAV files for one clip.
+    """
+    clips, parts, num_samples, sample_rate = [], [], 0, 0
+    for path in sorted(glob.glob(os.path.join(glob.escape(audio_dir), "*.wav"))):
+        waveform, sample_rate = soundfile.read(path, dtype="float32")
+        parts.append(waveform)
+        num_samples += len(waveform)
+        if num_samples >= least_seconds * sample_rate:
+            clips.append(_make_clip(np.concatenate(parts), sample_rate))
+            parts, num_samples = [], 0
+    if not clips:
+        raise errors.UserError(
+            f"{audio_dir}: has {num_samples / max(sample_rate, 1):g} s in WAV files, expected at least "
+            f"{least_seconds:g} s; pass another --audio_dir"
+        )
+    return clips
+
+
+def _make_clip(waveform: np.ndarray, sample_rate: int) -> Clip:
+    file = io.BytesIO()
+    soundfile.write(file, waveform, sample_rate, format="WAV", subtype="PCM_16")
+    return Clip(file.getvalue(), len(waveform) / sample_rate)

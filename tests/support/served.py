@@ -1,0 +1,40 @@
+"""python -m estimator_asr.serve as a process, on a free port of 127.0.0.1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import paths
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
+
+
+class Served:
+    """The program, ready when constructed; its URL is on the first line that it prints."""
+
+    def __init__(self, saved_model, *flags):
+        command = [
+            sys.executable,
+            "-m",
+            "estimator_asr.serve",
+            f"--saved_model={saved_model}",
+            "--port=0",
+            *flags,
+        ]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        self.line = self.process.stdout.readline()
+        self.url = self.line.split()[0] if self.line else ""
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def stop(self, number):
+        """Sends a signal; returns the exit code and what the program has written to standard error."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
