@@ -26,6 +26,7 @@ _BATCHING = """max_batch_size { value: 16 }
 batch_timeout_micros { value: 10000 }
 max_enqueued_batches { value: 64 }
 num_batch_threads { value: 2 }
+pad_variable_length_inputs: true
 """
 
 

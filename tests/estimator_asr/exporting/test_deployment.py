@@ -61,6 +61,7 @@ def test_batching_parameters(files):
         "batch_timeout_micros",
         "max_enqueued_batches",
         "num_batch_threads",
+        "pad_variable_length_inputs:",
     ]
 
 
