@@ -10,6 +10,7 @@ from starlette import responses
 
 _OPENAI_PATHS = ("/v1/audio/", "/v1/models")
 _TENSORFLOW_PATHS = ("/v1/models/",)
+_CLIENT_GONE = 499  # nginx's status for it
 _CLOSE = {"connection": "close"}  # the rest of the body is not read
 
 
@@ -34,6 +35,11 @@ def too_large(what: str, num_bytes: int, max_bytes: int) -> ApiError:
 def too_slow(seconds: float) -> ApiError:
     message = f"request: body is incomplete after {seconds:g} s; send it faster, or less of it"
     return ApiError(408, message, _CLOSE)
+
+
+def client_gone() -> ApiError:
+    """Returns the error of a request whose client has closed the connection; nobody reads the response."""
+    return ApiError(_CLIENT_GONE, "request: its client has closed the connection", _CLOSE)
 
 
 def overloaded(what: str, seconds: float) -> ApiError:

@@ -40,6 +40,8 @@ class BodyReader:
             yield b"".join(chunks)
         except asyncio.TimeoutError:
             raise api_errors.too_slow(self._max_seconds) from None
+        except requests.ClientDisconnect:
+            raise api_errors.client_gone() from None
         finally:
             self.num_open -= 1
             self._num_held -= sum(map(len, chunks))

@@ -6,6 +6,7 @@ https://platform.openai.com/docs/api-reference/audio/createTranscription
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,6 +23,9 @@ _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
 _MAX_HOTWORDS = 1000
+# The parser warns of every malformed form; the client gets a sentence.
+for _name in ("python_multipart", "multipart"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
 _SEPARATORS = re.compile(r"[\n,，]")
 
 

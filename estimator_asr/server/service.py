@@ -13,7 +13,6 @@ from estimator_asr.server import api_errors, batching, bodies, items, metrics, v
 from estimator_asr.serving import statuses
 
 T = TypeVar("T")
-_CLIENT_GONE = 499  # nginx's status for it; nobody reads the response
 _THREADS = 2  # that parse and decode
 _SMALL_BYTES = 1 << 20  # JSON that is parsed in a few milliseconds
 
@@ -85,7 +84,7 @@ async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if tasks[0].done():
             return tasks[0].result()
-        raise api_errors.ApiError(_CLIENT_GONE, "request: its client has closed the connection")
+        raise api_errors.client_gone()
     finally:
         for task in tasks:
             task.cancel()

@@ -187,10 +187,11 @@ def test_audio_that_is_wrong(server, content, error):
         (b"--b--\r\n", "multipart/form-data; boundary=b", "file: is missing; send the recording as a file"),
     ],
 )
-def test_forms_that_are_wrong(server, body, kind, error):
+def test_forms_that_are_wrong(server, caplog, body, kind, error):
     response = server.post(PATH, data=body, headers={"content-type": kind})
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith(error)
+    assert caplog.messages == []
 
 
 def test_the_name_of_a_file_is_never_opened(server, tmp_path, waveform):
