@@ -18,7 +18,7 @@ from typing import Optional
 
 import jinja2
 
-from estimator_asr.scoring import breakdown, error_rate, utterances
+from estimator_asr.scoring import breakdown, error_rate, syllable_parts, utterances
 from tfrecord_builder import errors, files
 
 METRICS_FILE = "metrics.json"
@@ -27,6 +27,7 @@ OUTPUTS_FILE = "hypotheses.jsonl"
 REPORT_FILE = "report.html"
 _TEMPLATE_FILE = "report_template.html"
 _NUM_WORST = 50
+_PARTS = (*syllable_parts.PARTS, syllable_parts.SENTENCE_ERROR_RATE)
 _NUM_CONFUSIONS = 40
 
 
@@ -51,6 +52,8 @@ def metrics(split: ScoredSplit) -> dict:
         values["num_speakers"] = len(set(known))
         values["num_utterances_of_unknown_speakers"] = len(some) - len(known)
     for name, scored in split.measures.items():
+        values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+    for name, scored in syllable_parts.rescore(split.measures):
         values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
     values["by_speaker"] = _table(split, breakdown.by_speaker)
     if split.group_pattern is not None:
@@ -126,7 +129,8 @@ def _render(split, values):
         }
         for name, scored in split.measures.items()
     ]
-    return template.render(facts=split.facts, metrics=values, sections=sections)
+    parts = {format_name(name): values[name] for name in _PARTS if name in values}
+    return template.render(facts=split.facts, metrics=values, sections=sections, parts=parts)
 
 
 def format_name(measure: str) -> str:
