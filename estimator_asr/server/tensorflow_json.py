@@ -60,7 +60,7 @@ def format(call: Call, results: Sequence[Mapping]) -> bytes:
 
 
 def _read_json(body: bytes) -> dict:
-    if body.count(b",") + body.count(b"[") + body.count(b"{") > _MAX_VALUES:
+    if len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise api_errors.refuse(
             f"request: has more than {_MAX_VALUES} JSON values; send less at once, or WAV"
         )
@@ -127,8 +127,14 @@ def _pad(name: str, values: Sequence) -> np.ndarray:
         return np.array(values)
     number = np.finfo(np.float32).min if name == "n_best.score" else 0
     padding = b"" if values[0].dtype == object else number
-    longest = max(len(value) for value in values)
-    return np.stack([np.pad(value, (0, longest - len(value)), constant_values=padding) for value in values])
+    longest = max(map(len, values))
+    return np.stack([_lengthen(value, longest, padding) for value in values])
+
+
+def _lengthen(value: np.ndarray, length: int, padding) -> np.ndarray:
+    if len(value) == length:
+        return value
+    return np.pad(value, (0, length - len(value)), constant_values=padding)
 
 
 def _unwrap(outputs: Mapping):
