@@ -171,6 +171,7 @@ def test_fields_that_are_wrong(server, waveform, fields, error):
         ),
         (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file: "),
     ],
+    ids=("nothing", "no samples", "NaN", "too loud", "too long", "truncated"),
 )
 def test_audio_that_is_wrong(server, content, error):
     response = post(server, content)
