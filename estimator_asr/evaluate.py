@@ -3,9 +3,11 @@
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --saved_model=EXPORT --data_dir=DATA --split=test --output_dir=REPORT
+    python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (given the reference tokens) in characters, an export
 in both. Hypotheses are compared as text with the references of the records, each utterance once.
+--compare reads reports of the same utterances and tells whether their difference is chance.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import tqdm
 from estimator_asr import config as config_lib
 from estimator_asr import hotword_list, model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.scoring import report, utterances
+from estimator_asr.scoring import comparison, report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, program
 
@@ -42,8 +44,11 @@ class EvaluateConfig(config_flags.Checked):
 
     model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
     saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
+    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
+    compare: tuple[str, ...] = config_flags.setting(
+        (), "two or more reports of the same utterances to compare, comma separated; needs no model"
+    )
     output_dir: str = config_flags.setting(
         "", "directory of the report; an older one is replaced", required=True
     )
@@ -60,6 +65,10 @@ class EvaluateConfig(config_flags.Checked):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.compare:
+            return self._check_comparison()
+        if not self.data_dir:
+            raise errors.UserError("--data_dir is missing; pass it (data directories, comma separated)")
         if (self.model_dir is None) == (self.saved_model is None):
             got = "neither is" if self.model_dir is None else "both are"
             raise errors.UserError(
@@ -80,6 +89,18 @@ class EvaluateConfig(config_flags.Checked):
                 "evaluate: hotwords are given with --model_dir, expected --saved_model; export the model"
             )
         _check_pattern(self.group_pattern)
+
+    def _check_comparison(self):
+        if len(set(self.compare)) < max(2, len(self.compare)):
+            raise errors.UserError(
+                f"evaluate: --compare={','.join(self.compare)}: expected two or more different reports; give "
+                "them comma separated"
+            )
+        if self.model_dir or self.saved_model or self.data_dir:
+            raise errors.UserError(
+                "evaluate: --compare is given with a model or data, expected reports alone; leave out "
+                "--model_dir, --saved_model and --data_dir"
+            )
 
 
 def _check_pattern(pattern: Optional[str]) -> None:
@@ -187,8 +208,17 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
 
 
+def _compare(config: EvaluateConfig) -> None:
+    report.create_output_dir(config.output_dir)
+    found = comparison.compare(config.compare)
+    comparison.write(found, config.output_dir)
+    print(*found, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")
+
+
 def main(config: EvaluateConfig) -> None:
     tf.get_logger().setLevel("ERROR")
+    if config.compare:
+        return _compare(config)
     _print_summary(evaluate(config), config)
 
 

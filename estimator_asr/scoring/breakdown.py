@@ -22,13 +22,17 @@ def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.Erro
     resampled, which narrows the interval. are_speakers_people is False for text, whose `speaker` is its
     corpus, which is not a sample of anything.
     """
-    sentences = [utterance.reference for utterance in scored]
+    chosen = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
+    return error_rate.measure([utterance.edits for utterance in scored], chosen)
+
+
+def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
+    """Returns the speaker and the sentence of each utterance; unknown speakers are one each."""
     speakers = [
         utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # no speaker has a line break
         for index, utterance in enumerate(scored)
     ]
-    clusterings = (speakers, sentences) if are_speakers_people else (sentences,)
-    return error_rate.measure([utterance.edits for utterance in scored], clusterings)
+    return speakers, [utterance.reference for utterance in scored]
 
 
 def by_speaker(scored: Scored) -> dict[str, error_rate.ErrorRate]:

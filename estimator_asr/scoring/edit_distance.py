@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
+import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder import vocabulary
@@ -50,6 +51,19 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
         )
         for edit in _edit_operations(reference, hypothesis)
     ]
+
+
+def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
+    """Counts the errors of one shortest alignment at each place of the reference.
+
+    Returns:
+        int64 [2, len(reference) + 1]: insertions before the token, and 1 where it is substituted or deleted;
+        the last place is the end.
+    """
+    counts = np.zeros([2, len(reference) + 1], np.int64)
+    for edit in _edit_operations(reference, hypothesis):
+        counts[0 if edit.tag == "insert" else 1, edit.src_pos] += 1
+    return counts
 
 
 def _edit_operations(reference, hypothesis):

@@ -50,24 +50,50 @@ def measure(
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     length = totals.reference_length
-    interval = None
+    limits = None
     if length:
         errors = np.array([each.errors for each in edits])
         lengths = np.array([each.reference_length for each in edits])
-        interval = _interval(errors, lengths, clusterings, seed)
-    return ErrorRate(totals.errors / length if length else None, totals.errors, *totals, interval)
+        limits = _interval(errors, lengths, clusterings, seed)
+    return ErrorRate(totals.errors / length if length else None, totals.errors, *totals, limits)
 
 
 def _interval(errors, lengths, clusterings, seed):
+    clusters = _number(clusterings)
+    if clusters and not errors.any():
+        return 0.0, _upper_limit_without_errors(lengths, clusters[-1])
+    rates = resample(errors, lengths, clusterings, seed)
+    return None if rates is None else interval(rates)
+
+
+def _number(clusterings) -> list[np.ndarray]:
+    """Returns the number of each label, without clusterings of a single cluster, which is in every sample."""
     clusters = [np.unique(np.asarray(labels), return_inverse=True)[1] for labels in clusterings]
-    clusters = [ids for ids in clusters if ids.max() > 0]  # a single speaker is in every sample
+    return [ids for ids in clusters if ids.max() > 0]
+
+
+def resample(
+    errors: np.ndarray, lengths: np.ndarray, clusterings: Sequence[Sequence[Hashable]], seed: int = 0
+) -> Optional[np.ndarray]:
+    """Returns the rates of resamples, float64 [num_resamples]; None where there is nothing to resample.
+
+    Args:
+        errors: of each utterance, or the difference of those of two systems.
+        lengths: number of reference tokens of each utterance.
+        clusterings: as for `measure`.
+        seed: of the random numbers.
+    """
+    clusters = _number(clusterings)
     if not clusters:
         return None
-    if not errors.any():
-        return 0.0, _upper_limit_without_errors(lengths, clusters[-1])
     rates = np.concatenate(list(_resampled_rates(errors, lengths, clusters, np.random.default_rng(seed))))
+    return rates[np.isfinite(rates)]
+
+
+def interval(rates: np.ndarray) -> tuple[float, float]:
+    """Returns the middle 95 % of resampled rates."""
     tail = 100.0 * (1.0 - CONFIDENCE) / 2.0
-    low, high = np.percentile(rates[np.isfinite(rates)], [tail, 100.0 - tail])
+    low, high = np.percentile(rates, [tail, 100.0 - tail])
     return float(low), float(high)
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 import jinja2
@@ -77,7 +77,7 @@ def write(split: ScoredSplit, output_dir: str) -> dict:
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: _render(split, values),
-        OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in split.outputs),
+        OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in _list_outputs(split)),
         HYPOTHESES_FILE: hypotheses(split),
     }
     os.makedirs(output_dir, exist_ok=True)
@@ -86,6 +86,16 @@ def write(split: ScoredSplit, output_dir: str) -> dict:
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
     return values
+
+
+def _list_outputs(split: ScoredSplit) -> Iterator[dict]:
+    """Yields the outputs of each utterance, with its speaker and [reference, hypothesis] by measure."""
+    outputs = {each["utterance_id"]: each for each in split.outputs}
+    for rows in zip(*split.measures.values()):
+        first = rows[0]
+        scored = {name: (row.reference, row.hypothesis) for name, row in zip(split.measures, rows)}
+        about = {"utterance_id": first.utterance_id, "speaker": first.speaker, "scored": scored}
+        yield {**about, **outputs.get(first.utterance_id, {})}
 
 
 def create_output_dir(output_dir: str) -> None:

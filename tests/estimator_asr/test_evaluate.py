@@ -291,6 +291,9 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
             {"model_dir": "AM", "hotwords_file": "F"},
             "hotwords are given with --model_dir, expected",
         ),
+        ({"compare": ("A",), "data_dir": ()}, "--compare=A: expected two or more different reports; give"),
+        ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A: expected two or more different reports"),
+        ({"compare": ("A", "B")}, "--compare is given with a model or data, expected reports alone; leave"),
         ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],
 )
@@ -341,6 +344,25 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
     assert "\nspeaker unknown: 1 of 2 utterances, each counted as a speaker of its own; if a few" in (
         capsys.readouterr().out
     )
+
+
+def test_two_decoders_are_compared(tiny_export, tmp_path):
+    for decoding in ("beam", "greedy"):
+        model = {"model_dir": tiny_export.acoustic_dir, "decoding": decoding}
+        evaluate.evaluate(make_config(tiny_export, tmp_path / decoding, **model))
+    reports = f"--compare={tmp_path / 'greedy'},{tmp_path / 'beam'}"
+    completed = programs.run("estimator_asr.evaluate", reports, f"--output_dir={tmp_path / 'compared'}")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    rates = {
+        name: json.loads((tmp_path / name / "metrics.json").read_text())["token_error_rate"]["rate"]
+        for name in ("greedy", "beam")
+    }
+    assert completed.stdout.splitlines()[0].startswith(
+        f"token error rate: {tmp_path / 'beam'} {100 * rates['beam']:.2f} %, {tmp_path / 'greedy'} "
+        f"{100 * rates['greedy']:.2f} %, difference {100 * (rates['beam'] - rates['greedy']):+.2f} points"
+    )
+    (saved,) = json.loads((tmp_path / "compared" / "comparison.json").read_text())
+    assert (saved["rate_a"], saved["rate_b"]) == (rates["greedy"], rates["beam"])
 
 
 def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):

@@ -1,0 +1,141 @@
+"""Compares reports of evaluate on the same utterances: which system has fewer errors, and is it chance?"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+
+from estimator_asr.scoring import breakdown, error_rate, matched_pairs, report, utterances
+from tfrecord_builder import errors, files
+
+FILE = "comparison.json"
+Scored = Sequence[utterances.ScoredUtterance]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """System B against system A, named by their reports, in one measure.
+
+    Attributes:
+        difference: error rate of B minus that of A.
+        confidence_interval: of the difference, at 95 %, by a paired bootstrap over speakers and sentences as
+            that of a rate; None where there is one speaker and one sentence.
+        probability_of_improvement: fraction of the resamples in which B has fewer errors, and half of those
+            in which it has as many (Bisani and Ney, ICASSP 2004).
+        mapsswe: the matched-pairs test of A and B.
+        p_holm: its p, corrected for the number of comparisons of this measure (Holm, 1979).
+    """
+
+    measure: str
+    a: str
+    b: str
+    rate_a: float
+    rate_b: float
+    difference: float
+    confidence_interval: Optional[tuple[float, float]]
+    probability_of_improvement: Optional[float]
+    mapsswe: dict
+    p_holm: float = 1.0
+
+    def __str__(self) -> str:
+        text = f"{report.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
+        text += f"{100 * self.rate_a:.2f} %, difference {100 * self.difference:+.2f} points"
+        if self.confidence_interval is not None:
+            low, high = (100 * limit for limit in self.confidence_interval)
+            text += f" (95 % interval {low:+.2f} to {high:+.2f}), probability of improvement "
+            text += f"{self.probability_of_improvement:.3f}"
+        return f"{text}; MAPSSWE p = {self.p_holm:.2g}"
+
+
+def compare(report_dirs: Sequence[str]) -> list[Comparison]:
+    """Compares each pair of reports in each measure that all of them have.
+
+    Raises:
+        errors.UserError: a report cannot be read, is of an earlier version, or is of other utterances.
+    """
+    reports = {path: _read(path) for path in report_dirs}
+    first = next(iter(reports.values()))
+    found = []
+    for measure in (name for name in first if all(name in each for each in reports.values())):
+        for path, each in reports.items():
+            _check_same(report_dirs[0], first[measure], path, each[measure])
+        pairs = itertools.combinations(reports.items(), 2)
+        compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
+        found += correct(compared)
+    return found
+
+
+def correct(compared: Sequence[Comparison]) -> list[Comparison]:
+    """Returns them with p_holm: the smallest p times their number, the next times one less, and so on."""
+    order = np.argsort([each.mapsswe["p"] for each in compared], kind="stable")
+    corrected, highest = {}, 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, compared[index].mapsswe["p"] * (len(compared) - rank)))
+        corrected[index] = dataclasses.replace(compared[index], p_holm=highest)
+    return [corrected[index] for index in range(len(compared))]
+
+
+def write(found: Sequence[Comparison], output_dir: str) -> None:
+    """Writes comparison.json."""
+    content = json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False)
+    files.write_text(os.path.join(output_dir, FILE), content + "\n")
+
+
+def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparison:
+    lengths = np.array([each.edits.reference_length for each in old])
+    errors_a, errors_b = (np.array([each.edits.errors for each in scored]) for scored in (old, new))
+    resampled = error_rate.resample(errors_b - errors_a, lengths, breakdown.clusterings(old))
+    interval = probability = None
+    if resampled is not None:
+        interval = error_rate.interval(resampled)
+        probability = float(np.mean(resampled < 0) + np.mean(resampled == 0) / 2)
+    triples = [
+        matched_pairs.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens)
+        for x, y in zip(old, new)
+    ]
+    total = lengths.sum()
+    rates = float(errors_a.sum() / total), float(errors_b.sum() / total)
+    test = matched_pairs.test(triples)._asdict()
+    return Comparison(measure, a, b, *rates, rates[1] - rates[0], interval, probability, test)
+
+
+def _read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
+    """Returns the utterances of a report by measure, ordered by their ids."""
+    try:
+        rows = [
+            json.loads(line) for line in files.read_text(os.path.join(path, report.OUTPUTS_FILE)).splitlines()
+        ]
+        found: dict[str, list] = {}
+        for row in rows:
+            for measure, (reference, hypothesis) in row["scored"].items():
+                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
+                found.setdefault(measure, []).append(scored)
+        if not found:
+            raise ValueError("it has no utterance")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.UserError(
+            f"evaluate: --compare: {path}: {report.OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
+            f"{error}), expected a report of this version of evaluate; evaluate again"
+        ) from error
+
+
+def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
+    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
+    if keys != others:
+        differing = set(keys).symmetric_difference(others) or {keys[0]}
+        raise errors.UserError(
+            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
+            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
+        )
+    if not sum(each.edits.reference_length for each in first):
+        raise errors.UserError(
+            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
+            "transcripts"
+        )

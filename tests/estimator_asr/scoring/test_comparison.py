@@ -1,0 +1,129 @@
+"""Comparison of reports: counts by hand, coverage of the interval, Holm's correction, every message."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from estimator_asr.scoring import comparison, report, utterances
+from tfrecord_builder import errors
+
+
+def make_report(path, hypotheses, references=("a b c d",) * 40, measure=utterances.TOKEN_ERROR_RATE) -> str:
+    scored = [
+        utterances.score(
+            measure, f"u{i:02d}", f"s{i // 10}", f"{reference} t{i}", f"{hypothesis} t{i}".strip()
+        )
+        for i, (reference, hypothesis) in enumerate(zip(references, hypotheses))
+    ]
+    report.write(report.ScoredSplit({"data": "d", "split": "dev"}, {measure: scored}), str(path))
+    return str(path)
+
+
+GOOD, BAD = ["a b c d"] * 40, ["x b c d"] * 40
+MIXED = [("x b c d", "a b c d")[i % 2] for i in range(40)]
+
+
+def test_rates_difference_and_tests(tmp_path):
+    bad, good = (make_report(tmp_path / name, each) for name, each in (("bad", BAD), ("good", MIXED)))
+    (found,) = comparison.compare([bad, good])
+    assert (found.a, found.b, found.measure) == (bad, good, "token_error_rate")
+    assert (found.rate_a, found.rate_b) == (40 / 200, 20 / 200)
+    assert found.difference == pytest.approx(-0.1)
+    low, high = found.confidence_interval
+    assert -0.2 < low < -0.1 < high < 0
+    assert found.probability_of_improvement > 0.99  # all right utterances may be missing in a resample
+    assert found.mapsswe["num_segments"] == 40 and found.mapsswe["mean"] == 0.5
+    assert found.mapsswe["z"] == pytest.approx(0.5 / (np.std([0, 1] * 20, ddof=1) / 40**0.5))
+    assert str(found).startswith(
+        f"token error rate: {good} 10.00 %, {bad} 20.00 %, difference -10.00 points (95 %"
+    )
+
+
+def test_the_same_system_twice_is_no_improvement(tmp_path):
+    reports = [make_report(tmp_path / name, MIXED) for name in "ab"]
+    (found,) = comparison.compare(reports)
+    assert found.difference == 0 and found.confidence_interval == (0.0, 0.0)
+    assert found.probability_of_improvement == 0.5 and found.mapsswe["p"] == 1.0
+
+
+def test_the_interval_covers_the_true_difference():
+    """250 sentences by 10 speakers whose own rates vary: the interval must not be that of utterances."""
+    rng, covered, trials = np.random.default_rng(0), 0, 200
+    for _ in range(trials):
+        speakers = np.repeat(np.arange(10), 25)
+        effects = rng.normal(0, 0.05, 10)[speakers]
+        lengths = np.full(250, 20)
+        difference = rng.binomial(20, 0.2 + np.clip(effects, -0.15, 0.15)) - rng.binomial(20, 0.2, 250)
+        resampled = comparison.error_rate.resample(difference, lengths, [speakers, np.arange(250)])
+        low, high = comparison.error_rate.interval(resampled)
+        covered += low <= 0 <= high
+    assert covered / trials >= 0.9
+
+
+def test_three_systems_are_corrected(tmp_path):
+    reports = [make_report(tmp_path / name, each) for name, each in (("a", BAD), ("b", MIXED), ("c", GOOD))]
+    found = comparison.compare(reports)
+    assert [(each.a, each.b) for each in found] == [
+        (reports[0], reports[1]),
+        (reports[0], reports[2]),
+        (reports[1], reports[2]),
+    ]
+    assert all(each.p_holm >= each.mapsswe["p"] for each in found)
+
+
+def test_holms_correction():
+    base = comparison.Comparison("m", "a", "b", 0, 0, 0, None, None, {})
+    given = [dataclasses.replace(base, mapsswe={"p": p}) for p in (0.01, 0.04, 0.03, 0.005)]
+    # R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
+    assert [each.p_holm for each in comparison.correct(given)] == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_comparison_file(tmp_path):
+    reports = [make_report(tmp_path / name, each) for name, each in (("a", BAD), ("b", GOOD))]
+    found = comparison.compare(reports)
+    comparison.write(found, str(tmp_path))
+    (saved,) = json.loads((tmp_path / "comparison.json").read_text())
+    assert saved == json.loads(json.dumps(dataclasses.asdict(found[0])))
+
+
+def test_other_utterances_are_refused(tmp_path):
+    one = make_report(tmp_path / "a", BAD)
+    other = make_report(tmp_path / "b", BAD[:39])
+    with pytest.raises(errors.UserError) as refused:
+        comparison.compare([one, other])
+    assert str(refused.value) == (
+        f"evaluate: --compare: {other} has other utterances or references than {one}, for instance u39; "
+        "expected the same; evaluate both on the same data and split"
+    )
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"utterance_id": "u"}', '{"scored": {"token_error_rate": []}}']
+)
+def test_what_is_no_report_is_refused(tmp_path, content):
+    (tmp_path / "hypotheses.jsonl").write_text(content)
+    with pytest.raises(
+        errors.UserError, match=r"--compare: \S+: hypotheses.jsonl cannot be read \(.*evaluate again"
+    ):
+        comparison.compare([str(tmp_path), str(tmp_path)])
+
+
+def test_a_missing_report_is_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="cannot be read .FileNotFoundError"):
+        comparison.compare([str(tmp_path / "none"), str(tmp_path)])
+
+
+def test_reports_without_references_are_refused(tmp_path):
+    reports = []
+    for name in "ab":
+        scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "x")]
+        report.write(report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / name))
+        reports.append(str(tmp_path / name))
+    with pytest.raises(
+        errors.UserError, match="has no reference token, expected some; evaluate data with transcripts"
+    ):
+        comparison.compare(reports)
