@@ -16,6 +16,10 @@ from tfrecord_builder import dataset_info, errors
 
 FILE = os.path.join("assets.extra", "model_card.md")
 _NO_DATA = "Not stated: the model was exported without `--data_dir`."
+_OF_DATA = (
+    "The directories that the export was compared on; models learn from the split train of those that "
+    "`train` was given. The text of the language model is not listed."
+)
 _NO_RATES = "Not stated: `evaluate --saved_model` measures them; `export --report_dir` enters them here."
 
 
@@ -58,7 +62,7 @@ def write(version_dir: str, info: export_info.ExportInfo, facts: Facts) -> None:
 def _render(info: export_info.ExportInfo, facts: Facts) -> str:
     sections = {
         "Model": _describe_model(info, facts.parity),
-        "Training data": _describe_data(facts.data),
+        "Data": _describe_data(facts.data),
         "Error rates": _describe_rates(facts.metrics),
         "Licence": facts.licence or "Not stated: `export --licence` enters it here.",
     }
@@ -94,7 +98,8 @@ def _describe_data(data: Mapping[str, dataset_info.DatasetInfo]) -> str:
         (path, name, f"{split.seconds / 3600:.2f}", f"{split.num_utterances:,}", f"{split.num_speakers:,}")
         for path, name, split in rows
     ]
-    return _table(("data", "split", "hours", "utterances", "speakers"), cells)
+    table = _table(("data", "split", "hours", "utterances", "speakers"), cells)
+    return f"{_OF_DATA}\n\n{table}"
 
 
 def _describe_rates(metrics: Sequence[Mapping]) -> str:

@@ -1,8 +1,8 @@
 """The parity certificate: an export, loaded again, returns what the models of the checkpoints return.
 
-The reference is the graph that the checkpoints were restored into, one utterance at a time and without
-padding. The export gets the same utterances in batches of several sizes: stored features with several
-paddings, whose values must not matter, and their recordings as WAV files.
+The export gets utterances in batches of several sizes: stored features with several paddings, which are NaN,
+and their recordings as WAV files. The reference is that of reference.py; confidences and times, which it
+lacks, must not depend on the batch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Optional
 import numpy as np
 import soundfile
 
-from estimator_asr.serving import recogniser
+from estimator_asr.serving import recogniser, statuses
 from tfrecord_builder import errors
 
 FILE = os.path.join("assets.extra", "parity.json")
-TOLERANCE = 1e-4  # of scores, relative to their size where that is above 1
+TOLERANCE = 1e-4  # of scores and times, relative to their size where that is above 1
 BATCH_SIZES = (1, 3, 8)
-PADDINGS = (0, 17)  # frames behind the longest utterance of a batch
+PADDINGS = (0, 17)  # frames after the longest utterance of a batch
 _ADVICE = "nothing was exported: the SavedModel is wrong; report it with the version of TensorFlow"
-_TEXTS = ("transcript", "pinyin")
-_SCORES = ("acoustic_score", "language_score", "confidence")
+_SCORES = ("acoustic_score", "language_score")
+_OF_CHARACTERS = ("start", "end", "confidence")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Certificate:
     num_utterances: int
     num_recordings: int
     comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # utterances by signature
-    num_ties: int = 0  # other texts, whose scores are equal within the tolerance
-    largest_difference: float = 0.0  # of scores
+    num_ties: int = 0  # another text, whose score is equal within the tolerance
+    largest_difference: float = 0.0  # of scores and times
     tolerance: float = TOLERANCE
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
@@ -58,28 +58,68 @@ class Certificate:
             file.write("\n")
 
     def compare(self, where: str, expected: Mapping, found: Mapping) -> None:
-        """Counts one utterance; raises UserError if it differs."""
-        difference = float(np.max(list(_differences(expected, found))))  # NaN if one of them is
-        if not difference <= self.tolerance:
+        """Counts one utterance; raises UserError if it differs from what the models give."""
+        if found["status"] != statuses.OK:
+            raise errors.UserError(f"{where}: status is {found['status']}, expected ok; {_ADVICE}")
+        if not expected:  # see reference.recognise
+            return
+        if self._is_tie(expected, found):
+            self.num_ties += 1
+            return
+        for name in ("transcript", "pinyin"):
+            if found[name] != expected[name]:
+                raise errors.UserError(
+                    f"{where}: {name} is {found[name]!r}, expected {expected[name]!r}, as the models give; "
+                    f"{_ADVICE}"
+                )
+        self._check(where, [(expected[name], found[name]) for name in _SCORES])
+        self._check(where, _pair_hypotheses(expected["n_best"], found["n_best"]))
+
+    def compare_batches(self, where: str, alone: Mapping, found: Mapping) -> None:
+        """Compares an utterance in a batch with the same one alone; raises UserError if they differ."""
+        if [each["character"] for each in alone["characters"]] != [
+            each["character"] for each in found["characters"]
+        ]:
+            return  # a tie, or refused by `compare`
+        pairs = [(alone["confidence"], found["confidence"])]
+        for one, other in zip(alone["characters"], found["characters"]):
+            pairs += [(one[name], other[name]) for name in _OF_CHARACTERS]
+        self._check(where, pairs)
+
+    def _is_tie(self, expected: Mapping, found: Mapping) -> bool:
+        """Returns whether another text than the best was chosen, whose score is as good."""
+        if found["transcript"] == expected["transcript"]:
+            return False
+        scores = {each["transcript"]: each["score"] for each in expected["n_best"]}
+        score, best = scores.get(found["transcript"], -np.inf), scores[expected["transcript"]]
+        return _difference(best, score) <= self.tolerance
+
+    def _check(self, where: str, pairs: Sequence[tuple[float, float]]) -> None:
+        difference = max((_difference(*pair) for pair in pairs), default=0.0)
+        if difference > self.tolerance:
             raise errors.UserError(
-                f"{where}: scores differ from those of the checkpoints by {difference:.1e} of their size, "
-                f"expected at most {self.tolerance:g}; {_ADVICE}"
+                f"{where}: scores or times differ by {difference:.1e} of their size, expected at most "
+                f"{self.tolerance:g}; {_ADVICE}"
             )
         self.largest_difference = max(self.largest_difference, difference)
-        for name in _TEXTS:
-            if found[name] != expected[name]:
-                if not _is_tie(expected, self.tolerance):
-                    raise errors.UserError(
-                        f"{where}: {name} is {found[name]!r}, expected {expected[name]!r} as by the "
-                        f"checkpoints; {_ADVICE}"
-                    )
-                self.num_ties += 1
-                break
+
+
+def _difference(expected: float, found: float) -> float:
+    """Returns the difference of two numbers relative to their size; infinity for NaN."""
+    difference = abs(found - expected) / max(1.0, abs(expected))
+    return difference if difference == difference else np.inf
+
+
+def _pair_hypotheses(expected: Sequence[Mapping], found: Sequence[Mapping]) -> list[tuple[float, float]]:
+    """Returns the scores of the same texts; a text that one of them lacks must be as bad as its last one."""
+    scores, others = ({each["transcript"]: each["score"] for each in side} for side in (expected, found))
+    pairs = [(score, others.get(text, found[-1]["score"])) for text, score in scores.items()]
+    return pairs + [(expected[-1]["score"], score) for text, score in others.items() if text not in scores]
 
 
 def certify(
     version_dir: str,
-    references: Mapping[str, recogniser.Recogniser],
+    expected: Mapping[str, Sequence[Mapping]],
     utterances: Sequence[Utterance],
     sample_rate: int,
 ) -> Certificate:
@@ -87,7 +127,8 @@ def certify(
 
     Args:
         version_dir: the export.
-        references: the models before they are saved, for the signatures "features" and "waveform".
+        expected: what the models give, reference.recognise's outputs: "features" of each utterance,
+            "serving_default" of each that has a waveform.
         utterances: at least one.
         sample_rate: of the waveforms in Hz.
 
@@ -96,25 +137,23 @@ def certify(
     """
     spoken = [each for each in utterances if each.waveform is not None]
     certificate = Certificate(len(utterances), len(spoken))
-    inputs = [{"fbank": each.fbank[None], "num_frames": [len(each.fbank)]} for each in utterances]
-    expected = [references["features"].run(each) for each in inputs]
     batches = (batch for padding in PADDINGS for batch in _batch_features(utterances, padding))
-    _compare(certificate, version_dir, "features", expected, batches)
-    inputs = [{"waveform": each.waveform[None], "num_samples": [len(each.waveform)]} for each in spoken]
-    expected = [references["waveform"].run(each) for each in inputs]
-    _compare(certificate, version_dir, "serving_default", expected, _batch_files(spoken, sample_rate))
+    _compare(certificate, version_dir, "features", expected["features"], batches)
+    files = _batch_files(spoken, sample_rate)
+    _compare(certificate, version_dir, "serving_default", expected["serving_default"], files)
     return certificate
 
 
 def _compare(certificate, version_dir, signature, expected, batches) -> None:
     """Runs batches, which are pairs of the utterances' numbers with names and the inputs."""
-    loaded = recogniser.load(version_dir, signature)
+    loaded, alone = recogniser.load(version_dir, signature), {}
     for rows, names, batch in batches:
         found = loaded.run(batch)
         for i, row in enumerate(rows):
             where = f"export: {names[i]} in {signature}, batch of {len(rows)}"
-            one = {name: value[0] for name, value in expected[row].items()}
-            certificate.compare(where, one, {name: value[i] for name, value in found.items()})
+            one = {name: value[i] for name, value in found.items()}
+            certificate.compare(where, expected[row], one)
+            certificate.compare_batches(where, alone.setdefault(row, one), one)
         certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(rows)
     loaded.session.close()
 
@@ -123,7 +162,6 @@ def _batch_features(utterances: Sequence[Utterance], padding: int) -> Iterator[t
     for rows in _rows(len(utterances)):
         chosen = [utterances[row].fbank for row in rows]
         lengths = [len(each) for each in chosen]
-        # NaN behind the ends: what is there must not be looked at.
         batch = np.full([len(rows), max(lengths) + padding, chosen[0].shape[1]], np.nan, np.float32)
         for place, fbank in zip(batch, chosen):
             place[: len(fbank)] = fbank
@@ -148,17 +186,3 @@ def _encode(waveform: np.ndarray, sample_rate: int) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, waveform, sample_rate, "FLOAT", format="WAV")
     return file.getvalue()
-
-
-def _differences(expected: Mapping, found: Mapping) -> Iterator[float]:
-    """Yields the differences of the scores of an utterance, those of its hypotheses included."""
-    pairs = [(expected[name], found[name]) for name in _SCORES]
-    pairs += [(a["score"], b["score"]) for a, b in zip(expected["n_best"], found["n_best"])]
-    for want, got in pairs:
-        yield abs(got - want) / max(1.0, abs(want))
-
-
-def _is_tie(expected: Mapping, tolerance: float) -> bool:
-    """Returns whether the second hypothesis is as good as the best."""
-    scores = [each["score"] for each in expected["n_best"][:2]]
-    return len(scores) == 2 and scores[0] - scores[1] <= tolerance * max(1.0, abs(scores[0]))

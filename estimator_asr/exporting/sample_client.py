@@ -11,10 +11,18 @@ import urllib.error
 import urllib.request
 
 
+def encode(path):
+    """Returns the content of a file in base64."""
+    try:
+        with open(path, "rb") as file:
+            return base64.b64encode(file.read()).decode("ascii")
+    except OSError as error:
+        sys.exit(f"error: {path}: cannot be read ({error.strerror}); give WAV files")
+
+
 def transcribe(url, paths):
     """Returns a dict of the model's outputs for each file; the API is that of TensorFlow Serving."""
-    instances = [{"b64": base64.b64encode(open(path, "rb").read()).decode("ascii")} for path in paths]
-    body = json.dumps({"instances": instances}).encode("utf-8")
+    body = json.dumps({"instances": [{"b64": encode(path)} for path in paths]}).encode("utf-8")
     request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=300) as response:
         return json.load(response)["predictions"]

@@ -12,29 +12,29 @@ version, and two exports at the same time become two versions.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
-from estimator_asr.serving import cascade, export_info, recogniser, signatures, statuses, trained_model
+from estimator_asr.serving import cascade, export_info, signatures, statuses, trained_model
 from tfrecord_builder import dataset_info
 
 
 class Written(NamedTuple):
-    """A version before it is published, and the models that it was made of, to compare with."""
+    """A version before it is published, and the models that it was made of."""
 
     path: str
     info: export_info.ExportInfo
-    references: dict[str, recogniser.Recogniser]  # by signature, in the session that was saved
+    acoustic: trained_model.TrainedModel
+    language: Optional[trained_model.TrainedModel]
 
 
 def write(
@@ -54,10 +54,10 @@ def write(
     temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     try:
         info = _describe(acoustic, language)
-        with _write_graph(acoustic, language, temporary) as references:
-            _copy_subwords(acoustic, temporary)
-            info.save(temporary)
-            complete(Written(temporary, info, references))
+        _write_graph(acoustic, language, temporary)
+        _copy_subwords(acoustic, temporary)
+        info.save(temporary)
+        complete(Written(temporary, info, acoustic, language))
         info.save(temporary)  # again, with the files that were added
         return _publish(temporary, export_dir)
     finally:
@@ -84,9 +84,7 @@ def _publish(temporary: str, export_dir: str) -> str:
                 raise
 
 
-@contextlib.contextmanager
-def _write_graph(acoustic, language, path) -> Iterator[dict[str, recogniser.Recogniser]]:
-    """Saves the graph and its weights; yields what runs it, by signature, for as long as the block lasts."""
+def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         built = signatures.build(acoustic.model, language and language.model)
         initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
@@ -108,10 +106,6 @@ def _write_graph(acoustic, language, path) -> Iterator[dict[str, recogniser.Reco
             strip_default_attrs=True,
         )
         builder.save()
-        session.run(initialize_tables)
-        yield {
-            name: recogniser.Recogniser(session, each.inputs, each.outputs) for name, each in built.items()
-        }
 
 
 def _describe(acoustic, language) -> export_info.ExportInfo:

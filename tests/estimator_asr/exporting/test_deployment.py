@@ -111,6 +111,12 @@ def test_client_says_what_the_server_answers(files, tmp_path):
     assert (done.returncode, done.stderr) == (1, f'error: {url}: 429 {{"error": "busy"}}\n')
 
 
+def test_client_names_a_file_that_is_missing(files, tmp_path):
+    done = run_client(files, str(tmp_path / "no.wav"))
+    message = f"error: {tmp_path / 'no.wav'}: cannot be read (No such file or directory); give WAV files\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
 def test_client_says_that_no_server_is_there(files):
     done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
     assert done.returncode == 1

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr.exporting import parity
-from estimator_asr.serving import recogniser
+from estimator_asr.exporting import parity, reference
+from estimator_asr.serving import trained_model
 from tfrecord_builder import errors
 
-FOUND = {
+CHARACTERS = [{"character": c, "start": 0.1, "end": 0.2, "confidence": 0.9} for c in "你好"]
+EXPECTED = {
     "transcript": "你好",
     "pinyin": "ni3 hao3",
     "acoustic_score": -2.0,
     "language_score": -0.5,
-    "confidence": 0.9,
     "n_best": [{"transcript": "你好", "score": -2.5}, {"transcript": "你号", "score": -4.0}],
 }
+FOUND = {**EXPECTED, "status": "ok", "confidence": 0.9, "characters": CHARACTERS}
 
 
 @pytest.fixture
@@ -34,18 +35,23 @@ def change(**values) -> dict:
 
 
 def test_equal_outputs(certificate):
-    certificate.compare("here", FOUND, change(acoustic_score=-2.0001))
+    certificate.compare("here", EXPECTED, change(acoustic_score=-2.0001))
     assert certificate.largest_difference == pytest.approx(5e-5)
     assert certificate.num_ties == 0
 
 
 def test_other_text_is_refused(certificate):
     with pytest.raises(errors.UserError) as refused:
-        certificate.compare("export: u1 in features, batch of 3", FOUND, change(transcript="你号"))
+        certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))
     assert str(refused.value) == (
-        "export: u1 in features, batch of 3: transcript is '你号', expected '你好' as by the checkpoints; "
+        "export: u1 in features, batch of 3: transcript is '你号', expected '你好', as the models give; "
         "nothing was exported: the SavedModel is wrong; report it with the version of TensorFlow"
     )
+
+
+def test_another_status_is_refused(certificate):
+    with pytest.raises(errors.UserError, match="here: status is silent, expected ok; nothing was exported"):
+        certificate.compare("here", EXPECTED, change(status="silent"))
 
 
 @pytest.mark.parametrize(
@@ -53,20 +59,34 @@ def test_other_text_is_refused(certificate):
     [
         {"acoustic_score": -2.001},
         {"language_score": -0.5002},
-        {"confidence": 0.9002},
-        {"n_best": [{"transcript": "你好", "score": -2.501}]},
+        {"n_best": [{"transcript": "你好", "score": -2.501}, {"transcript": "你号", "score": -4.0}]},
+        {"n_best": [{"transcript": "你好", "score": -2.5}]},
+        {"n_best": [{"transcript": "你好", "score": -2.5}, {"transcript": "泥号", "score": -3.0}]},
         {"acoustic_score": float("nan")},
     ],
 )
 def test_other_scores_are_refused(certificate, changed):
-    with pytest.raises(errors.UserError, match="here: scores differ from those of the checkpoints by"):
-        certificate.compare("here", FOUND, change(**changed))
+    with pytest.raises(
+        errors.UserError, match="here: scores or times differ by .* of their size, expected at"
+    ):
+        certificate.compare("here", EXPECTED, change(**changed))
 
 
 def test_hypotheses_of_equal_scores_may_change_places(certificate):
-    tied = change(n_best=[{"transcript": "你好", "score": -2.5}, {"transcript": "你号", "score": -2.50001}])
-    certificate.compare("here", tied, {**copy.deepcopy(tied), "transcript": "你号"})
+    n_best = [{"transcript": "你好", "score": -2.5}, {"transcript": "你号", "score": -2.50001}]
+    expected = {**EXPECTED, "n_best": n_best}
+    certificate.compare("here", expected, change(transcript="你号", n_best=n_best[::-1]))
     assert certificate.num_ties == 1
+    with pytest.raises(errors.UserError, match="here: transcript is '泥', expected '你好'"):
+        certificate.compare("here", expected, change(transcript="泥"))
+
+
+@pytest.mark.parametrize("name", ["start", "end", "confidence"])
+def test_times_and_confidences_do_not_depend_on_the_batch(certificate, name):
+    certificate.compare_batches("here", FOUND, change())
+    changed = [CHARACTERS[0], {**CHARACTERS[1], name: 0.3}]
+    with pytest.raises(errors.UserError, match="here: scores or times differ by"):
+        certificate.compare_batches("here", FOUND, change(characters=changed))
 
 
 def read_utterances(tiny_export) -> list[parity.Utterance]:
@@ -76,36 +96,39 @@ def read_utterances(tiny_export) -> list[parity.Utterance]:
     ]
 
 
-def load(tiny_export) -> dict[str, recogniser.Recogniser]:
-    return {name: recogniser.load(tiny_export.version_dir, name) for name in ("features", "waveform")}
+@pytest.fixture(scope="module")
+def utterances(tiny_export):
+    unheard = parity.Utterance("u9", np.float32(np.random.default_rng(0).normal(8, 2, [30, 20])), None)
+    return [*read_utterances(tiny_export)[:4], unheard]
 
 
-def test_an_export_agrees_with_itself_in_all_batches(tiny_export):
-    utterances = [
-        *read_utterances(tiny_export)[:4],
-        parity.Utterance("quiet", np.ones([30, 20], np.float32), None),
+@pytest.fixture(scope="module")
+def expected(tiny_export, utterances):
+    models = [
+        trained_model.open_trained_model(path)
+        for path in (tiny_export.acoustic_dir, tiny_export.language_dir)
     ]
-    certificate = parity.certify(tiny_export.version_dir, load(tiny_export), utterances, 16000)
+    spoken = [each.waveform for each in utterances if each.waveform is not None]
+    heard = list(reference.extract_features(models[0].model, spoken))
+    return {
+        "features": reference.recognise(*models, [each.fbank for each in utterances]),
+        "serving_default": reference.recognise(*models, heard),
+    }
+
+
+def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, utterances, expected):
+    certificate = parity.certify(tiny_export.version_dir, expected, utterances, 16000)
     # Three batch sizes; two paddings of the features.
     assert certificate.comparisons == {"features": 5 * 3 * 2, "serving_default": 4 * 3}
     assert (certificate.num_utterances, certificate.num_recordings) == (5, 4)
     assert certificate.largest_difference < 1e-4
 
 
-def test_another_models_answers_are_refused(tiny_export):
-    references = load(tiny_export)
-    features = references["features"]
-
-    class Changed:
-        def run(self, batch):
-            found = features.run(batch)
-            return {**found, "pinyin": ["shi4"]}
-
-    with pytest.raises(
-        errors.UserError, match="export: u0 in features, batch of 1: pinyin is .*, expected 'shi4'"
-    ):
-        utterances = read_utterances(tiny_export)[:1]
-        parity.certify(tiny_export.version_dir, {**references, "features": Changed()}, utterances, 16000)
+def test_another_models_answers_are_refused(tiny_export, utterances, expected):
+    changed = [{**each, "pinyin": "shi4"} for each in expected["features"]]
+    message = "export: u0 in features, batch of 1: pinyin is .*, expected 'shi4'"
+    with pytest.raises(errors.UserError, match=message):
+        parity.certify(tiny_export.version_dir, {**expected, "features": changed}, utterances, 16000)
 
 
 def test_the_certificate_is_a_file(certificate, tmp_path):
