@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 
 import paths
 
@@ -23,8 +24,9 @@ class Served:
             "--port=0",
             *flags,
         ]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  a pipe that nobody reads would stop the program
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+            command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=ENVIRONMENT
         )
         self.line = self.process.stdout.readline()
         self.url = self.line.split()[0] if self.line else ""
@@ -36,5 +38,9 @@ class Served:
     def stop(self, number):
         """Sends a signal; returns the exit code and what the program has written to standard error."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
+        self.process.wait(60)
+        return self.process.returncode, self.read_log()
+
+    def read_log(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode()

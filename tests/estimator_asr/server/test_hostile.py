@@ -1,0 +1,135 @@
+"""Hostile requests to the server as a process, with an honest client beside them.
+
+NUM_HOSTILE_REQUESTS=10000 pytest tests/estimator_asr/server/test_hostile.py
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import threading
+import time
+
+import hostile_requests
+import numpy as np
+import pytest
+import requests
+import served
+
+from benchmarks import serving_process
+
+NUM_REQUESTS = int(os.environ.get("NUM_HOSTILE_REQUESTS", "1000"))
+NUM_CONNECTIONS = 1000
+MAX_GROWTH_MB = 600
+PREDICT = "/v1/models/asr:predict"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def program(tiny_export):
+    started = served.Served(tiny_export.export_dir, "--max_audio_seconds=60")
+    try:
+        requests.get(f"{started.url}/healthz", timeout=60).raise_for_status()
+        yield started
+        code, said = started.stop(signal.SIGTERM)
+        assert code == 0
+        assert "Traceback" not in said, said[said.index("Traceback") :][:5000]
+    finally:
+        started.process.kill()
+
+
+class Honest:
+    """A client that sends the same utterance until it is stopped; `found` are its responses."""
+
+    def __init__(self, url):
+        noise = np.random.default_rng(1).normal(0, 0.1, 16000).round(4).tolist()
+        content = {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": 16000}]}
+        self._send = lambda: requests.post(f"{url}{PREDICT}", json=content, timeout=60)
+        self._is_over = threading.Event()
+        self.expected = self._read(self._send())
+        self.found = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._is_over.wait(0.05):
+            try:
+                self.found.append(self._read(self._send()))
+            except requests.RequestException as error:
+                self.found.append(repr(error))
+
+    def _read(self, response):
+        if response.status_code != 200:
+            return response.text
+        (row,) = response.json()["predictions"]
+        return row["status"], row["transcript"], row["pinyin"]
+
+
+def send(port: int, kind: str, request: bytes) -> str:
+    """Sends a request; returns the status, "" if there is none."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        try:
+            connection.sendall(request)
+            connection.settimeout(60 if kind in hostile_requests.WHOLE else 0.3)
+            said = connection.recv(1000)
+        except (ConnectionError, socket.timeout):
+            return ""
+    found = re.match(rb"HTTP/1\.1 (\d{3}) ", said)
+    assert found or not said, said[:200]
+    return found[1].decode() if found else ""
+
+
+def test_no_request_harms_the_server(program):
+    rng = random.Random(16)
+    sent = [hostile_requests.make(rng) for _ in range(NUM_REQUESTS)]
+    before = serving_process.read_resident_mb(program.process.pid)
+    peak, found = before, collections.defaultdict(collections.Counter)
+    with Honest(program.url) as honest, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        statuses = pool.map(lambda each: send(program.port, *each), sent)
+        for (kind, request), status in zip(sent, statuses):
+            found[kind][status] += 1
+            assert not status.startswith("5"), (kind, status, request[:1000])
+            peak = max(peak, serving_process.read_resident_mb(program.process.pid))
+    for kind, counts in sorted(found.items()):
+        print(f"{kind:16}{dict(counts)}")
+    print(f"memory: {before:.0f} MB before, {peak:.0f} MB at most; {len(honest.found)} honest requests")
+    assert set(honest.found) == {honest.expected}
+    assert peak - before < MAX_GROWTH_MB
+    assert found["valid"].keys() <= {"200", "429"}
+
+
+def test_thousand_connections(program):
+    """Half of them send nothing, half a byte of their body at a time; honest clients get in."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 2 * NUM_CONNECTIONS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * NUM_CONNECTIONS), hard))
+    head = hostile_requests.make_post(PREDICT, b"", length=1000)
+    with contextlib.ExitStack() as stack, Honest(program.url) as honest:
+        opened = []
+        for i in range(NUM_CONNECTIONS):
+            each = stack.enter_context(socket.create_connection(("127.0.0.1", program.port), timeout=60))
+            with contextlib.suppress(OSError):
+                each.sendall(head if i % 4 == 0 else b"")
+            opened.append(each)
+        for _ in range(20):
+            for each in opened:
+                with contextlib.suppress(OSError):
+                    each.sendall(b"x")
+            time.sleep(0.1)
+    assert len(honest.found) >= 10
+    assert set(honest.found) == {honest.expected}

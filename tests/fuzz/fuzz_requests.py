@@ -1,0 +1,118 @@
+"""Coverage-guided fuzzing of what reads requests: JSON, forms, uploaded audio, WAV files in the graph.
+
+    python -m pip install atheris==3.0.0
+    python tests/fuzz/fuzz_requests.py [CORPUS_DIR] -max_total_time=600
+
+The first byte of an input chooses the reader. A reader may refuse with one of our sentences; any other
+exception, or a crash, ends the run and leaves the input in a file. It begins with seeds, which are written
+into CORPUS_DIR if there is one, where what is found stays. The flags are those of libFuzzer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import atheris
+import numpy as np
+import tensorflow as tf
+
+with atheris.instrument_imports(
+    include=["estimator_asr", "tfrecord_builder", "starlette", "python_multipart", "json"]
+):
+    from estimator_asr.server import api_errors, item_seconds, openai_form, tensorflow_json, uploads
+    from estimator_asr.serving import wav
+    from tfrecord_builder import errors
+
+import hostile_requests
+import request_definitions
+import wav_files
+
+_RATE = 16000
+
+
+def read_json(body: bytes) -> None:
+    call = tensorflow_json.parse(body, request_definitions.DEFINITIONS)
+    for row in call.rows:
+        item_seconds.measure("row", row, request_definitions.FRONTEND)
+
+
+def read_form(body: bytes) -> None:
+    """The first line is the boundary."""
+    boundary, _, rest = body.partition(b"\n")
+    content_type = f"multipart/form-data; boundary={boundary.decode('latin-1')}"
+    asyncio.run(openai_form.parse(rest, {"content-type": content_type}))
+
+
+def read_upload(body: bytes) -> None:
+    uploads.read(body, _RATE, 5.0)
+
+
+def read_wav_seconds(body: bytes) -> None:
+    assert item_seconds.wav_seconds(body, _RATE) >= 0
+
+
+@tf.function(input_signature=[tf.TensorSpec([], tf.string)])
+def _decode(content):
+    header = wav.read_headers(content[None], range(1000, 200_000))
+    first = wav.Header(*(value[0] for value in header))
+    return tf.cond(first.is_valid, lambda: wav.decode(content, first), lambda: tf.zeros([0]))
+
+
+def read_wav(body: bytes) -> None:
+    samples = _decode(tf.constant(body)).numpy()
+    assert samples.ndim == 1 and len(samples) <= len(body)
+
+
+READERS = (read_json, read_form, read_upload, read_wav_seconds, read_wav)
+
+
+def test_one_input(data: bytes) -> None:
+    """Gives an input to the reader of its first byte."""
+    if data:
+        try:
+            READERS[data[0] % len(READERS)](data[1:])
+        except (api_errors.ApiError, errors.UserError) as error:
+            assert getattr(error, "status", 400) < 500
+
+
+def write_seeds(directory: pathlib.Path) -> None:
+    """Writes one file for each request that every reader should know."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for index, (reader, body) in enumerate(list_seeds()):
+        (directory / f"seed-{index}").write_bytes(bytes([READERS.index(reader)]) + body)
+
+
+def list_seeds() -> list:
+    """Returns readers with inputs that they accept."""
+    wave = np.random.default_rng(3).normal(0, 0.1, 400)
+    files = [wav_files.encode(wave, subtype=subtype) for subtype in ("PCM_16", "PCM_24", "FLOAT", "ALAW")]
+    files += [wav_files.encode(wave, container=container) for container in ("FLAC", "WAVEX", "RF64")]
+    calls = [
+        '{"instances": [{"b64": "UklGRg=="}], "signature_name": "serving_default"}',
+        '{"inputs": {"wav_bytes": ["x"], "hotwords": ["y"]}, "signature_name": "serving_default_hotwords"}',
+        '{"instances": [{"waveform": [0.1, 1e3], "num_samples": 2}], "signature_name": "waveform"}',
+        f'{{"inputs": {{"fbank": [[{[0] * 80}]], "num_frames": [1]}}, "signature_name": "features"}}',
+    ]
+    form = hostile_requests.make_form(b"RIFF", hotwords="a,b", response_format="srt")
+    audio = [(reader, file) for reader in (read_upload, read_wav_seconds, read_wav) for file in files]
+    return [*((read_json, call.encode()) for call in calls), (read_form, b"boundary\n" + form), *audio]
+
+
+def main() -> None:
+    folders = [each for each in sys.argv[1:] if not each.startswith("-")]
+    with tempfile.TemporaryDirectory() as temporary:
+        write_seeds(pathlib.Path((folders or [temporary])[0]))
+        atheris.Setup([*sys.argv, *([] if folders else [temporary])], test_one_input)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

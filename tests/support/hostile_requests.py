@@ -1,0 +1,251 @@
+"""Requests of HTTP that no honest client sends, as bytes: what they are is drawn with a seed.
+
+make(random.Random(1)) -> (kind, bytes)
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+
+import hostile_audio
+
+make_speech = hostile_audio.make_speech
+_PREDICT, _TRANSCRIBE = "/v1/models/asr:predict", "/v1/audio/transcriptions"
+_BOUNDARY = b"boundary"
+
+
+def make(rng: random.Random) -> tuple[str, bytes]:
+    """Returns the name of a kind, and a request of it."""
+    kind = rng.choice(list(KINDS))
+    return kind, KINDS[kind](rng)
+
+
+def make_post(path: str, body: bytes, content_type="application/json", length=None, more=b"") -> bytes:
+    """Returns a request; `length` is written in place of that of its body."""
+    declared = len(body) if length is None else length
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {content_type}\r\ncontent-length: {declared}\r\n"
+    )
+    return head.encode() + more + b"\r\n" + body
+
+
+def make_form(audio: bytes, **fields) -> bytes:
+    parts = [
+        f'--boundary\r\ncontent-disposition: form-data; name="{n}"\r\n\r\n{v}\r\n' for n, v in fields.items()
+    ]
+    head = b'--boundary\r\ncontent-disposition: form-data; name="file"; filename="../../etc/passwd"\r\n\r\n'
+    return "".join(parts).encode() + head + audio + b"\r\n--boundary--\r\n"
+
+
+def post_form(audio: bytes, **fields) -> bytes:
+    return make_post(_TRANSCRIBE, make_form(audio, **fields), "multipart/form-data; boundary=boundary")
+
+
+def post_json(value, dumps=json.dumps) -> bytes:
+    return make_post(_PREDICT, dumps(value).encode("utf-8", "surrogatepass"))
+
+
+def post_wav(content: bytes) -> bytes:
+    return post_json({"instances": [{"b64": base64.b64encode(content).decode()}]})
+
+
+def _valid(rng) -> bytes:
+    return rng.choice(
+        [
+            post_wav(make_speech()),
+            post_form(make_speech(), model="asr"),
+            post_form(make_speech("FLAC")),
+        ]
+    )
+
+
+def _truncated(rng) -> bytes:
+    request = _valid(rng)
+    return request[: rng.randrange(len(request))]
+
+
+def _changed(rng) -> bytes:
+    request = bytearray(_valid(rng))
+    for _ in range(rng.choice([1, 3, 30])):
+        request[rng.randrange(rng.choice([200, len(request)]))] = rng.randrange(256)
+    return bytes(request)
+
+
+def _random(rng) -> bytes:
+    return rng.randbytes(rng.choice([0, 1, 10, 1000, 100_000]))
+
+
+def _random_body(rng) -> bytes:
+    body = rng.randbytes(rng.choice([0, 1, 10, 1000, 100_000]))
+    path, kind = rng.choice(
+        [(_PREDICT, "application/json"), (_TRANSCRIBE, "multipart/form-data; boundary=b")]
+    )
+    return make_post(path, body, kind)
+
+
+def _lying_length(rng) -> bytes:
+    lengths = [-1, 10**30, "abc", "1 2", "0x10", 0, 1, 33 << 20, "", "１"]
+    more = rng.choice(
+        [b"", b"content-length: 7\r\n", b"transfer-encoding: chunked\r\n", b"content-encoding: gzip\r\n"]
+    )
+    path = rng.choice([_PREDICT, _TRANSCRIBE])
+    return make_post(path, b'{"instances": []}', length=rng.choice(lengths), more=more)
+
+
+def _lying_chunks(rng) -> bytes:
+    head = f"POST {_PREDICT} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    sizes = [b"-1", b"ffffffffffffffffff", b"5;x=y", b"zz", b"0", b"10"]
+    return head + rng.choice(sizes) + b"\r\nabcde\r\n0\r\n\r\n"
+
+
+def _lying_header(rng) -> bytes:
+    """A name, value or number of headers that is wrong."""
+    more = rng.choice(
+        [
+            b"x" * rng.choice([1000, 70_000]) + b": y\r\n",
+            b"a: b\r\n" * rng.choice([10, 5000]),
+            b"authorization: Bearer \xff\xfe\r\n",
+            b"expect: 100-continue\r\n",
+            b"upgrade: websocket\r\nconnection: upgrade\r\n",
+            b"\0: \0\r\n",
+            b"x: a\r\n folded\r\n",
+        ]
+    )
+    return make_post(_PREDICT, b"{}", more=more)
+
+
+def _not_finite(rng) -> bytes:
+    number = rng.choice(
+        ["NaN", "Infinity", "-Infinity", "1e400", "1e38", "1e-400", "1" * 400, "true", '"1"', "null"]
+    )
+    count = rng.choice(["3", "-1", "1e9", "4", "9999999999", "NaN", "true", '"3"', "0"])
+    row = f'{{"waveform": [0.1, {number}, 0.2], "num_samples": {count}}}'
+    return make_post(_PREDICT, f'{{"signature_name": "waveform", "instances": [{row}]}}'.encode())
+
+
+def _deep(rng) -> bytes:
+    depth = rng.choice([100, 10_000, 1_000_000])
+    start, end = rng.choice([("[", "]"), ('{"instances":', "}"), ('{"instances": [', "]}")])
+    return make_post(_PREDICT, (start * depth + "1" + rng.choice(["", end * depth])).encode())
+
+
+def _other_types(rng) -> bytes:
+    """A value of another type at each place."""
+    value = rng.choice(
+        [None, True, 3, -1.5, "x", [], {}, [[]], [{}], {"b64": 3}, {"b64": "é"}, {"b64": ""}, "\ud800"]
+    )
+    value = rng.choice([value, [value], {"wav_bytes": value}, [{"wav_bytes": value}], {"waveform": value}])
+    name = rng.choice(
+        ["serving_default", "waveform", "features", "waveform_hotwords", "language", "", None, 1, []]
+    )
+    return post_json({rng.choice(["instances", "inputs", "", "x"]): value, "signature_name": name})
+
+
+def _many_values(rng) -> bytes:
+    count = rng.choice([10, 3000])
+    return post_json(
+        {"instances": rng.choice([[{"b64": "UklG"}] * count, [[0.0] * 100] * count, [""] * count])}
+    )
+
+
+def _other_form(rng) -> bytes:
+    """A form whose parts are not what they should be."""
+    body = make_form(make_speech(), **{rng.choice(["model", "hotwords", "response_format", "\r\n"]): "é" * 3})
+    kind = rng.choice(
+        ["; boundary=boundary", "", "; boundary=", "; boundary=" + "x" * 3000, "; boundary=\xe9"]
+    )
+    body = rng.choice(
+        [body, body[:-14], body * 3, body.replace(b"name=", b"nam"), body.replace(b"\r\n\r\n", b"\r\n")]
+    )
+    if rng.random() < 0.3:
+        body = body.replace(b'name="file"', b'name="file"; ' + b"x=y; " * 3000)
+    return make_post(_TRANSCRIBE, body, "multipart/form-data" + kind)
+
+
+def _fields(rng) -> bytes:
+    names = [
+        "response_format",
+        "timestamp_granularities[]",
+        "hotwords",
+        "language",
+        "temperature",
+        "stream",
+        "prompt",
+    ]
+    values = ["", "xml", "a,b," * 2000, "\0", "神雕侠侣", "x" * 60_000, "true", "-1", "verbose_json", "😀"]
+    return post_form(make_speech(), **{rng.choice(names): rng.choice(values) for _ in range(3)})
+
+
+def _paths(rng) -> bytes:
+    paths = [
+        "/../../etc/passwd",
+        "//",
+        "/%00",
+        "/page/..%2f..%2fserve.py",
+        "/page/%2e%2e/app.py",
+        "*",
+        "x",
+        "?" * 9000,
+    ]
+    paths += [
+        "/v1/models/" + "a" * 60_000,
+        "/v1/models/asr/versions/%ff:predict",
+        "/v1/models/asr/versions/-1",
+    ]
+    paths += [
+        "http://other/v1/models/asr",
+        "/v1/models/asr:predict?x=" + "%" * 100,
+        "/metrics",
+        "/healthz",
+        "/v1/models",
+    ]
+    method = rng.choice(
+        ["GET", "POST", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "get", "PRI", "X" * 500]
+    )
+    version = rng.choice(["1.0", "1.1", "2.0", "9"])
+    return f"{method} {rng.choice(paths)} HTTP/{version}\r\nhost: x\r\n\r\n".encode()
+
+
+def _audio(make_audio, *posts):
+    return lambda rng: rng.choice(posts)(make_audio(rng))
+
+
+KINDS = {
+    "random_audio": _audio(hostile_audio.make_random, post_form, post_wav),
+    "lying_wav": _audio(hostile_audio.make_lying_wav, post_form, post_wav),
+    "not_finite_wav": _audio(hostile_audio.make_not_finite, post_form, post_wav),
+    "bomb": _audio(hostile_audio.make_bomb, post_form),
+    **{
+        function.__name__[1:]: function
+        for function in (
+            _valid,
+            _truncated,
+            _changed,
+            _random,
+            _random_body,
+            _lying_length,
+            _lying_chunks,
+            _lying_header,
+            _not_finite,
+            _deep,
+            _other_types,
+            _many_values,
+            _other_form,
+            _fields,
+            _paths,
+        )
+    },
+}
+
+# What the server answers, because the request is as long as it says.
+WHOLE = set(KINDS) - {
+    "truncated",
+    "changed",
+    "random",
+    "lying_length",
+    "lying_chunks",
+    "lying_header",
+    "paths",
+}
