@@ -1,4 +1,4 @@
-"""Dynamic batching: items wait in a queue, and a worker recognises the oldest with others of similar length.
+"""Dynamic batching: items wait in a queue, and a worker recognises the first with others of similar length.
 
 When the worker is free, a batch begins as soon as it is full, or no request comes for some milliseconds and
 none is being read, or its oldest item has waited for the delay. Items whose client has gone are dropped. A
@@ -63,7 +63,7 @@ class Batcher:
         """
         if not is_urgent:
             self._check_room(sum(item.seconds for item in batch))
-        self._queue[:] = [*batch, *self._queue] if is_urgent else [*self._queue, *batch]
+        self._queue[:] = sorted([*self._queue, *self._set_turns(batch, is_urgent)], key=_get_turn)
         self._num_requests += not is_urgent
         self._has_new.set()
         for item in batch:
@@ -75,6 +75,14 @@ class Batcher:
             for item in batch:
                 item.result.cancel()
                 item.group.version.end_use()
+
+    def _set_turns(self, batch: Sequence[items.Item], is_urgent: bool) -> Sequence[items.Item]:
+        """The items of a long request follow each other as if spoken, so that short ones come in between."""
+        waited = 0.0
+        for item in batch:
+            item.turn = float("-inf") if is_urgent else item.arrival + waited / self.rate
+            waited += item.seconds
+        return batch
 
     def _check_room(self, seconds: float) -> None:
         """One request is accepted at any length if the queue is empty: its size has a limit of its own."""
@@ -108,7 +116,7 @@ class Batcher:
                     return
 
     def _take(self) -> list[items.Item]:
-        """Takes the oldest item and those of its group whose length is nearest to its own."""
+        """Takes the item whose turn it is and those of its group whose length is nearest to its own."""
         self._queue[:] = [item for item in self._queue if not item.result.done()]
         if not self._queue:
             self._has_new.clear()
@@ -159,6 +167,10 @@ class Batcher:
         audio_seconds = sum(item.seconds for item in batch)
         self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * audio_seconds / max(seconds, 1e-3)
         self._metrics.count_batch(len(batch), audio_seconds)
+
+
+def _get_turn(item: items.Item) -> float:
+    return item.turn
 
 
 def fill(batch: list[items.Item], others: Sequence[items.Item], max_size: int) -> list[items.Item]:

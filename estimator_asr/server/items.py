@@ -33,6 +33,7 @@ class Item:
         seconds: of audio, for the queue and for batches of similar length.
         result: future of its row of the outputs.
         arrival: time.monotonic().
+        turn: the same, later for what other items of its request precede.
     """
 
     group: Group
@@ -40,8 +41,9 @@ class Item:
     seconds: float
     result: asyncio.Future = dataclasses.field(init=False)
     arrival: float = dataclasses.field(init=False)
+    turn: float = dataclasses.field(init=False)
 
     def __post_init__(self):
         self.seconds = max(self.seconds, _SHORTEST_SECONDS)
         self.result = asyncio.get_running_loop().create_future()
-        self.arrival = time.monotonic()
+        self.arrival = self.turn = time.monotonic()

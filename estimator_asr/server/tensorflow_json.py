@@ -20,6 +20,7 @@ DEFAULT_SIGNATURE = "serving_default"
 HOTWORDS = "hotwords"
 _MAX_VALUES = 4_000_000  # numbers, strings, lists and objects of a request: 240 s of a waveform
 _MAX_DIGITS = 32
+_MAX_ROWS = 1000  # of a request; each is an item of the queue
 
 
 class Call(NamedTuple):
@@ -47,6 +48,10 @@ def parse(body: bytes, definitions: Mapping) -> Call:
         raise api_errors.refuse("request: expected either 'instances' or 'inputs'; send one of them")
     read = _read_columns if is_columnar else _read_rows
     rows, hotwords = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
+    if len(rows) > _MAX_ROWS:
+        raise api_errors.refuse(
+            f"request: has {len(rows)} utterances, expected at most {_MAX_ROWS}; send fewer"
+        )
     return Call(signature, rows, hotwords, is_columnar)
 
 

@@ -67,6 +67,26 @@ def test_items_that_come_together_are_one_batch():
     assert batches == [["a", "b", "c"]]
 
 
+def test_a_short_request_comes_between_the_items_of_a_long_one():
+    """At 10 s of audio per second the 20th of 100 items of 1 s has its turn after 2 s."""
+
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        running = asyncio.ensure_future(batcher.recognise([make_item(version, "first")]))
+        await asyncio.sleep(0.1)
+        many = asyncio.ensure_future(batcher.recognise([make_item(version, i) for i in range(100)]))
+        await asyncio.sleep(0.5)
+        short = asyncio.ensure_future(batcher.recognise([make_item(version, "short")]))
+        await asyncio.sleep(0.1)
+        version.may_run.set()
+        await asyncio.gather(running, many, short)
+        return [x for batch in version.batches for x in batch]
+
+    order = serve(scenario, max_batch_size=1, max_queue_seconds=1000)
+    assert [x for x in order if isinstance(x, int)] == list(range(100))
+    assert 3 <= order.index("short") <= 20
+
+
 def test_a_full_batch_does_not_wait():
     async def scenario(batcher, version):
         await batcher.recognise([make_item(version, x) for x in "abcd"])

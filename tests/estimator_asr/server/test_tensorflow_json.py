@@ -183,3 +183,13 @@ def test_values_that_do_not_fit_the_signature(signature, instance, error):
 def test_numbers_beyond_float32_are_infinite():
     call = parse({"signature_name": "waveform", "instances": [{"waveform": [1e300], "num_samples": 1}]})
     assert call.rows[0]["waveform"].tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("content", [{"instances": ["x"] * 1001}, {"inputs": ["x"] * 1001}])
+def test_too_many_utterances(content):
+    """One request of millions of empty items would keep the model from all others."""
+    with pytest.raises(api_errors.ApiError) as caught:
+        parse(content)
+    expected = "request: has 1001 utterances, expected at most 1000; send fewer"
+    assert (caught.value.status, str(caught.value)) == (400, expected)
+    assert len(parse({name: values[:1000] for name, values in content.items()}).rows) == 1000
