@@ -3,7 +3,7 @@
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff alone
 # make bench  builder, training, encode, transcription and decoding, each beside a peer: ratios and bars
-# make soak   a build killed a thousand times, at random moments
+# make soak   a build killed a thousand times, at random moments; ten thousand hostile requests to the server
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
 # PYTHON=python3.11 chooses a Python, and with it the TensorFlow; VENV=DIRECTORY keeps its environment beside others.
@@ -54,6 +54,7 @@ bench: $(VENV)/installed-dev
 
 soak: $(VENV)/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py
+	NUM_HOSTILE_REQUESTS=10000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/estimator_asr/server/test_hostile.py
 
 # The version of the environment, if it runs and has pip, and the one that is asked for: PYTHON=python3.12 names it.
 FOUND := $(firstword $(shell $(VENV_PYTHON) -c 'import pip' 2>/dev/null && $(VENV_PYTHON) $(PROBE) 2>/dev/null))

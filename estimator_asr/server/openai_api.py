@@ -48,7 +48,7 @@ class OpenAIApi:
             version = self._parts.versions.current
             form = await openai_form.parse(body, dict(request.headers))
             limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
-            upload = await self._parts.in_thread(uploads.read, form.content, *limits)
+            upload = await self._parts.decode(uploads.read, form.content, *limits)
             batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
             rows = await self._parts.recognise(request, batch)
         segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]

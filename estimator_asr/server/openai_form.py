@@ -14,7 +14,7 @@ from typing import NamedTuple
 from starlette import datastructures, exceptions, requests
 
 from estimator_asr import hotword_list
-from estimator_asr.server import api_errors
+from estimator_asr.server import api_errors, hotword_limits
 from tfrecord_builder import errors
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
@@ -22,7 +22,6 @@ GRANULARITIES = ("word", "segment")
 _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
-_MAX_HOTWORDS = 1000
 # The parser warns of every malformed form; the client gets a sentence.
 for _name in ("python_multipart", "multipart"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -107,11 +106,10 @@ def _read_hotwords(fields: datastructures.FormData) -> tuple[str, ...]:
     """Hotwords are separated by commas or lines."""
     given = [word.strip() for text in _list(fields, "hotwords") for word in _SEPARATORS.split(text)]
     words = [word for word in given if word]
-    if len(words) > _MAX_HOTWORDS:
-        raise api_errors.refuse(
-            f"hotwords: there are {len(words)}, expected at most {_MAX_HOTWORDS}; send fewer"
-        )
+    hotword_limits.check(words)
     try:
-        return tuple(map(str, hotword_list.read(words, None)))
+        found = tuple(map(str, hotword_list.read(words, None)))
     except errors.UserError as error:
         raise api_errors.refuse(str(error).removeprefix("--")) from None
+    hotword_limits.check(found)
+    return found

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.server import api_errors, tensor_values
+from estimator_asr.server import api_errors, hotword_limits, tensor_values
 
 DEFAULT_SIGNATURE = "serving_default"
 HOTWORDS = "hotwords"
@@ -52,6 +52,7 @@ def parse(body: bytes, definitions: Mapping) -> Call:
         raise api_errors.refuse(
             f"request: has {len(rows)} utterances, expected at most {_MAX_ROWS}; send fewer"
         )
+    hotword_limits.check(hotwords)
     return Call(signature, rows, hotwords, is_columnar)
 
 

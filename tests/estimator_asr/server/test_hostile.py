@@ -103,7 +103,7 @@ def test_no_request_harms_the_server(program):
         statuses = pool.map(lambda each: send(program.port, *each), sent)
         for (kind, request), status in zip(sent, statuses):
             found[kind][status] += 1
-            assert not status.startswith("5"), (kind, status, request[:1000])
+            assert status == "503" or not status.startswith("5"), (kind, status, request[:1000])
             peak = max(peak, serving_process.read_resident_mb(program.process.pid))
     for kind, counts in sorted(found.items()):
         print(f"{kind:16}{dict(counts)}")
