@@ -75,7 +75,7 @@ READERS = (read_json, read_form, read_upload, read_wav_seconds, read_wav)
 
 
 def test_one_input(data: bytes) -> None:
-    """Gives an input to the reader of its first byte."""
+    """Calls the reader of the first byte with the others."""
     if data:
         try:
             READERS[data[0] % len(READERS)](data[1:])
