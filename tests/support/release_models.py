@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_asr import average, evaluate, export
 from estimator_asr.checkpointing import evaluation_log
+from estimator_asr.scoring import utterances
 from estimator_asr.serving import recogniser
 
 STEPS = {"am": 1200, "lm": 40}
@@ -83,7 +84,7 @@ def _evaluate(directory, name):
     model, data, report = (os.path.join(directory, each) for each in (name, "data", "report"))
     config = evaluate.EvaluateConfig(model, None, (data,), "dev", report, decoding="greedy")
     metrics = evaluate.evaluate(config)
-    rates = (value for value in metrics.values() if isinstance(value, dict) and "errors" in value)
+    rates = (metrics[name] for name in utterances.MEASURES if name in metrics)
     return [[rate["errors"], rate["reference_length"]] for rate in rates]
 
 

@@ -9,8 +9,9 @@ import pytest
 import small_corpora
 import tiny_models
 
-from estimator_asr import evaluate, experiment, export, model_directory, training_config, transcribe
+from estimator_asr import evaluate, experiment, export, model_directory, training_config
 from estimator_asr.serving import recogniser
+from estimator_asr.transcripts import recordings, transcriber
 from tfrecord_builder import errors, frontend, vocabulary
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.labels import labelling, vocabularies
@@ -69,7 +70,9 @@ def test_from_a_corpus_to_a_transcript(tmp_path, token_type):
 
     version = export.export(export.ExportConfig(model.path, None, str(tmp_path / "export")))
     loaded = recogniser.load(version, "waveform")
-    result = transcribe.transcribe_file(loaded, str(tmp_path / "in" / "audio" / "u01.wav"), 16000)
+    (recording,) = recordings.find([str(tmp_path / "in" / "audio" / "u01.wav")])
+    (segment,) = transcriber.transcribe(loaded, recording, 16000).segments
+    result = segment.result
     assert result["transcript"] == vocabulary.join_tokens(result["pinyin"].split(), token_type)
 
     metrics = evaluate_as_advised(version, corpus_dir, info, tmp_path)
