@@ -91,6 +91,10 @@ class AudioBlocks:
         _check_rate(path, self._reader.sample_rate)
         self.seconds = self._reader.seconds
 
+    def close(self) -> None:
+        """Closes the file; iterating closes it too."""
+        self._file.close()
+
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yields float32 [num_samples] at the sample rate asked for, as read_audio returns them at once."""
         with self._file:

@@ -50,10 +50,16 @@ def overloaded(what: str, seconds: float) -> ApiError:
 
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
     """Returns the response for an error, in the form of the API that the path belongs to."""
-    content = {"error": error.message}
+    message = to_text(error.message)
+    content = {"error": message}
     if path.startswith(_OPENAI_PATHS) and not path.startswith(_TENSORFLOW_PATHS):
-        content = {"error": {"message": error.message, "type": _type(error), "param": None, "code": None}}
+        content = {"error": {"message": message, "type": _type(error), "param": None, "code": None}}
     return responses.JSONResponse(content, error.status, error.headers)
+
+
+def to_text(text: str) -> str:
+    """Returns text that UTF-8 can hold: lone surrogates, as JSON may have, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _type(error: ApiError) -> str:

@@ -72,6 +72,8 @@ class Batcher:
             return await asyncio.gather(*(item.result for item in batch))
         finally:
             self._num_requests -= not is_urgent
+            gone = set(map(id, batch))
+            self._queue[:] = [item for item in self._queue if id(item) not in gone]
             for item in batch:
                 item.result.cancel()
                 item.group.version.end_use()

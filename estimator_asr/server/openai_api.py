@@ -45,12 +45,12 @@ class OpenAIApi:
 
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
-            version = self._parts.versions.current
             form = await openai_form.parse(body, dict(request.headers))
-            limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
-            upload = await self._parts.decode(uploads.read, form.content, *limits)
-            batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
-            rows = await self._parts.recognise(request, batch)
+            with self._parts.versions.current.used() as version:
+                limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
+                upload = await self._parts.decode(uploads.read, form.content, *limits)
+                batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
+                rows = await self._parts.recognise(request, batch)
         segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]
         return openai_responses.make(form, segments, upload.seconds)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from starlette import responses
 
-from estimator_asr.server import openai_form
+from estimator_asr.server import api_errors, openai_form
 from estimator_asr.serving import statuses
 from estimator_asr.transcripts import captions
 
@@ -32,7 +32,7 @@ def _describe(form, segments, joined: dict, seconds: float) -> dict:
     """verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
     content = {
         "task": "transcribe",
-        "language": form.language or _LANGUAGE,
+        "language": api_errors.to_text(form.language) or _LANGUAGE,
         "duration": round(seconds, 3),
         "text": joined["transcript"],
         "status": _find_status(segments),

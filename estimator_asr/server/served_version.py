@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import soundfile
@@ -77,6 +78,15 @@ class ServedVersion:
         except tf.errors.InvalidArgumentError as error:
             raise errors.UserError(f"inputs: are refused by the model ({_describe(error)})") from error
         return [_trim({name: value[i] for name, value in values.items()}) for i in range(len(rows))]
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[ServedVersion]:
+        """Keeps the session open for the block, also when another version takes over."""
+        self.begin_use()
+        try:
+            yield self
+        finally:
+            self.end_use()
 
     def begin_use(self) -> None:
         self._num_users += 1

@@ -47,19 +47,30 @@ def _read_string(where: str, value) -> bytes:
 
 
 def _read_numbers(where: str, value, dtype) -> np.ndarray:
+    _check_types(where, value, (int, float) if np.dtype(dtype).kind == "f" else (int,), np.dtype(dtype).name)
     try:
         array = np.array(value)
     except ValueError:
         raise api_errors.refuse(f"{where}: rows differ in length, expected a rectangular list") from None
     if not array.size and array.ndim:
         return array.astype(dtype)
-    kinds = "iuf" if np.dtype(dtype).kind == "f" else "iu"
-    if array.dtype.kind not in kinds:
+    if array.dtype.kind == "O":  # integers of any size
         raise api_errors.refuse(f"{where}: has values that are not {np.dtype(dtype).name}")
     if np.dtype(dtype).kind != "f" and not _is_in_range(array, dtype):
         raise api_errors.refuse(f"{where}: has values that do not fit into {np.dtype(dtype).name}")
     with np.errstate(over="ignore"):
         return array.astype(dtype)
+
+
+def _check_types(where: str, value, types: tuple[type, ...], name: str) -> None:
+    """Refuses other values than numbers in lists: numpy gives each text the room of the longest one."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif type(each) not in types:  # True is no number
+            raise api_errors.refuse(f"{where}: has values that are not {name}")
 
 
 def _is_in_range(array: np.ndarray, dtype) -> bool:

@@ -55,10 +55,9 @@ class TensorFlowApi:
 
     async def predict(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
-            version = self._find(request)
-            call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
-            batch = _make_items(version, call)
-            results = await self._parts.recognise(request, batch)
+            with self._find(request).used() as version:
+                call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
+                results = await self._parts.recognise(request, _make_items(version, call))
         content = tensorflow_json.format(call, results)
         return responses.Response(content, media_type="application/json")
 

@@ -40,20 +40,35 @@ def plan(found: Sequence[recordings.Recording], format: str, output_dir: str) ->
     """Returns the output file of each recording, NAME.FORMAT in output_dir.
 
     Raises:
-        errors.UserError: two recordings have the same output file, or it exists.
+        errors.UserError: two recordings have the same output file, it exists, or output_dir cannot be made.
     """
+    try:
+        files.make_directory(output_dir)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_dir={output_dir}: cannot be made ({error.strerror}), expected a directory; give "
+            "another"
+        ) from error
     planned = {}
     for recording in found:
         path = os.path.join(output_dir, f"{recording.name}.{format}")
         if path in planned:
             raise errors.UserError(
-                f"{path}: is the output of {planned[path]} and of {recording.path}, expected one; rename a "
-                "recording, or transcribe the folder above both"
+                f"{path}: is the output of {planned[path]} and of {recording.path}, expected one; "
+                + _advise(planned[path], recording.path)
             )
         if files.exists(path):
             raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
         planned[path] = recording.path
     return list(planned)
+
+
+def _advise(path: str, other: str) -> str:
+    if path == other:
+        return "give it once"
+    if os.path.dirname(path) == os.path.dirname(other):
+        return "rename one of them"
+    return "rename a recording, or transcribe the folder above both"
 
 
 def check_standard_output(found: Sequence[recordings.Recording], format: str) -> None:

@@ -115,6 +115,7 @@ class _Cutter:
         self._chunks: list[_Chunk] = []
         self._first = 0  # index of the first chunk in the recording
         self._num_quiet = 0  # chunks since the last speech
+        self._continues = False  # whether the chunks begin in speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
         was_speech = bool(self._chunks) and self._chunks[-1].is_speech
@@ -132,13 +133,14 @@ class _Cutter:
     def _emit(self, place: int) -> Iterator[Piece]:
         """Yields the speech before `place` with its context, and keeps what may be context of the next."""
         spoken = [index for index, chunk in enumerate(self._chunks[:place]) if chunk.is_speech]
-        if len(spoken) >= self._shortest:
+        if len(spoken) >= (1 if self._continues else self._shortest):
             start, end = max(0, spoken[0] - self._context), min(place, spoken[-1] + 1 + self._context)
             waveform = np.concatenate([chunk.samples for chunk in self._chunks[start:end]])
             yield Piece((self._first + start) * self._size, waveform)
             place = max(end, place - self._context) if place == len(self._chunks) else place
         elif place == len(self._chunks):
             place = max(0, place - self._context)
+        self._continues = place < len(self._chunks) and self._chunks[place].is_speech
         self._chunks = self._chunks[place:]
         self._first += place
 

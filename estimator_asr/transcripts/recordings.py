@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-import soundfile
-
 from tfrecord_builder import audio, errors, files
 
 STANDARD_INPUT = "-"
+_ANY_RATE = 16000  # of the samples, of which none is read
 SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3")
 
 
@@ -49,8 +48,14 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
     """
     if recording.path != STANDARD_INPUT:
         return audio.AudioBlocks(recording.path, sample_rate)
+    if sys.stdin is None:
+        raise audio.AudioError("-: standard input is closed, expected audio; give a file or a pipe")
     file = tempfile.TemporaryFile()
-    shutil.copyfileobj(sys.stdin.buffer, file)
+    try:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    except OSError as error:
+        problem = f"cannot be copied to a temporary file ({error.strerror}), expected room for it; free space"
+        raise audio.AudioError(f"-: {problem}") from error
     if not file.tell():
         raise audio.AudioError("-: standard input is empty, expected audio; write a recording to it")
     file.seek(0)
@@ -58,11 +63,23 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
 
 
 def total_seconds(found: Sequence[Recording]) -> Optional[float]:
-    """Returns the seconds of all recordings by their headers; None if one of them does not tell."""
-    try:
-        return sum(soundfile.info(recording.path).duration for recording in found)
-    except (OSError, soundfile.SoundFileError):
+    """Returns the seconds of all recordings by their headers; None if one of them does not tell.
+
+    What cannot be read counts as nothing, and standard input, which is read once, does not tell.
+    """
+    seconds = [_seconds(recording.path) for recording in found]
+    return None if None in seconds else sum(seconds)
+
+
+def _seconds(path: str) -> Optional[float]:
+    if path == STANDARD_INPUT:
         return None
+    try:
+        blocks = audio.AudioBlocks(path, _ANY_RATE)
+    except (errors.UserError, OSError):
+        return 0.0
+    blocks.close()
+    return blocks.seconds
 
 
 def _find_in(folder: str) -> Iterator[Recording]:

@@ -12,6 +12,7 @@ let language = navigator.language.startsWith("zh") ? "zh" : "en";
 let words = STRINGS[language];
 let stopRecording = null;
 let version = null;
+let newest = 0; // number of the latest request: late answers to former ones are not shown
 let shown = null; // what redraw() shows again in the other language
 
 function translate() {
@@ -60,16 +61,19 @@ function explain(error) {
 // Recognises a Blob; `samples` are for the pictures, null if the browser cannot decode it.
 async function recognise(blob, name, samples) {
   shown = null;
+  newest += 1;
+  const number = newest;
   find("result").hidden = true;
   say(words.working);
   const begin = performance.now();
   try {
     const result = await transcribe(blob, name, find("hotwords").value.trim(), find("token").value);
+    if (number !== newest) return;
     shown = { result, samples, seconds: (performance.now() - begin) / 1000 };
     player.load(samples);
     redraw();
   } catch (error) {
-    say(explain(error), true);
+    if (number === newest) say(explain(error), true);
   }
 }
 
@@ -81,6 +85,7 @@ async function openFile(file) {
 
 async function toggleRecording() {
   const stop = stopRecording;
+  find("record").disabled = true; // until the microphone is open, or the answer is there
   try {
     if (stop) {
       stopRecording = null;
@@ -96,6 +101,8 @@ async function toggleRecording() {
     }
   } catch (error) {
     say({ NotAllowedError: words.refused, NotFoundError: words.missing }[error.name] || String(error), true);
+  } finally {
+    find("record").disabled = false;
   }
 }
 
@@ -115,7 +122,10 @@ async function showVersion() {
 }
 
 find("record").addEventListener("click", toggleRecording);
-find("file").addEventListener("change", (event) => openFile(event.target.files[0]));
+find("file").addEventListener("change", async (event) => {
+  await openFile(event.target.files[0]);
+  event.target.value = ""; // so that the same file can be chosen again
+});
 find("token").addEventListener("change", showVersion);
 find("play").addEventListener("click", () => player.toggle());
 find("copy").addEventListener("click", async () => {

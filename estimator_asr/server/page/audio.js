@@ -57,18 +57,32 @@ export function encodeWav(samples) {
 export async function record(onLevel) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
-  await context.audioWorklet.addModule("page/recorder.js");
+  const end = () => {
+    stream.getTracks().forEach((track) => track.stop());
+    return context.close();
+  };
+  try {
+    await context.audioWorklet.addModule("page/recorder.js");
+  } catch (error) {
+    await end();
+    throw error;
+  }
   const node = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
   const blocks = [];
+  let isWhole = null; // resolves when the last block has come
   node.port.onmessage = ({ data }) => {
-    blocks.push(data);
-    onLevel(data.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+    blocks.push(data.block);
+    onLevel(data.block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
+    if (data.isLast) isWhole();
   };
   context.createMediaStreamSource(stream).connect(node);
   return async function stop() {
-    stream.getTracks().forEach((track) => track.stop());
     const rate = context.sampleRate;
-    await context.close();
+    await new Promise((done) => {
+      isWhole = done;
+      node.port.postMessage("stop");
+    });
+    await end();
     const samples = new Float32Array(blocks.reduce((sum, block) => sum + block.length, 0));
     let place = 0;
     for (const block of blocks) {

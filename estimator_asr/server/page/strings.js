@@ -24,14 +24,12 @@ export const STRINGS = {
     listening: "Listening: press Stop when you have spoken.",
     working: "Recognising…",
     done: (audio, time, sure) => `${audio} s of audio in ${time} s. Confidence ${sure} %.`,
-    doneLong: (audio, time) => `${audio} s of audio in ${time} s.`,
     nothing: "No speech was recognised.",
     character: (text, pinyin, sure) => `${text} ${pinyin}, ${sure} % sure: hear it`,
     noMicrophone:
       "The browser gives a page the microphone only over https or on localhost: open this page on one of them, or choose a file.",
     refused: "The microphone was refused: allow it in the browser's settings for this page, or choose a file.",
     missing: "No microphone was found: connect one, or choose a file.",
-    notAudio: "This file is not audio that the browser can read; choose a WAV, FLAC, MP3 or Ogg file.",
     unreachable: "The server does not answer: is it still running?",
     unauthorised: "The server asks for an access token: enter it above.",
     status: {
@@ -66,13 +64,11 @@ export const STRINGS = {
     listening: "正在录音：说完后按“停止”。",
     working: "正在识别……",
     done: (audio, time, sure) => `${audio} 秒语音用时 ${time} 秒，置信度 ${sure} %。`,
-    doneLong: (audio, time) => `${audio} 秒语音用时 ${time} 秒。`,
     nothing: "没有识别到语音。",
     character: (text, pinyin, sure) => `${text} ${pinyin}，置信度 ${sure} %：播放`,
     noMicrophone: "浏览器只在 https 或 localhost 的页面上开放麦克风：请这样打开本页，或选择文件。",
     refused: "麦克风被拒绝：请在浏览器设置中允许本页使用，或选择文件。",
     missing: "没有找到麦克风：请连接麦克风，或选择文件。",
-    notAudio: "浏览器无法读取这个文件：请选择 WAV、FLAC、MP3 或 Ogg 文件。",
     unreachable: "服务器没有应答：它还在运行吗？",
     unauthorised: "服务器需要访问令牌：请在上面输入。",
     status: {

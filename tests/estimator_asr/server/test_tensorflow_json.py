@@ -153,6 +153,16 @@ def test_what_is_wrong_is_said(content, error):
         ),
         (
             "waveform",
+            {"waveform": [True, 0.5], "num_samples": 1},
+            "instances[0].waveform: has values that are not float32",
+        ),
+        (
+            "waveform",
+            {"waveform": [0] * 100_000 + ["x" * 10_000], "num_samples": 1},  # 4 GB as an array of text
+            "instances[0].waveform: has values that are not float32",
+        ),
+        (
+            "waveform",
             {"waveform": [10**30], "num_samples": 1},
             "instances[0].waveform: has values that are not",
         ),

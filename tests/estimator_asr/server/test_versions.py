@@ -66,6 +66,19 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
             first.run("waveform", (), [first.make_probe()])
 
 
+def test_a_version_in_use_keeps_its_session(export_dir):
+    """A request takes its version before its body is parsed; another version may take over meanwhile."""
+    version = served_version.ServedVersion(str(export_dir / "1"))
+    batch = [
+        {"waveform": np.float32(np.random.default_rng(1).normal(0, 0.1, 8000)), "num_samples": np.int32(8000)}
+    ]
+    with version.used():
+        version.retire()
+        assert len(version.run("waveform", (), batch)) == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        version.run("waveform", (), batch)
+
+
 def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:

@@ -69,6 +69,22 @@ def test_each_recording_has_its_own_file(tmp_path):
     assert outputs.plan(found, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
 
 
+@pytest.mark.parametrize(
+    ("paths", "advice"),
+    [(("x/a.wav", "x/a.wav"), "give it once"), (("x/a.wav", "x/a.flac"), "rename one of them")],
+)
+def test_recordings_of_one_folder_have_other_advice(tmp_path, paths, advice):
+    with pytest.raises(errors.UserError, match=f"expected one; {advice}$"):
+        outputs.plan([Recording(path, "a") for path in paths], "srt", str(tmp_path))
+
+
+def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.UserError) as refused:
+        outputs.plan([Recording("a.wav", "a")], "srt", str(tmp_path / "file"))
+    assert str(refused.value).startswith(f"--output_dir={tmp_path / 'file'}: cannot be made (")
+
+
 def test_two_recordings_of_one_name_are_refused(tmp_path):
     found = [Recording("x/a.wav", "a"), Recording("y/a.mp3", "a")]
     said = r"a\.srt: is the output of x/a\.wav and of y/a\.mp3, expected one; rename a recording, or"

@@ -81,6 +81,15 @@ def test_speech_without_a_pause_is_cut_at_its_quietest_moment():
     np.testing.assert_array_equal(np.concatenate([piece.waveform for piece in pieces]), audio)
 
 
+def test_the_rest_of_speech_that_was_cut_is_no_noise():
+    """Cut at 15 s, 64 ms of speech are left, which would be too short alone."""
+    audio = make_audio(15.0 + 0.064, 16.0)
+    covered = np.zeros(len(audio), bool)
+    for piece in cut(audio):
+        covered[piece.start : piece.start + len(piece.waveform)] = True
+    assert covered[audio > 0.4].all()
+
+
 def test_no_segment_is_longer_than_the_limit_and_none_overlap():
     rng = np.random.default_rng(0)
     pieces = cut(make_audio(*rng.uniform(0.1, 4.0, 200)))

@@ -94,4 +94,22 @@ def test_seconds_of_all_recordings(tmp_path):
     found = recordings.find([str(tmp_path)])
     assert recordings.total_seconds(found) == 3.5
     missing = recordings.Recording(os.path.join(tmp_path, "c.wav"), "c")
-    assert recordings.total_seconds([*found, missing]) is None
+    assert recordings.total_seconds([*found, missing]) == 3.5  # what cannot be read counts as nothing
+    pipe = recordings.Recording("-", "stdin")
+    assert recordings.total_seconds([*found, pipe]) is None  # and is not read for it
+
+
+def test_closed_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(recordings.sys, "stdin", None)
+    with pytest.raises(
+        audio.AudioError, match="-: standard input is closed, expected audio; give a file or a"
+    ):
+        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+
+
+@pytest.mark.parametrize("name", ["a.raw", b"\xff.wav"])
+def test_seconds_of_odd_names(tmp_path, name):
+    path = os.path.join(os.fsencode(tmp_path), os.fsencode(name))
+    with open(path, "wb") as file:
+        file.write(b"no audio")
+    assert recordings.total_seconds([recordings.Recording(os.fsdecode(path), "a")]) == 0
