@@ -69,7 +69,7 @@ def _check_types(where: str, value, types: tuple[type, ...], name: str) -> None:
         each = waiting.pop()
         if isinstance(each, list):
             waiting += each
-        elif type(each) not in types:  # True is no number
+        elif type(each) not in types:  # True is a bool, not an int
             raise api_errors.refuse(f"{where}: has values that are not {name}")
 
 

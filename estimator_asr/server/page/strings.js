@@ -36,7 +36,7 @@ export const STRINGS = {
       malformed: "This is no recording that can be read.",
       empty: "The recording is too short to hold speech.",
       silent: "The recording is silent: is the right microphone switched on?",
-      not_finite: "The recording has samples that are no numbers: save it again.",
+      not_finite: "The recording has samples that are NaN or Inf: save it again.",
       too_long: "The recording is too long: cut it at a pause.",
     },
     other: "中文",
