@@ -131,7 +131,7 @@ def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory
 
 def _recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> task.Recognition:
     key, _ = model.config.spec.features
-    return registry.of(model).recognise({**features, key: _at_least_one_column(features[key])})
+    return registry.of(model).recognise({**features, key: at_least_one_column(features[key])})
 
 
 def _convert_ids(
@@ -174,8 +174,8 @@ def _find_times(
     return characters_lib.merge(times, num_tokens, tf.gather(places, rows))
 
 
-def _at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
-    """Pads axis 1 where all lengths of the batch are 0, so that no layer gets an empty axis."""
+def at_least_one_column(batch: tf.Tensor) -> tf.Tensor:
+    """Pads axis 1 of [batch, length, ...] from length 0 to 1 with zeros: no layer gets an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[1])
     paddings = [[0, 0], [0, missing]] + [[0, 0]] * (batch.shape.rank - 2)
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))

@@ -44,7 +44,7 @@ def check_features(
 ) -> Items:
     """Checks features, float32 [batch, max_frames, num_bins], of num_frames, int32 [batch]."""
     num_frames = _refuse_wrong_lengths("num_frames", num_frames, "fbank", fbank)
-    _, is_finite = _find_peaks(fbank, num_frames)
+    peaks, is_finite = _find_peaks(fbank, num_frames)
     most_frames = frontend.num_frames(max_seconds * config.sample_rate, config)
     return _select(
         fbank,
@@ -52,7 +52,7 @@ def check_features(
         {
             statuses.TOO_LONG: num_frames > most_frames,
             statuses.EMPTY: tf.equal(num_frames, 0),
-            statuses.NOT_FINITE: ~is_finite,
+            statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LARGEST_FEATURE),
         },
     )
 
@@ -111,7 +111,7 @@ def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
     """Returns the lengths; running them fails if they are not one for each row, from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
-    problem = [f"{name}: is", lengths, "expected one from 0 to", width, "for each of the", num_rows]
+    problem = [f"{name}: is", lengths, ", expected one from 0 to", width, "for each of the", num_rows]
     message = [*problem, f"rows of {values_name}; send the true lengths"]
     fits = tf.equal(tf.size(lengths), num_rows) & tf.reduce_all((lengths >= 0) & (lengths <= width))
     with tf.control_dependencies([tf.debugging.Assert(fits, message)]):

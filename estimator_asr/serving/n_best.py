@@ -19,9 +19,10 @@ def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> Ranking:
     """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
 
     Args:
-        scores: float32 [batch, num_best], log probability of each hypothesis; -inf: there is none.
+        scores: float32 [batch, num_best], log probability of each hypothesis; -inf or NaN: there is none.
         transcripts: string [batch, num_best].
     """
+    scores = tf.where(tf.math.is_nan(scores), -float("inf"), scores)
     is_same = tf.equal(transcripts[:, :, None], transcripts[:, None])  # [batch, num_best, num_best]
     num_best = tf.shape(scores)[1]
     terms = tf.where(is_same, scores[:, None], -float("inf"))

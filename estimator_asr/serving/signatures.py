@@ -132,8 +132,10 @@ def _extract_features(
     fbank = frontend.extract(waveforms.values, config, waveforms.lengths)
     if config.encoder is None:
         return fbank, num_frames
-    vectors, num_vectors = frozen_encoder.build(config.encoder, fbank, num_frames)
-    return tf.cast(vectors, tf.float32), num_vectors
+    rows = [_at_least_one_row(each) for each in (cascade.at_least_one_column(fbank), num_frames)]
+    vectors, num_vectors = frozen_encoder.build(config.encoder, *rows)
+    num_items = tf.size(num_frames)
+    return tf.cast(vectors[:num_items], tf.float32), num_vectors[:num_items]
 
 
 def _at_least_one_row(batch: tf.Tensor) -> tf.Tensor:

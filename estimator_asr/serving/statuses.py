@@ -13,6 +13,7 @@ TOO_LONG = "too_long"
 # gigabyte.
 MAX_SECONDS = 180
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher one does not fit into float32
+LARGEST_FEATURE = 1e14  # logarithms are below 100; the squares of much higher ones do not fit into float32
 
 # What follows the name of a file, and a colon.
 SENTENCES = {

@@ -8,12 +8,14 @@ import os
 import zlib
 
 import numpy as np
+import small_whisper
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, model_directory, training_config
+from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.tasks import registry
-from tfrecord_builder import dataset_info, frontend, readings, schema, vocabulary
+from tfrecord_builder import dataset_info, frontend, pretrained_encoder, readings, schema, vocabulary
 
 GLOBAL_STEP = 7
 FRONTEND = frontend.FrontendConfig(num_mel_bins=20)
@@ -51,6 +53,21 @@ def make_acoustic_model(
 ):
     config = _make_config("acoustic", tokens, token_type, encoder)
     return _save_model(path, config, {dataset_info.TOKENS_FILE: tokens}, seed)
+
+
+def make_whisper_model(path: str):
+    """Saves a model that reads a frozen encoder, whose files lie beside it."""
+    published = small_whisper.write(f"{path}-whisper")
+    applied = pretrained_encoder.Applied(whisper_weights.read(published)[0], (1, 2))
+    config = _make_config("acoustic", TOKENS, encoder="whisper")
+    config = dataclasses.replace(
+        config,
+        acoustic=dataclasses.replace(config.acoustic, pretrained=applied),
+        frontend=frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied),
+    )
+    model = _save_model(path, config, {dataset_info.TOKENS_FILE: TOKENS}, seed=3)
+    whisper_weights.save(path, published)
+    return model
 
 
 def make_language_model(

@@ -82,7 +82,7 @@ def test_bad_items_and_padding_are_zeros():
 @pytest.mark.parametrize("lengths", [[-1, 2], [0, 501], [500], [1, 2, 3]])
 def test_lengths_that_do_not_fit_are_refused(lengths):
     message = (
-        r"num_samples: is\] \[.*\] \[expected one from 0 to\] \[500\] \[for each of the\] \[2\] \[rows of w"
+        r"num_samples: is\] \[.*\] \[, expected one from 0 to\] \[500\] \[for each of the\] \[2\] \[rows of w"
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         check_waveforms([LOUD, LOUD], lengths)
@@ -101,6 +101,14 @@ def test_status_of_features():
     assert items.values.shape == (5, 99, 3)
     assert np.isfinite(items.values).all()
     assert not items.values[1].any() and not items.values[2, 7:].any()
+
+
+@pytest.mark.parametrize("value", [1e38, -3e37, 1.1e14])
+def test_features_whose_squares_would_overflow_are_not_finite(value):
+    fbank = np.ones([2, 9, 3])
+    fbank[1, 4, 2] = value
+    assert check_features(fbank, [9, 9]).status.tolist() == [b"ok", b"not_finite"]
+    assert check_features(fbank, [9, 4]).status.tolist() == [b"ok", b"ok"]
 
 
 def test_features_of_more_frames_than_the_limit_has():

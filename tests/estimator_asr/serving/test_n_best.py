@@ -32,6 +32,21 @@ def test_rows_count_through_the_batch():
     assert ranking.transcripts[:, 0].tolist() == [b"a", b"d"]
 
 
+@pytest.mark.parametrize("probs", [[np.nan, 0.3, 0.2], [0.3, np.nan, 0.2], [0.2, 0.3, np.nan]])
+def test_a_hypothesis_whose_score_is_nan_is_none(probs):
+    ranking = rank([probs], [["a", "b", "c"]])
+    expected = sorted((p, t) for p, t in zip(probs, "abc") if p == p)[::-1]
+    assert ranking.transcripts.tolist() == [[*(t.encode() for _, t in expected), b""]]
+    np.testing.assert_allclose(np.exp(ranking.scores), [[0.3, 0.2, 0.0]], rtol=1e-5)
+
+
+def test_no_hypothesis_at_all_has_the_first_row_of_its_utterance():
+    ranking = rank([[0.6, 0.4], [np.nan, np.nan]], [["a", "b"], ["c", "d"]])
+    assert ranking.rows.tolist() == [0, 2]
+    assert ranking.transcripts.tolist() == [[b"a", b"b"], [b"", b""]]
+    assert ranking.scores[1].tolist() == [np.finfo(np.float32).min] * 2
+
+
 def test_an_empty_transcript_is_one_too():
     ranking = rank([[0.9, 0.1, 0.0]], [["", "a", ""]])
     assert ranking.transcripts.tolist() == [[b"", b"a", b""]]
