@@ -46,9 +46,6 @@ class EvaluateConfig(config_flags.Checked):
     saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
-    compare: tuple[str, ...] = config_flags.setting(
-        (), "two or more reports of the same utterances to compare, comma separated; needs no model"
-    )
     output_dir: str = config_flags.setting(
         "", "directory of the report; an older one is replaced", required=True
     )
@@ -61,6 +58,9 @@ class EvaluateConfig(config_flags.Checked):
     )
     group_pattern: Optional[str] = config_flags.setting(
         None, "regular expression whose match in the speaker's name is the group to report, as ^[A-Za-z]+"
+    )
+    compare: tuple[str, ...] = config_flags.setting(
+        (), "two or more reports of the same utterances to compare, comma separated; needs no model"
     )
 
     def __post_init__(self):
