@@ -33,6 +33,7 @@ from benchmarks import bars, comparison
 from estimator_asr import config as config_lib
 from estimator_asr import hotword_list, task_spec
 from estimator_asr.inputs import input_fn, splits
+from estimator_asr.scoring import biasing
 from estimator_asr.serving import recogniser
 from tfrecord_builder import config_flags, dataset_info, program
 
@@ -143,25 +144,15 @@ def build(saved_model: str, hotwords: Sequence[str]):
 
 def count(hotwords: Sequence[str], references: Sequence[str], transcripts: Sequence[str]) -> Counts:
     """Counts the occurrences of hotwords in both texts, and the errors outside those of the references."""
-    totals = np.zeros(len(Counts._fields), int)
+    totals, phrases = np.zeros(len(Counts._fields), int), biasing.index(hotwords)
     for reference, transcript in zip(references, transcripts):
         for word in hotwords:
             spoken, written = reference.count(word), transcript.count(word)
             totals += [min(spoken, written), spoken, written, 0, 0]
-        is_hot = find_hot(hotwords, reference)
+        is_hot = biasing.mark(phrases, reference)
         errors = sum(not is_inside(is_hot, edit) for edit in Levenshtein.editops(reference, transcript))
         totals += [0, 0, 0, errors, is_hot.count(False)]
     return Counts(*totals.tolist())
-
-
-def find_hot(hotwords: Sequence[str], reference: str) -> list[bool]:
-    """Returns whether each character of a reference is in a hotword."""
-    is_hot = [False] * len(reference)
-    for word in hotwords:
-        for start in range(len(reference)):
-            if reference.startswith(word, start):
-                is_hot[start : start + len(word)] = [True] * len(word)
-    return is_hot
 
 
 def is_inside(is_hot: Sequence[bool], edit: Levenshtein.Editop) -> bool:

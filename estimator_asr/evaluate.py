@@ -29,13 +29,15 @@ import tqdm
 from estimator_asr import config as config_lib
 from estimator_asr import hotword_list, model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.scoring import comparison, report, utterances
+from estimator_asr.scoring import biasing, comparison, report, utterances
 from estimator_asr.serving import export_info, recogniser, trained_model
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, program
 
 # Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
+
+_PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Subject(NamedTuple):
     input: config_lib.InputConfig  # how records become batches
     measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
     facts: Mapping[str, object]  # name to text or number, for the report
+    hotwords: Sequence[str] = ()  # as the recogniser reads them
 
 
 def evaluate(config: EvaluateConfig) -> dict:
@@ -134,7 +137,8 @@ def evaluate(config: EvaluateConfig) -> dict:
         scored, outputs = _score(subject, source)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     are_speakers_people = any(info.frontend is not None for info in infos)
-    scored_split = report.ScoredSplit(facts, scored, config.group_pattern, are_speakers_people, outputs)
+    people = config.group_pattern, are_speakers_people
+    scored_split = report.ScoredSplit(facts, scored, *people, outputs, subject.hotwords)
     return report.write(scored_split, config.output_dir)
 
 
@@ -163,7 +167,7 @@ def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.Datas
     hotwords = hotword_list.read_for(version_dir, config)
     recognise = recogniser.load(version_dir, "features", hotwords)
     facts = {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})}
-    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, facts)
+    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, facts, hotwords)
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
@@ -200,7 +204,7 @@ def _texts(batch: Mapping, name: str) -> list[str]:
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
-        for measure in (name for name in utterances.MEASURES if name in rates):
+        for measure in (name for name in _PRINTED if name in rates):
             label = " ".join(filter(None, (group, report.format_name(measure))))
             print(f"{label}: {report.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
     if metrics.get("num_utterances_of_unknown_speakers"):

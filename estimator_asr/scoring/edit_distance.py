@@ -14,6 +14,7 @@ from rapidfuzz.distance import Levenshtein
 from tfrecord_builder import vocabulary
 
 _NO_TOKEN = f"{vocabulary.UNKNOWN} "  # tokens of a reference contain no whitespace
+_TAGS = ("replace", "insert", "delete")  # rapidfuzz's names, in the order of Edits
 
 
 class Edits(NamedTuple):
@@ -39,7 +40,7 @@ class Pair(NamedTuple):
 def count_edits(reference: Sequence[str], hypothesis: Sequence[str]) -> Edits:
     """Counts the edits of one shortest alignment; either side may be empty."""
     tags = [edit.tag for edit in _edit_operations(reference, hypothesis)]
-    return Edits(tags.count("replace"), tags.count("insert"), tags.count("delete"), len(reference))
+    return Edits(*map(tags.count, _TAGS), len(reference))
 
 
 def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
@@ -64,6 +65,31 @@ def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.n
     for edit in _edit_operations(reference, hypothesis):
         counts[0 if edit.tag == "insert" else 1, edit.src_pos] += 1
     return counts
+
+
+def split_edits(
+    reference: Sequence[str],
+    hypothesis: Sequence[str],
+    is_inside_reference: Sequence[bool],
+    is_inside_hypothesis: Sequence[bool],
+) -> tuple[Edits, Edits]:
+    """Counts the edits of one shortest alignment inside and outside of marked tokens.
+
+    Args:
+        reference: tokens.
+        hypothesis: tokens.
+        is_inside_reference: whether each reference token is marked; decides for substitutions and deletions.
+        is_inside_hypothesis: whether each hypothesis token is marked; decides for insertions.
+    """
+    tags: dict[bool, list[str]] = {True: [], False: []}
+    for edit in _edit_operations(reference, hypothesis):
+        is_insertion = edit.tag == "insert"
+        marked = is_inside_hypothesis[edit.dest_pos] if is_insertion else is_inside_reference[edit.src_pos]
+        tags[marked].append(edit.tag)
+    inside, outside = (
+        Edits(*map(tags[side].count, _TAGS), list(is_inside_reference).count(side)) for side in (True, False)
+    )
+    return inside, outside
 
 
 def _edit_operations(reference, hypothesis):

@@ -18,7 +18,7 @@ from typing import Optional
 
 import jinja2
 
-from estimator_asr.scoring import breakdown, error_rate, syllable_parts, utterances
+from estimator_asr.scoring import biasing, breakdown, error_rate, nist_files, syllable_parts, utterances
 from tfrecord_builder import errors, files
 
 METRICS_FILE = "metrics.json"
@@ -41,6 +41,7 @@ class ScoredSplit:
     group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
     are_speakers_people: bool = True  # as for breakdown.overall
     outputs: Sequence[Mapping] = ()  # of each utterance, for hypotheses.jsonl
+    hotwords: Sequence[str] = ()  # as for biasing.measure
 
 
 def metrics(split: ScoredSplit) -> dict:
@@ -55,6 +56,10 @@ def metrics(split: ScoredSplit) -> dict:
         values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
     for name, scored in syllable_parts.rescore(split.measures):
         values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+    if split.hotwords:
+        last = list(split.measures.items())[-1]
+        rates = biasing.measure(split.hotwords, *last, split.are_speakers_people)
+        values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})
     values["by_speaker"] = _table(split, breakdown.by_speaker)
     if split.group_pattern is not None:
         options = {"pattern": split.group_pattern, "are_speakers_people": split.are_speakers_people}
@@ -72,19 +77,22 @@ def _table(split, break_down):
 
 
 def write(split: ScoredSplit, output_dir: str) -> dict:
-    """Writes the four files into `output_dir`, which is created; returns the content of metrics.json."""
+    """Writes the report into `output_dir`, which is created; returns the content of metrics.json."""
     values = metrics(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: _render(split, values),
         OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in _list_outputs(split)),
         HYPOTHESES_FILE: hypotheses(split),
+        **nist_files.contents(*list(split.measures.items())[-1], split.outputs),
     }
     os.makedirs(output_dir, exist_ok=True)
     with contextlib.ExitStack() as stack:  # which renames the last one first, when all are written
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
+    for name in nist_files.FILES - contents.keys():
+        pathlib.Path(output_dir, name).unlink(missing_ok=True)  # of an older report
     return values
 
 

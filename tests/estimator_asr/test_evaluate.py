@@ -65,6 +65,13 @@ def test_hotwords(tiny_export, tmp_path):
         found = pathlib.Path(tmp_path, name, "hypotheses.jsonl").read_text("utf-8")
         assert ("泥郝" in found) == (name == "hotwords")
     assert "hotwords" in pathlib.Path(tmp_path, "hotwords", "report.html").read_text("utf-8")
+    plain, biased = (
+        json.loads(pathlib.Path(tmp_path, name, "metrics.json").read_text("utf-8"))
+        for name in ("plain", "hotwords")
+    )
+    assert "biased_error_rate" not in plain
+    parts = [biased[name]["errors"] for name in ("biased_error_rate", "unbiased_error_rate")]
+    assert parts[0] > 0 and sum(parts) == biased["character_error_rate"]["errors"]
 
 
 def test_greedy_decoding_on_request(tiny_export, tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import jiwer
+import kaldialign
 import numpy as np
 import pytest
 
@@ -31,14 +32,42 @@ def test_tokens_are_compared_whole():
     assert edit_distance.count_edits(["<unk>"], ["你"]).errors == 1
 
 
-def test_agrees_with_jiwer_on_random_pairs():
+def random_pairs(letters):
     rng = np.random.default_rng(0)
-    for _ in range(100):
-        reference = rng.choice(list("abcde"), rng.integers(1, 12)).tolist()
-        hypothesis = rng.choice(list("abcde"), rng.integers(0, 12)).tolist()
+    for _ in range(300):
+        yield tuple(rng.choice(list(letters), rng.integers(low, 20)).tolist() for low in (1, 0))
+
+
+@pytest.mark.parametrize("letters", ["ab", "abcde", "天地玄黄宇宙洪荒"])
+def test_agrees_with_jiwer_on_random_pairs(letters):
+    for reference, hypothesis in random_pairs(letters):
         expected = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
-        errors = expected.substitutions + expected.insertions + expected.deletions
-        assert edit_distance.count_edits(reference, hypothesis).errors == errors
+        edits = edit_distance.count_edits(reference, hypothesis)
+        assert edits[:3] == (expected.substitutions, expected.insertions, expected.deletions)
+
+
+@pytest.mark.parametrize("letters", ["ab", "abcde", "天地玄黄宇宙洪荒"])
+def test_agrees_with_kaldialign_on_random_pairs(letters):
+    """Its choice among alignments with as many errors may differ."""
+    for reference, hypothesis in random_pairs(letters):
+        expected = kaldialign.edit_distance(reference, hypothesis)
+        edits = edit_distance.count_edits(reference, hypothesis)
+        assert (edits.errors, edits.reference_length) == (expected["total"], expected["ref_len"])
+        assert edits.insertions - edits.deletions == expected["ins"] - expected["del"]
+
+
+def test_the_parts_of_marked_tokens_add_up():
+    for reference, hypothesis in random_pairs("abcde"):
+        marked = [[token in "ab" for token in tokens] for tokens in (reference, hypothesis)]
+        inside, outside = edit_distance.split_edits(reference, hypothesis, *marked)
+        total = edit_distance.count_edits(reference, hypothesis)
+        assert tuple(map(sum, zip(inside, outside))) == total
+        assert inside.reference_length == sum(marked[0])
+
+
+def test_marks_of_the_reference_but_for_insertions():
+    inside, outside = edit_distance.split_edits("ab", "xby", [True, False], [False, False, True])
+    assert (inside, outside) == ((1, 1, 0, 1), (0, 0, 0, 1))
 
 
 def test_confused_pairs_has_each_edit_with_none_for_the_missing_side():
