@@ -48,6 +48,11 @@ def overloaded(what: str, seconds: float) -> ApiError:
     return ApiError(429, f"server: {what}; send the request again in {wait} s", {"retry-after": str(wait)})
 
 
+def too_many_connections(max_connections: int) -> ApiError:
+    message = f"server: has more connections than {max_connections}; send the request again in 1 s"
+    return ApiError(503, message, {"retry-after": "1", **_CLOSE})
+
+
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
     """Returns the response for an error, in the form of the API that the path belongs to."""
     message = to_text(error.message)
