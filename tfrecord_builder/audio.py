@@ -73,7 +73,9 @@ def read_audio(
 
 
 class AudioBlocks:
-    """A WAV, FLAC, Ogg or MP3 file of any length as blocks of a second or less, the mean of its channels.
+    """A WAV, FLAC, Ogg or MP3 file of any length, the mean of its channels, in blocks.
+
+    A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
     Attributes:
         seconds: duration by the header, in seconds; None if it has none.
@@ -83,12 +85,13 @@ class AudioBlocks:
     """
 
     def __init__(self, path: str, sample_rate: int, file: Optional[BinaryIO] = None):
-        """Opens path, or takes an open file that can seek, which messages call path."""
+        """Opens path, or takes an open file that can seek, which messages call path; errors close it."""
         self._path, self._sample_rate = path, sample_rate
-        with _as_audio_error(path):
-            self._file = file or _open(path)
+        with contextlib.ExitStack() as stack, _as_audio_error(path):
+            self._file = stack.enter_context(file or _open(path))
             self._reader = _guard(self._file, lambda: audio_stream.BlockReader(self._file))
-        _check_rate(path, self._reader.sample_rate)
+            _check_rate(path, self._reader.sample_rate)
+            stack.pop_all()  # keeps it open
         self.seconds = self._reader.seconds
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving r
 _SIGNATURE = "serving_default"
 _WARMUP_SECONDS = (1, 5)
 _WARMUP_PEAK = 0.01  # loud enough not to be silence
-_BATCHING = """max_batch_size { value: 16 }
+# All recordings of a batch are padded to the longest, which may have three minutes (docs/export.md).
+_BATCHING = """max_batch_size { value: 4 }
 batch_timeout_micros { value: 10000 }
 max_enqueued_batches { value: 64 }
 num_batch_threads { value: 2 }

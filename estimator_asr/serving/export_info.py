@@ -89,8 +89,9 @@ def load(version_dir: str) -> ExportInfo:
     path = os.path.join(version_dir, INFO_FILE)
     try:
         values = json.loads(files.read_text(path))
-    except (OSError, ValueError) as error:
-        raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
+    except (OSError, ValueError, RecursionError) as error:  # the last one of deeply nested lists
+        reason = getattr(error, "strerror", None) or error
+        raise errors.UserError(f"{path}: cannot be read ({reason}); {_ADVICE}") from error
     try:
         info = config_json.from_json_dict(ExportInfo, values)
     except errors.UserError as error:

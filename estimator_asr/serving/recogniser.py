@@ -163,10 +163,11 @@ def find_version(path: str) -> str:
 def list_versions(export_dir: str) -> list[int]:
     """Returns the versions in an export directory, oldest first; none if it does not exist.
 
+    The name of a version is its number without leading zeros.
     A version that has lost its graph counts: replacing it by an older one is not what its user asked for.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
-    numbers = sorted(int(name) for name in names if name.isdecimal())
+    numbers = sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
     return [number for number in numbers if _is_version(os.path.join(export_dir, str(number)))]
 
 

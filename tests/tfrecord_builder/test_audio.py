@@ -326,6 +326,24 @@ def test_blocks_are_what_is_read_at_once(tmp_path, rate):
     np.testing.assert_array_equal(np.concatenate(found), audio.read_audio(path, 16000))
 
 
+def test_blocks_of_8_khz_may_be_longer_than_a_second(tmp_path):
+    path = str(tmp_path / "a.wav")
+    soundfile.write(path, tone(20000, 8000), 8000)
+    assert [len(block) for block in audio.AudioBlocks(path, 8000)] == [1 << 14, 20000 - (1 << 14)]
+
+
+@pytest.mark.parametrize("contents", [b"no audio", None])
+def test_a_file_that_cannot_be_used_is_closed(tmp_path, contents):
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(100, 100), 100)  # Hz, too few
+    if contents:
+        path.write_bytes(contents)
+    file = open(path, "rb")
+    with pytest.raises(audio.AudioError):
+        audio.AudioBlocks(str(path), 16000, file)
+    assert file.closed
+
+
 def test_blocks_of_a_flac_without_a_length(tmp_path):
     path = tmp_path / "a.flac"
     soundfile.write(str(path), tone(20000, 16000), 16000)

@@ -63,6 +63,7 @@ def test_batching_parameters(files):
         "num_batch_threads",
         "pad_variable_length_inputs:",
     ]
+    assert lines[0] == "max_batch_size { value: 4 }"
 
 
 @contextlib.contextmanager

@@ -139,6 +139,20 @@ def test_an_export_json_that_is_no_object_is_refused(version, text):
         load(version)
 
 
+def test_an_export_json_of_deeply_nested_lists_is_refused(version):
+    (version / INFO).write_text("[" * 100_000, "utf-8")
+    with pytest.raises(errors.UserError, match=rf"export\.json: cannot be read \(.*; {ADVICE}$"):
+        load(version)
+
+
+def test_a_missing_export_json_is_named_once(version):
+    (version / INFO).unlink()
+    with pytest.raises(errors.UserError) as refused:
+        load(version)
+    problem = f"cannot be read (No such file or directory); {ADVICE}"
+    assert str(refused.value) == f"{version / INFO}: {problem}"
+
+
 def test_every_file_but_export_json_is_listed(version):
     names = {path.relative_to(version).as_posix() for path in version.rglob("*") if path.is_file()}
     assert set(export_info.load(str(version)).files) == names - {INFO}

@@ -28,6 +28,14 @@ def test_newest_whole_version_is_found_by_number_not_by_name(tmp_path):
     assert recogniser.find_version(str(tmp_path)) == newest
 
 
+def test_a_number_with_leading_zeros_is_no_version(tmp_path):
+    path = make_version(tmp_path, "007")
+    assert recogniser.list_versions(str(tmp_path)) == []
+    make_version(tmp_path, "6")
+    assert recogniser.find_version(str(tmp_path)) == str(tmp_path / "6")
+    assert recogniser.find_version(path) == path
+
+
 def test_one_version_is_accepted(tmp_path):
     path = make_version(tmp_path, "9")
     make_version(tmp_path, "10")
