@@ -16,26 +16,23 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from tfrecord_builder import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
-import tqdm
 
-from estimator_asr import config as config_lib
-from estimator_asr import hotword_list, model_directory, task_spec
-from estimator_asr.inputs import input_fn, splits
-from estimator_asr.scoring import biasing, comparison, report, utterances
-from estimator_asr.serving import export_info, recogniser, trained_model
-from tfrecord_builder import config_flags, config_json, dataset_info, errors, program
-
-# Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
-_TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
-_CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
+from estimator_asr import hotword_list
+from estimator_asr.evaluating import recognition
+from estimator_asr.evaluating import subject as subject_lib
+from estimator_asr.inputs import splits
+from estimator_asr.scoring import biasing, comparison, formats, report, scored_split, utterances
+from estimator_asr.serving import recogniser
+from tfrecord_builder import config_flags, dataset_info, errors, program, recordings
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 
@@ -114,101 +111,52 @@ def _check_pattern(pattern: Optional[str]) -> None:
         ) from error
 
 
-class Subject(NamedTuple):
-    """What is evaluated."""
-
-    recogniser: recogniser.Recogniser  # the model
-    spec: task_spec.TaskSpec  # what it reads
-    input: config_lib.InputConfig  # how records become batches
-    measures: Mapping[str, tuple[str, str]]  # measure to reference and hypothesis
-    facts: Mapping[str, object]  # name to text or number, for the report
-    hotwords: Sequence[str] = ()  # as the recogniser reads them
-
-
 def evaluate(config: EvaluateConfig) -> dict:
     """Recognises, scores and writes the report; returns the content of metrics.json."""
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
         infos[0].shard_paths(config.data_dir[0], config.split)  # refuses it and lists the splits that exist
     report.create_output_dir(config.output_dir)  # before the model is opened
-    subject = (_open_saved_model if config.model_dir is None else _open_model)(config, infos)
-    source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
-    with contextlib.closing(subject.recogniser.session), splits.explain_damage(config.data_dir, config.split):
-        scored, outputs = _score(subject, source)
-    facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
-    are_speakers_people = any(info.frontend is not None for info in infos)
-    people = config.group_pattern, are_speakers_people
-    scored_split = report.ScoredSplit(facts, scored, *people, outputs, subject.hotwords)
-    return report.write(scored_split, config.output_dir)
+    found = _open_subject(config, infos)
+    source = splits.read_split(infos, config.data_dir, config.split, found.spec)
+    with contextlib.closing(found.recogniser.session), splits.explain_damage(config.data_dir, config.split):
+        recognised = recognition.recognise(found, source)
+    scored = scored_split.ScoredSplit(
+        {**found.facts, "data": ",".join(config.data_dir), "split": config.split},
+        recognised.measures,
+        config.group_pattern,
+        any(info.frontend is not None for info in infos),
+        recognised.outputs,
+        found.hotwords,
+        pronunciations=recognised.pronunciations,
+        vocabularies=found.vocabularies,
+        on_reference_pinyin=recognised.on_reference_pinyin,
+        recordings=_find_recordings(source, recognised.outputs),
+        command=shlex.join(["python", "-m", "estimator_asr.evaluate", *config_flags.to_command_line(config)]),
+    )
+    return report.write(scored, config.output_dir)
 
 
-def _open_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
-    trained = trained_model.open_trained_model(config.model_dir, config.decoding)
-    model, spec = trained.model, trained.model.config.spec
-    for info, path in zip(infos, config.data_dir):
-        model_directory.check_data(config.model_dir, model.config, info, path)
-    measures = _measures(not spec.writes_characters, model.output_token_type)
-    facts = {"model": config.model_dir, "checkpoint": trained.checkpoint, "global_step": trained.global_step}
-    return Subject(trained_model.build_recogniser(trained), spec, model.config.input, measures, facts)
-
-
-def _open_saved_model(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> Subject:
+def _open_subject(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetInfo]) -> subject_lib.Subject:
+    data = dict(zip(config.data_dir, infos))
+    if config.model_dir is not None:
+        return subject_lib.open_model(config.model_dir, config.decoding, data)
     version_dir = recogniser.find_version(config.saved_model)
-    exported = export_info.load(version_dir)
-    for info, path in zip(infos, config.data_dir):
-        pairs = {
-            "sha256 of tokens.txt": (info.tokens_sha256[:12], exported.acoustic.tokens_sha256[:12]),
-            "frontend": (info.frontend, exported.frontend),
-        }
-        assets = os.path.join(version_dir, "assets")
-        model_directory.refuse_difference(path, version_dir, pairs, assets, exported)
-    measures = _measures(True, exported.token_type if exported.language is None else "character")
-    batching = config_json.from_json_dict(config_lib.InputConfig, exported.input)
-    hotwords = hotword_list.read_for(version_dir, config)
-    recognise = recogniser.load(version_dir, "features", hotwords)
-    facts = {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})}
-    return Subject(recognise, task_spec.ACOUSTIC, batching, measures, facts, hotwords)
+    return subject_lib.open_version(version_dir, hotword_list.read_for(version_dir, config), data)
 
 
-def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns the measures of an output of tokens, and of a transcript of the token type."""
-    return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
-
-
-def _score(subject: Subject, source: splits.Split) -> tuple[dict[str, list], list[dict]]:
-    """Recognises every utterance once.
-
-    Returns:
-        utterances.ScoredUtterance of each measure, and the outputs of each utterance; both ordered by ids.
-    """
-    scored, outputs = {measure: [] for measure in subject.measures}, []
-    read = input_fn.build_input_fn(source, subject.input, training=False)
-    total = source.num_utterances
-    with tqdm.tqdm(total=total, unit=" utterances", desc="evaluate", disable=None) as progress:
-        for batch, _ in input_fn.read_elements(read):
-            found = subject.recogniser.run(batch)
-            ids, speakers = (_texts(batch, name) for name in ("utterance_id", "speaker"))
-            for measure, (reference, hypothesis) in subject.measures.items():
-                rows = zip(ids, speakers, _texts(batch, reference), found[hypothesis])
-                scored[measure] += [utterances.score(measure, *row) for row in rows]
-            outputs += [dict(zip(("utterance_id", *found), row)) for row in zip(ids, *found.values())]
-            progress.update(len(ids))
-    for rows in scored.values():
-        rows.sort(key=lambda row: row.utterance_id)
-    return scored, sorted(outputs, key=lambda row: row["utterance_id"])
-
-
-def _texts(batch: Mapping, name: str) -> list[str]:
-    return [item.decode("utf-8") for item in batch[name]]
+def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict:
+    ids = {each["utterance_id"] for each in outputs}
+    return recordings.find_all([shard.path for shard in source.shards], ids)
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
-        for measure in (name for name in _PRINTED if name in rates):
-            label = " ".join(filter(None, (group, report.format_name(measure))))
-            print(f"{label}: {report.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
+        for measure in (name for name in utterances.MEASURES if name in rates):
+            label = " ".join(filter(None, (group, formats.format_name(measure))))
+            print(f"{label}: {formats.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
     if metrics.get("num_utterances_of_unknown_speakers"):
-        print(report.describe_speakers(metrics))
+        print(formats.describe_speakers(metrics))
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
 
 

@@ -115,6 +115,12 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
     return config_class(**{name: flag_values[name].value for name in names})
 
 
+def to_command_line(config: object) -> list[str]:
+    """Returns the flags of a config that differ from their defaults, as `--name=value`."""
+    values = ((field, getattr(config, field.name)) for field, _ in _settings(type(config)))
+    return [f"--{field.name}={_to_text(value)}" for field, value in values if value != field.default]
+
+
 def with_training_settings(saved: Config, wanted: Config) -> Config:
     """Returns the saved config with the training_only settings of the wanted one."""
     names = [field.name for field, described in _settings(type(saved)) if described.training_only]

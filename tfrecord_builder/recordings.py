@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Optional, TypeVar
 
 from tfrecord_builder import errors, files
 
 Item = TypeVar("Item")
+_PLAYABLE = ("http://", "https://", "file://")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,15 @@ class Recording:
     channel: Optional[int] = None
     num_bytes: Optional[int] = None
     is_augmented: bool = False
+
+
+def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
+    """Returns what a browser plays: the segment alone, if the utterance is one; empty if it cannot."""
+    if "://" in audio and not audio.startswith(_PLAYABLE):
+        return ""
+    found = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
+    end = "" if seconds is None else f",{start_seconds + seconds:g}"
+    return f"{found}#t={start_seconds:g}{end}" if start_seconds or end else found
 
 
 def path_of(shard_path: str) -> str:

@@ -7,6 +7,7 @@ zhi, chi, shi, ri, zi, ci, si is "-i".
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Optional
@@ -56,6 +57,7 @@ _UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # how v is written a
 _INITIAL = re.compile("zh|ch|sh|[bpmfdtnlgkhjqxrzcs]|")
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     """Splits a toned syllable into (initial, final, tone).
 

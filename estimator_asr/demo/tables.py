@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import tqdm.utils
 
-from estimator_asr.scoring import edit_distance, report
+from estimator_asr.scoring import edit_distance, formats, report
 
 _SURE = 0.8  # confidence of a character that is not marked
 
@@ -44,7 +44,7 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
         metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
         for measure in ("token_error_rate", "character_error_rate"):
             if measure in metrics:
-                rows.append((name, report.format_name(measure), report.format_rate(metrics[measure])))
+                rows.append((name, formats.format_name(measure), formats.format_rate(metrics[measure])))
     return ["Error rates on test, whose sentences and voices do not occur in training", *align(rows)]
 
 

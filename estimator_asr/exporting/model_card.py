@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from estimator_asr.scoring import report, utterances
+from estimator_asr.scoring import formats, report, utterances
 from estimator_asr.serving import export_info
 from tfrecord_builder import dataset_info, errors
 
@@ -107,8 +107,8 @@ def _describe_rates(metrics: Sequence[Mapping]) -> str:
         (
             _name(values["data"]),
             values["split"],
-            report.format_name(name),
-            report.format_rate(values[name]),
+            formats.format_name(name),
+            formats.format_rate(values[name]),
             f"{values[name]['errors']:,}",
             f"{values['num_utterances']:,}",
         )

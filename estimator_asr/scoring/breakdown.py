@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import bisect
 import collections
+import math
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from estimator_asr.scoring import edit_distance, error_rate, utterances
 
 OTHER_GROUP = "other"
 _LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # tokens: last length of each bin; one open bin follows
+_LEVEL_BIN_DB = 5
 
 Scored = Sequence[utterances.ScoredUtterance]
 
@@ -66,6 +68,25 @@ def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, err
     return {_bin_name(index): rate for index, rate in rates.items()}
 
 
+def by_level(scored: Scored, levels: Mapping[str, float], **options) -> dict[str, error_rate.ErrorRate]:
+    """Returns the error rate of each 5 dB of `levels`, which are in dBFS by utterance, quietest first."""
+    known = [utterance for utterance in scored if utterance.utterance_id in levels]
+
+    def lower_limit(utterance):
+        return _LEVEL_BIN_DB * math.floor(levels[utterance.utterance_id] / _LEVEL_BIN_DB)
+
+    rates = _by_label(known, lower_limit, **options)
+    return {f"{low} to {low + _LEVEL_BIN_DB} dBFS": rate for low, rate in rates.items()}
+
+
+def by_membership(
+    scored: Scored, members: Collection[str], names: tuple[str, str], **options
+) -> dict[str, error_rate.ErrorRate]:
+    """Returns the error rates of the utterances in `members` (ids) and of the others, by the two names."""
+    rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, **options)
+    return {names[is_other]: rate for is_other, rate in rates.items()}
+
+
 def worst(scored: Scored, limit: int) -> list[utterances.ScoredUtterance]:
     """Returns utterances with errors, most errors first, and the shorter one first among equals."""
     wrong = [utterance for utterance in scored if utterance.edits.errors]
@@ -80,7 +101,7 @@ def confusions(scored: Scored, limit: int) -> list[tuple[edit_distance.Pair, int
     return counts.most_common(limit)
 
 
-def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people) -> dict:
+def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people: bool = True) -> dict:
     members = collections.defaultdict(list)
     for utterance in scored:
         members[label(utterance)].append(utterance)

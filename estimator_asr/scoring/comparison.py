@@ -11,8 +11,17 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_asr.scoring import breakdown, error_rate, matched_pairs, report, utterances
-from tfrecord_builder import errors, files
+from estimator_asr.scoring import (
+    breakdown,
+    comparison_page,
+    error_rate,
+    formats,
+    matched_pairs,
+    report,
+    report_reader,
+    utterances,
+)
+from tfrecord_builder import files
 
 FILE = "comparison.json"
 Scored = Sequence[utterances.ScoredUtterance]
@@ -44,7 +53,7 @@ class Comparison:
     p_holm: float = 1.0
 
     def __str__(self) -> str:
-        text = f"{report.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
+        text = f"{formats.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
         text += f"{100 * self.rate_a:.2f} %, difference {100 * self.difference:+.2f} points"
         if self.confidence_interval is not None:
             low, high = (100 * limit for limit in self.confidence_interval)
@@ -59,12 +68,12 @@ def compare(report_dirs: Sequence[str]) -> list[Comparison]:
     Raises:
         errors.UserError: a report cannot be read, is of an earlier version, or is of other utterances.
     """
-    reports = {path: _read(path) for path in report_dirs}
+    reports = {path: report_reader.read(path) for path in report_dirs}
     first = next(iter(reports.values()))
     found = []
     for measure in (name for name in first if all(name in each for each in reports.values())):
         for path, each in reports.items():
-            _check_same(report_dirs[0], first[measure], path, each[measure])
+            report_reader.check_same(report_dirs[0], first[measure], path, each[measure])
         pairs = itertools.combinations(reports.items(), 2)
         compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
         found += correct(compared)
@@ -82,8 +91,11 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 
 
 def write(found: Sequence[Comparison], output_dir: str) -> None:
-    """Writes comparison.json."""
+    """Writes comparison.json, and report.html with what each of the compared reports has wrong."""
     content = json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False)
+    reports = {path: report_reader.read(path) for each in found for path in (each.a, each.b)}
+    page = comparison_page.render(list(map(str, found)), reports)
+    files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
 
 
@@ -103,39 +115,3 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparis
     rates = float(errors_a.sum() / total), float(errors_b.sum() / total)
     test = matched_pairs.test(triples)._asdict()
     return Comparison(measure, a, b, *rates, rates[1] - rates[0], interval, probability, test)
-
-
-def _read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Returns the utterances of a report by measure, ordered by their ids."""
-    try:
-        rows = [
-            json.loads(line) for line in files.read_text(os.path.join(path, report.OUTPUTS_FILE)).splitlines()
-        ]
-        found: dict[str, list] = {}
-        for row in rows:
-            for measure, (reference, hypothesis) in row["scored"].items():
-                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
-                found.setdefault(measure, []).append(scored)
-        if not found:
-            raise ValueError("it has no utterance")
-        return found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise errors.UserError(
-            f"evaluate: --compare: {path}: {report.OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
-            f"{error}), expected a report of this version of evaluate; evaluate again"
-        ) from error
-
-
-def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
-    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
-    if keys != others:
-        differing = set(keys).symmetric_difference(others) or {keys[0]}
-        raise errors.UserError(
-            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
-            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
-        )
-    if not sum(each.edits.reference_length for each in first):
-        raise errors.UserError(
-            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
-            "transcripts"
-        )

@@ -17,6 +17,7 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import evaluate, export, model_directory
+from estimator_asr.evaluating import recognition
 from estimator_asr.serving import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, errors
@@ -323,7 +324,7 @@ def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is
         raise AssertionError("a model was opened")
 
     monkeypatch.setattr(trained_model, "open_trained_model", refuse)
-    monkeypatch.setattr(recogniser, "load", refuse)
+    monkeypatch.setattr(recogniser, "load_version", refuse)
     (tmp_path / "file").write_text("")
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "file" / "report", **{flag: path})
@@ -342,7 +343,7 @@ def test_unknown_speakers_are_told_by_the_program(tiny_export, tmp_path, monkeyp
         "transcript": ["你".encode(), b"<unk>"],
     }
     monkeypatch.setattr(recogniser.Recogniser, "run", lambda *_: texts)
-    monkeypatch.setattr(evaluate.input_fn, "read_elements", lambda read: iter([(batch, None)]))
+    monkeypatch.setattr(recognition.input_fn, "read_elements", lambda read: iter([(batch, None)]))
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir)
     metrics = evaluate.evaluate(config)
     # <unk> is an error even where the reference of the record says so.

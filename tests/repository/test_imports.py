@@ -56,6 +56,7 @@ FOLDERS = {
     "tasks": _rooms("tasks models") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
     "serving": _rooms("serving tasks models checkpointing") | GROUND,
+    "evaluating": _rooms("evaluating serving tasks inputs models checkpointing scoring") | GROUND,
     "exporting": _rooms("exporting serving tasks inputs models checkpointing scoring") | GROUND,
     "transcripts": _rooms("transcripts serving.statuses"),
     "tuning": _rooms("tuning serving tasks models inputs scoring") | GROUND,

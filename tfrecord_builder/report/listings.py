@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import collections
-import os
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder import vocabulary
+from tfrecord_builder import recordings, vocabulary
 
 NUM_LISTED = 30
 NUM_REJECTED = 20
-_PLAYABLE = ("http://", "https://", "file://")
 
 Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 
@@ -63,7 +60,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
     """Lists the extremes of ShardStatistics; describe formats their value."""
     return [
-        AudioLink(name, describe(value), audio, _url(audio, start, seconds))
+        AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries
     ]
 
@@ -82,15 +79,7 @@ def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[Au
         kind, _, detail = reason.partition(": ")
         counts[kind] += 1
         if counts[kind] <= NUM_REJECTED:
-            value, url = f"{split}, {detail}" if detail else split, _url(audio, 0.0, None) if audio else ""
+            value = f"{split}, {detail}" if detail else split
+            url = recordings.url(audio, 0.0, None) if audio else ""
             first.setdefault(kind, []).append(AudioLink(utterance_id, value, audio or "", url))
     return [(kind, count, first[kind]) for kind, count in _rank(counts)]
-
-
-def _url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
-    """Returns what a browser plays: the segment alone, if the utterance is one."""
-    if "://" in audio and not audio.startswith(_PLAYABLE):
-        return ""
-    url = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
-    end = "" if seconds is None else f",{start_seconds + seconds:g}"
-    return f"{url}#t={start_seconds:g}{end}" if start_seconds or end else url

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.scoring import biasing, report, utterances
+from estimator_asr.scoring import biasing, scored_split, utterances
+from estimator_asr.scoring import metrics as metrics_lib
 
 HOTWORDS = ["重庆 chong2 qing4 4.000000", "北京 bei3 jing1"]
 
@@ -60,9 +61,9 @@ def test_both_parts_are_all_errors_in_the_metrics():
         utterances.score(utterances.CHARACTER_ERROR_RATE, f"u{i}", "s", "我在重庆", hypothesis)
         for i, hypothesis in enumerate(["我在重新庆", "我再重", "重庆重庆"])
     ]
-    split = report.ScoredSplit({}, {utterances.CHARACTER_ERROR_RATE: scored}, hotwords=HOTWORDS)
-    values = report.metrics(split)
+    split = scored_split.ScoredSplit({}, {utterances.CHARACTER_ERROR_RATE: scored}, hotwords=HOTWORDS)
+    values = metrics_lib.measure(split)
     parts = [values[name] for name in ("biased_error_rate", "unbiased_error_rate")]
     for key in ("errors", "substitutions", "insertions", "deletions", "reference_length"):
         assert sum(part[key] for part in parts) == values["character_error_rate"][key]
-    assert "biased_error_rate" not in report.metrics(report.ScoredSplit({}, split.measures))
+    assert "biased_error_rate" not in metrics_lib.measure(scored_split.ScoredSplit({}, split.measures))

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from estimator_asr.scoring import comparison, report, utterances
+from estimator_asr.scoring import comparison, report, scored_split, utterances
 from tfrecord_builder import errors
 
 
@@ -19,7 +19,7 @@ def make_report(path, hypotheses, references=("a b c d",) * 40, measure=utteranc
         )
         for i, (reference, hypothesis) in enumerate(zip(references, hypotheses))
     ]
-    report.write(report.ScoredSplit({"data": "d", "split": "dev"}, {measure: scored}), str(path))
+    report.write(scored_split.ScoredSplit({"data": "d", "split": "dev"}, {measure: scored}), str(path))
     return str(path)
 
 
@@ -121,7 +121,9 @@ def test_reports_without_references_are_refused(tmp_path):
     reports = []
     for name in "ab":
         scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "x")]
-        report.write(report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / name))
+        report.write(
+            scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / name)
+        )
         reports.append(str(tmp_path / name))
     with pytest.raises(
         errors.UserError, match="has no reference token, expected some; evaluate data with transcripts"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.scoring import nist_files, report, utterances
+from estimator_asr.scoring import nist_files, report, scored_split, utterances
 
 CHARACTERS = utterances.CHARACTER_ERROR_RATE
 
@@ -71,8 +71,8 @@ def test_no_files_without_times(outputs):
 
 def test_a_report_has_them_and_keeps_none_of_an_older_one(tmp_path):
     scored, outputs = make(("u", "s", "好", [item("好", 0, 0.04)]))
-    report.write(report.ScoredSplit({}, {CHARACTERS: scored}, outputs=outputs), str(tmp_path))
+    report.write(scored_split.ScoredSplit({}, {CHARACTERS: scored}, outputs=outputs), str(tmp_path))
     assert (tmp_path / "reference.stm").read_text("utf-8") == "u 1 s 0.000 0.040 <O> 好\n"
     assert (tmp_path / "hypothesis.ctm").read_text("utf-8") == "u 1 0.000 0.040 好 0.500\n"
-    report.write(report.ScoredSplit({}, {CHARACTERS: scored}), str(tmp_path))
+    report.write(scored_split.ScoredSplit({}, {CHARACTERS: scored}), str(tmp_path))
     assert not list(tmp_path.glob("*tm"))

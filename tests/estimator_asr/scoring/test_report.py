@@ -8,7 +8,8 @@ import pathlib
 
 import pytest
 
-from estimator_asr.scoring import report, utterances
+from estimator_asr.scoring import metrics as metrics_lib
+from estimator_asr.scoring import report, scored_split, utterances
 from tfrecord_builder import errors
 
 
@@ -27,7 +28,7 @@ def make_split(**changes):
         for name, speaker, _, _, *hanzi in texts
     ]
     measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
-    return report.ScoredSplit({"model": "a model", "split": "test"}, measures, **changes)
+    return scored_split.ScoredSplit({"model": "a model", "split": "test"}, measures, **changes)
 
 
 def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
@@ -93,7 +94,7 @@ def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
     assert page.open == [] and page.links == []
     assert page.num_bars == 2 + 2  # reference lengths 2 and 3; 1 and 2
     assert "57.14 % (95 % interval" in text
-    assert "ma5 &amp; &lt;b&gt;" in text and "<b>" not in text
+    assert "<td>&amp;</td>" in text and "<td>&lt;b&gt;</td>" in text and "<b>" not in text
     assert "(nothing)" in text
 
 
@@ -114,7 +115,7 @@ def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
 
 def test_report_without_any_reference_token_still_renders(tmp_path):
     scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "")]
-    split = report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored})
+    split = scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored})
     assert report.write(split, str(tmp_path))["token_error_rate"]["rate"] is None
     assert "no reference" in (tmp_path / "report.html").read_text("utf-8")
 
@@ -123,7 +124,7 @@ def test_unknown_speakers_are_reported(tmp_path):
     scored = [
         utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", "s" * (i == 2), "a", "b") for i in range(3)
     ]
-    metrics = report.write(report.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
+    metrics = report.write(scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (1, 2)
     page = (tmp_path / "report.html").read_text("utf-8")
     said = "speaker unknown: 2 of 3 utterances, each counted as a speaker of its own; if a few speakers"
@@ -135,7 +136,7 @@ def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
     metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
     assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
-    assert "num_speakers" not in report.metrics(make_split(are_speakers_people=False))
+    assert "num_speakers" not in metrics_lib.measure(make_split(are_speakers_people=False))
 
 
 def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
@@ -150,7 +151,7 @@ def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pathlib.Path, "write_text", fill_up)
     scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u9", "s", "a", "b")]
-    other = report.ScoredSplit({"model": "another"}, {utterances.TOKEN_ERROR_RATE: scored})
+    other = scored_split.ScoredSplit({"model": "another"}, {utterances.TOKEN_ERROR_RATE: scored})
     with pytest.raises(OSError, match="No space left"):
         report.write(other, str(tmp_path))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,0 +1,1 @@
+"""What evaluate does with a model: opens it, and recognises a split."""

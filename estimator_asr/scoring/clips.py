@@ -1,0 +1,80 @@
+"""Recordings of utterances: how loud they are, and as MP3 for the report, which any browser plays."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+import numpy as np
+import soundfile
+import tqdm
+
+from tfrecord_builder import audio, errors, recordings
+
+_SAMPLE_RATE = 16000  # Hz; one that MP3 has
+_SILENCE_DBFS = -100.0
+_FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
+_FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
+
+
+def measure_levels(found: Mapping[str, recordings.Recording]) -> dict[str, float]:
+    """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0."""
+    levels = {}
+    for name, recording in tqdm.tqdm(found.items(), unit=" recordings", desc="loudness", disable=None):
+        waveform = _read(recording)
+        if waveform is not None:
+            rms = float(np.sqrt(np.mean(np.square(waveform))))
+            levels[name] = max(_SILENCE_DBFS, 20 * math.log10(max(rms, 1e-9) / _FULL_SCALE_SINE))
+    return levels
+
+
+def embed(found: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
+    """Returns the named recordings that can be read.
+
+    Returns:
+        {"url": data URL of an MP3 file, "picture": base64 of the spectrogram, a byte for each of its pixels,
+        row by row from the highest frequency, "width": its columns} by name.
+    """
+    waveforms = {name: _read(found[name]) for name in names if name in found}
+    return {name: _embed(waveform) for name, waveform in waveforms.items() if waveform is not None}
+
+
+def _embed(waveform: np.ndarray) -> dict:
+    file = io.BytesIO()
+    soundfile.write(file, np.clip(waveform, -1, 1), _SAMPLE_RATE, format="MP3")
+    picture = draw(waveform)
+    return {
+        "url": f"data:audio/mpeg;base64,{_to_base64(file.getvalue())}",
+        "picture": _to_base64(picture.tobytes()),
+        "width": picture.shape[1],
+    }
+
+
+def draw(waveform: np.ndarray) -> np.ndarray:
+    """Returns a spectrogram of 16 kHz audio from 0 to 8 kHz: uint8 [64, num_columns], 255 the loudest.
+
+    The first row is the highest frequency; 0 is 70 dB below the loudest value. At most 160 columns.
+    """
+    padded = np.pad(waveform, (0, max(0, _FFT_SIZE - len(waveform))))
+    starts = np.linspace(0, len(padded) - _FFT_SIZE, min(_MAX_COLUMNS, 1 + len(padded) // _FFT_SIZE * 2))
+    frames = padded[starts.astype(int)[:, None] + np.arange(_FFT_SIZE)] * np.hanning(_FFT_SIZE)
+    power = np.abs(np.fft.rfft(frames)[:, 1:]) ** 2
+    pooled = power.reshape(len(starts), _NUM_ROWS, -1).max(axis=2)
+    decibels = 10 * np.log10(pooled.T[::-1] + 1e-12)
+    return np.clip(255 * (1 + (decibels - decibels.max()) / _RANGE_DB), 0, 255).astype(np.uint8)
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _read(recording: recordings.Recording) -> Optional[np.ndarray]:
+    """Returns float32 samples at 16 kHz; None if the file is elsewhere by now, or damaged."""
+    segment = {"start_seconds": recording.start_seconds, "seconds": recording.seconds}
+    try:
+        return audio.read_audio(recording.path, _SAMPLE_RATE, channel=recording.channel, **segment)
+    except (errors.UserError, OSError):
+        return None

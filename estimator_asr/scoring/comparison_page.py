@@ -1,0 +1,65 @@
+"""report.html of a comparison: characters and utterances that one system has right and another wrong."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+
+from estimator_asr.scoring import attribution, report_page, utterance_rows, utterances
+
+Reports = Mapping[str, Mapping[str, Sequence[utterances.ScoredUtterance]]]  # by path, by measure
+Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # by report, of each utterance
+
+
+def render(sentences: Sequence[str], reports: Reports) -> str:
+    """Returns the page; `sentences` are the results of the tests."""
+    measure = _last_common_measure(reports)
+    alignments = [_align(each, measure) for each in reports.values()]
+    scored = next(iter(reports.values()))[measure]
+    data = {
+        "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
+        "causes": list(attribution.CAUSES),
+        "reports": list(reports),
+        "texts": count_texts(alignments),
+        "utterances": _list_differing(scored, alignments),
+    }
+    return report_page.template("comparison.html").render(
+        measure=measure, sentences=sentences, reports=list(reports), data=data
+    )
+
+
+def count_texts(alignments: Alignments) -> list:
+    """Returns [text, times in the references, errors of each report] for what not all have equally wrong."""
+    said, wrong = collections.Counter(), [collections.Counter() for _ in alignments]
+    for number, (rows, errors) in enumerate(zip(alignments, wrong)):
+        found = [each for positions in rows for each in positions if each.reference is not None]
+        errors.update(each.reference.text for each in found if each.cause)
+        if not number:
+            said.update(each.reference.text for each in found)
+    table = [[text, count, [errors[text] for errors in wrong]] for text, count in said.items()]
+    differing = (row for row in table if len(set(row[2])) > 1)
+    return sorted(differing, key=lambda row: (min(row[2]) - max(row[2]), row[0]))
+
+
+def _last_common_measure(reports: Reports) -> str:
+    return [name for name in utterances.MEASURES if all(name in each for each in reports.values())][-1]
+
+
+def _align(measures: Mapping[str, Sequence[utterances.ScoredUtterance]], measure: str) -> list:
+    spoken = measures.get(utterances.TOKEN_ERROR_RATE, measures[measure])
+    found = []
+    for row, tokens in zip(measures[measure], spoken):
+        reference = attribution.pair(row.reference_tokens, tokens.reference_tokens)
+        hypothesis = attribution.pair(row.hypothesis_tokens, tokens.hypothesis_tokens)
+        found.append(attribution.attribute(reference, hypothesis, attribution.Vocabularies()))
+    return found
+
+
+def _list_differing(scored: Sequence[utterances.ScoredUtterance], alignments: Alignments) -> list:
+    """Returns [id, speaker, alignment of each report] of the utterances whose numbers of errors differ."""
+    rows = []
+    for row, *found in zip(scored, *alignments):
+        errors = [sum(each.cause is not None for each in positions) for positions in found]
+        if len(set(errors)) > 1:
+            rows.append([row.utterance_id, row.speaker, [utterance_rows.align(each) for each in found]])
+    return rows

@@ -1,0 +1,53 @@
+"""Reads the utterances of a report back from hypotheses.jsonl."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from estimator_asr.scoring import report, utterances
+from tfrecord_builder import errors, files
+
+Scored = Sequence[utterances.ScoredUtterance]
+
+
+def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
+    """Returns the utterances of a report by measure, ordered by their ids.
+
+    Raises:
+        errors.UserError: hypotheses.jsonl is missing, damaged or of an earlier version.
+    """
+    try:
+        rows = [
+            json.loads(line) for line in files.read_text(os.path.join(path, report.OUTPUTS_FILE)).splitlines()
+        ]
+        found: dict[str, list] = {}
+        for row in rows:
+            for measure, (reference, hypothesis) in row["scored"].items():
+                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
+                found.setdefault(measure, []).append(scored)
+        if not found:
+            raise ValueError("it has no utterance")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.UserError(
+            f"evaluate: --compare: {path}: {report.OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
+            f"{error}), expected a report of this version of evaluate; evaluate again"
+        ) from error
+
+
+def check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
+    """Raises errors.UserError unless two reports are of the same utterances, which have references."""
+    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
+    if keys != others:
+        differing = set(keys).symmetric_difference(others) or {keys[0]}
+        raise errors.UserError(
+            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
+            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
+        )
+    if not sum(each.edits.reference_length for each in first):
+        raise errors.UserError(
+            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
+            "transcripts"
+        )

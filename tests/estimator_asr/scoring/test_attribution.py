@@ -1,0 +1,112 @@
+"""Causes of errors: literals a person can check, and the partition of the errors of the error rate."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from estimator_asr.scoring import attribution, edit_distance
+
+EVERYTHING = attribution.Vocabularies()
+
+
+def units(text: str) -> list[attribution.Unit]:
+    """`你/ni3 好/hao3`"""
+    return [attribution.Unit(*each.split("/")) for each in text.split()]
+
+
+def causes(reference: str, hypothesis: str, vocabularies=EVERYTHING) -> list:
+    return [each.cause for each in attribution.attribute(units(reference), units(hypothesis), vocabularies)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "cause"),
+    [
+        ("妈/ma1", "马/ma3", attribution.TONE),
+        ("妈/ma1", "八/ba1", attribution.INITIAL),
+        ("妈/ma1", "八/ba4", attribution.INITIAL),
+        ("妈/ma1", "门/men1", attribution.FINAL),
+        ("妈/ma1", "门/men2", attribution.FINAL),
+        ("妈/ma1", "灯/deng1", attribution.SUBSTITUTION),
+        ("妈/ma1", "", attribution.DELETION),
+        ("", "妈/ma1", attribution.INSERTION),
+        ("他/ta1", "她/ta1", attribution.HOMOPHONE),
+        ("他/ta1", "<unk>/ta1", attribution.HOMOPHONE),
+        ("他/ta1", "他/ta1", None),
+        ("他/ta1", "他/ta2", None),  # written right in spite of what was heard
+        ("A/A", "B/B", attribution.SUBSTITUTION),
+    ],
+)
+def test_one_position(reference, hypothesis, cause):
+    assert causes(reference, hypothesis) == [cause]
+
+
+def test_unknown_is_wrong_even_where_the_reference_says_so():
+    assert causes("<unk>/ta1", "<unk>/ta1") == [attribution.HOMOPHONE]
+
+
+@pytest.mark.parametrize("hypothesis", ["她/ta1", "马/ma3", "<unk>/ta1", ""])
+def test_what_no_vocabulary_has_is_unreachable_however_it_is_wrong(hypothesis):
+    known = attribution.Vocabularies(characters={"她", "马"})
+    assert causes("他/ta1", hypothesis, known) == [attribution.UNREACHABLE]
+
+
+def test_a_syllable_outside_of_the_vocabulary_is_unreachable():
+    known = attribution.Vocabularies(characters={"他"}, syllables={"ma3"})
+    assert causes("他/ta1", "马/ma3", known) == [attribution.UNREACHABLE]
+
+
+def test_an_insertion_is_never_unreachable():
+    assert causes("", "他/ta1", attribution.Vocabularies(characters=())) == [attribution.INSERTION]
+
+
+def test_syllables_decide_among_shortest_alignments():
+    """Two of three are deleted either way; what remains stands beside the syllable that it was heard for."""
+    found = attribution.attribute(units("灯/deng1 妈/ma1 在/zai4"), units("马/ma3"), EVERYTHING)
+    assert [each.cause for each in found] == [attribution.DELETION, attribution.TONE, attribution.DELETION]
+
+
+def test_positions_are_from_left_to_right():
+    found = attribution.attribute(units("我/wo3 他/ta1 在/zai4"), units("我/wo3 她/ta1 在/zai4"), EVERYTHING)
+    texts = [(each.reference.text, each.hypothesis.text) for each in found]
+    assert texts == [("我", "我"), ("他", "她"), ("在", "在")]
+
+
+def test_units_have_syllables_only_if_there_is_one_for_each():
+    assert attribution.pair("你好", ["ni3", "hao3"]) == units("你/ni3 好/hao3")
+    assert attribution.pair("OK吗", ["ou1", "ma5"]) == [(text, None) for text in "OK吗"]
+    found = attribution.attribute(attribution.pair("a", []), attribution.pair("b", []), EVERYTHING)
+    assert [each.cause for each in found] == [attribution.SUBSTITUTION]
+
+
+def test_errors_are_those_of_the_error_rate():
+    rng = random.Random(0)
+    texts = {
+        text: syllable
+        for text, syllable in zip("妈马八门灯他她在", "ma1 ma3 ba1 men2 deng1 ta1 ta1 zai4".split())
+    }
+    for _ in range(500):
+        sides = [[rng.choice([*texts, "<unk>"]) for _ in range(rng.randrange(9))] for _ in range(2)]
+        edits = edit_distance.count_edits(*sides)
+        pairs = [[attribution.Unit(text, texts.get(text, "a1")) for text in side] for side in sides]
+        found = attribution.attribute(*pairs, EVERYTHING)
+        assert sum(each.cause is not None for each in found) == edits.errors
+        assert [each.reference.text for each in found if each.reference] == sides[0]
+        assert [each.hypothesis.text for each in found if each.hypothesis] == sides[1]
+
+
+def test_counts_and_fractions():
+    found = attribution.attribute(
+        units("妈/ma1 他/ta1 他/ta1 在/zai4"), units("马/ma3 她/ta1 她/ta1 在/zai4"), EVERYTHING
+    )
+    counted = attribution.count(found)
+    assert list(counted) == list(attribution.CAUSES)
+    assert counted[attribution.HOMOPHONE] == {"errors": 2, "fraction": 2 / 3}
+    assert counted[attribution.TONE] == {"errors": 1, "fraction": 1 / 3}
+    assert counted[attribution.UNREACHABLE] == {"errors": 0, "fraction": 0.0}
+    assert attribution.by_model(counted) == {"acoustic": 1, "language": 2, "unreachable": 0}
+
+
+def test_nothing_wrong_has_no_fractions():
+    assert {each["fraction"] for each in attribution.count([]).values()} == {0.0}

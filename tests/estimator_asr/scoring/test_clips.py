@@ -1,0 +1,73 @@
+"""Recordings of the report: levels, MP3 and spectrograms of made-up audio."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.scoring import clips
+from tfrecord_builder import recordings
+
+
+def sine(hertz, seconds=1.0, rate=16000, amplitude=1.0):
+    return amplitude * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)
+
+
+@pytest.fixture
+def found(tmp_path):
+    samples = {
+        "loud": sine(1000, amplitude=1.0),
+        "quiet": sine(1000, amplitude=0.1),
+        "silent": np.zeros(16000),
+    }
+    for name, waveform in samples.items():
+        soundfile.write(tmp_path / f"{name}.wav", waveform, 16000, subtype="FLOAT")
+    (tmp_path / "damaged.wav").write_bytes(b"RIFF")
+    names = (*samples, "damaged", "missing")
+    return {name: recordings.Recording(str(tmp_path / f"{name}.wav")) for name in names}
+
+
+def test_levels_in_dbfs(found):
+    levels = clips.measure_levels(found)
+    assert levels == {
+        "loud": pytest.approx(0.0, abs=0.01),
+        "quiet": pytest.approx(-20.0, abs=0.01),
+        "silent": -100.0,
+    }
+
+
+def test_a_segment_alone_is_measured(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.concatenate([np.zeros(16000), sine(500, amplitude=0.5)]), 16000)
+    levels = clips.measure_levels({"u": recordings.Recording(str(tmp_path / "a.wav"), 1.0, 1.0)})
+    assert levels["u"] == pytest.approx(-6.02, abs=0.02)
+
+
+def test_embedded_recordings_can_be_played(found):
+    embedded = clips.embed(found, ["loud", "damaged", "missing", "nobody"])
+    assert list(embedded) == ["loud"]
+    kind, data = embedded["loud"]["url"].split(",")
+    assert kind == "data:audio/mpeg;base64"
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
+    assert rate == 16000 and len(samples) == pytest.approx(16000, abs=2500)  # MP3 pads
+    strongest = np.argmax(np.abs(np.fft.rfft(samples[:16000])))
+    assert strongest == pytest.approx(1000, abs=2)
+    picture = base64.b64decode(embedded["loud"]["picture"])
+    assert len(picture) == 64 * embedded["loud"]["width"]
+
+
+def test_a_tone_is_one_row_of_the_spectrogram():
+    """2000 Hz lies in the row from 2000 to 2125 Hz or the one below; the first row is 8 kHz."""
+    picture = clips.draw(sine(2060))
+    assert picture.shape == (64, 63) and picture.dtype == np.uint8
+    assert set(picture.argmax(axis=0)) == {64 - 1 - 2060 // 125}
+    assert picture.max() == 255 and np.median(picture) == 0
+
+
+@pytest.mark.parametrize("num_samples", [1, 511, 512, 80000])
+def test_spectrograms_of_any_length(num_samples):
+    picture = clips.draw(np.ones(num_samples, np.float32))
+    assert picture.shape[0] == 64 and 1 <= picture.shape[1] <= 160

@@ -1,0 +1,153 @@
+"""report.html in the size of AISHELL-1's test set, and in a real browser: tables, filters, players."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import time
+
+import browser
+import made_reports
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.scoring import comparison, report
+from tfrecord_builder import recordings
+
+in_a_browser = pytest.mark.skipif(
+    browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"
+)
+ROWS = "document.querySelectorAll('#{} tbody tr').length"
+
+
+def read_data(path) -> dict:
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*)</script>', path.read_text("utf-8"))
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A report of 120 utterances, two of which have recordings."""
+    directory = tmp_path_factory.mktemp("report")
+    split = made_reports.make(120)
+    worst = max(split.scored, key=lambda row: (row.edits.errors, -row.edits.reference_length))
+    right = next(row for row in split.scored if not row.edits.errors)
+    found = {}
+    for row in (worst, right):
+        path = str(directory / f"{row.utterance_id}.wav")
+        soundfile.write(path, 0.1 * np.sin(np.arange(16000) * 0.3), 16000)
+        found[row.utterance_id] = recordings.Recording(path)
+    split = dataclasses.replace(split, recordings=found, command="python -m estimator_asr.evaluate --x=<y>")
+    return directory, report.write(split, str(directory / "out")), split
+
+
+def test_as_many_utterances_as_aishell_have_a_small_report_in_time(tmp_path):
+    split = made_reports.make(7176)
+    start = time.process_time()
+    report.write(split, str(tmp_path))
+    assert time.process_time() - start < 15
+    assert os.path.getsize(tmp_path / "report.html") < 3e6
+
+
+def test_data_of_the_tables_are_those_of_the_report(made):
+    directory, metrics, split = made
+    data = read_data(directory / "out" / "report.html")
+    errors = [part for row in data["utterances"] for part in row[4] if isinstance(part, dict)]
+    assert len(errors) == metrics["character_error_rate"]["errors"]
+    counts = {cause: each["errors"] for cause, each in metrics["attribution"].items()}
+    assert counts == {
+        cause: sum(part["c"] == index for part in errors) for index, cause in enumerate(data["causes"])
+    }
+    assert sum(counts.values()) > 100
+    levels = [row[2] for row in data["utterances"] if row[2] is not None]
+    assert levels == [-20.0, -20.0]
+    assert len(data["audio"]) == len(data["files"]["rest"]) == 1
+
+
+@pytest.fixture(params=[(1100, 900), (390, 844)], ids=["desktop", "telephone"])
+def page(made, request):
+    with browser.Browser(browser.find(), *request.param) as opened:
+        opened.open((made[0] / "out" / "report.html").as_uri())
+        opened.wait(lambda: opened.run(ROWS.format("utterances")))
+        yield opened
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_headline_causes_and_command_are_read(made, page):
+    text, rate = page.text(), made[1]["character_error_rate"]["rate"]
+    assert f"{100 * rate:.2f} %" in text and "python -m estimator_asr.evaluate --x=<y>" in text
+    assert "Of the" in text and "language homophone" in text
+    assert page.run("document.documentElement.scrollWidth") <= page.run("window.innerWidth")
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_tables_are_filtered_and_sorted(made, page):
+    assert page.run(ROWS.format("utterances")) == 50 and "120 of 120" in page.text()
+    page.run("document.querySelector('#utterances + noscript, #utterances > button').click()")
+    assert page.run(ROWS.format("utterances")) == 100
+    first = "document.querySelector('#utterances tbody td').textContent"
+    most = max(row.edits.errors for row in made[2].scored)
+    assert page.run(first) == str(most)
+    heads = "document.querySelectorAll('#utterances th button')[0].click()"
+    page.run(heads), page.run(heads)  # most errors first, then fewest
+    assert page.run(first) == str(min(row.edits.errors for row in made[2].scored))
+    type_in = (
+        "(e => { e.value = '%s'; e.dispatchEvent(new Event('input')); })(document.querySelector('%s input'))"
+    )
+    page.run(type_in % (made[2].scored[7].utterance_id.lower(), "#utterances"))
+    assert page.run(ROWS.format("utterances")) == 1
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_a_character_leads_to_its_utterances(made, page):
+    button = "document.querySelector('#texts tbody button')"
+    text = page.run(f"{button}.textContent")
+    page.run(f"{button}.click()")
+    wanted = sum(
+        any(each.cause and each.reference and each.reference.text == text for each in positions)
+        for positions in made[2].positions
+    )
+    assert wanted and f"{wanted} of 120" in page.text()
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_a_cause_leads_to_its_utterances(made, page):
+    choose = (
+        "(e => {{ e.value = '{}'; e.dispatchEvent(new Event('change')); }})(document.querySelector('select'))"
+    )
+    causes = read_data(made[0] / "out" / "report.html")["causes"]
+    page.run(choose.format(causes.index("unreachable")))
+    wanted = sum(any(each.cause == "unreachable" for each in positions) for positions in made[2].positions)
+    assert 0 < wanted < 120 and f"{wanted} of 120" in page.text()
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_embedded_recordings_play(page):
+    played = page.run(
+        "(async () => { const player = document.querySelector('audio[src^=\"data:\"]'); await player.play(); "
+        "await new Promise((done) => setTimeout(done, 300)); return player.currentTime; })()"
+    )
+    assert played > 0
+    assert page.run("document.querySelector('canvas').height") == 64
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_comparisons_show_what_differs(made, tmp_path):
+    other = made_reports.make(120, wrong=0.05, seed=0)
+    report.write(other, str(tmp_path / "b"))
+    paths = [str(made[0] / "out"), str(tmp_path / "b")]
+    comparison.write(comparison.compare(paths), str(tmp_path))
+    with browser.Browser(browser.find(), 1100, 900) as opened:
+        opened.open((tmp_path / "report.html").as_uri())
+        opened.wait(lambda: opened.run(ROWS.format("utterances")))
+        text = opened.text()
+    assert "character error rate" in text and "MAPSSWE" in text and "wrong in B" in text
