@@ -53,6 +53,10 @@ def too_many_connections(max_connections: int) -> ApiError:
     return ApiError(503, message, {"retry-after": "1", **_CLOSE})
 
 
+def stopping() -> ApiError:
+    return ApiError(503, "server: stops before the request is done; send it again", _CLOSE)
+
+
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
     """Returns the response for an error, in the form of the API that the path belongs to."""
     message = to_text(error.message)

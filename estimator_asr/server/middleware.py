@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from typing import Optional
@@ -74,7 +75,7 @@ class Authorised:
 
 
 class Guarded:
-    """Answers errors that are bugs with a sentence, and logs them with their traceback."""
+    """Logs errors that are bugs with their traceback, and answers what is cancelled when the server stops."""
 
     def __init__(self, app: ASGIApp):
         self._app = app
@@ -82,7 +83,16 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        started = []
+
+        async def send_and_note(message):
+            started.append(message["type"])
+            await send(message)
+
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_and_note)
+        except asyncio.CancelledError:
+            if not started:
+                await api_errors.respond(scope["path"], api_errors.stopping())(scope, receive, send)
         except Exception as error:  # Starlette has answered 500 by now
             logging.exception("%s %s: %s", scope["method"], scope["path"], type(error).__name__)

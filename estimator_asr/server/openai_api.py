@@ -16,7 +16,6 @@ from estimator_asr.server import (
     served_version,
     service,
     tensorflow_api,
-    uploads,
 )
 from estimator_asr.transcripts import captions, pauses
 
@@ -47,8 +46,7 @@ class OpenAIApi:
         async with self._parts.bodies.read(request) as body:
             form = await openai_form.parse(body, dict(request.headers))
             with self._parts.versions.current.used() as version:
-                limits = (version.sample_rate, self._parts.limits.max_audio_seconds)
-                upload = await self._parts.decode(uploads.read, form.content, *limits)
+                upload = await self._parts.decoder.decode(form.content, version.sample_rate)
                 batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
                 rows = await self._parts.recognise(request, batch)
         segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]

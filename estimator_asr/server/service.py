@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from starlette import requests
 
-from estimator_asr.server import api_errors, batching, bodies, items, metrics, versions
+from estimator_asr.server import api_errors, batching, bodies, decoding, items, metrics, versions, worker
 from estimator_asr.serving import statuses
 
 T = TypeVar("T")
-_THREADS = 2  # that parse, and as many that decode: hours of silence must not hold up the others
+_PARSERS = 2  # threads
 _SMALL_BYTES = 1 << 20  # JSON that is parsed in a few milliseconds
 
 
@@ -46,7 +46,8 @@ class Service:
     async def start(self) -> None:
         """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
         limits = self.limits
-        self._parsers, self._decoders = asyncio.Semaphore(_THREADS), asyncio.Semaphore(_THREADS)
+        self._parsers = worker.Worker(_PARSERS)
+        self.decoder = decoding.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
         )
@@ -62,11 +63,7 @@ class Service:
         """Calls a function of a body, in a thread if that may take long."""
         if len(body) <= _SMALL_BYTES:
             return function(body, *arguments)
-        return await _call(self._parsers, function, body, *arguments)
-
-    async def decode(self, function: Callable[..., T], *arguments) -> T:
-        """Calls a function that decodes audio in a thread."""
-        return await _call(self._decoders, function, *arguments)
+        return await self._parsers.call(function, body, *arguments)
 
     async def recognise(self, request: requests.Request, batch: Sequence[items.Item]) -> list[dict]:
         """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""
@@ -74,11 +71,6 @@ class Service:
         for row in rows:
             self.metrics.count_status(row["status"].decode() if "status" in row else statuses.OK)
         return rows
-
-
-async def _call(threads: asyncio.Semaphore, function: Callable[..., T], *arguments) -> T:
-    async with threads:
-        return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
 
 async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:

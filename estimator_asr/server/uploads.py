@@ -5,6 +5,7 @@ Time and memory have limits: a small file may hold hours of silence.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,16 @@ class Upload(NamedTuple):
     seconds: float
 
 
+def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
+    """Returns the seconds of a recording by its header, `max_seconds` if it does not say.
+
+    Raises:
+        errors.UserError: it is not audio, empty or too long.
+    """
+    with _open(content, sample_rate, max_seconds) as blocks:
+        return max_seconds if blocks.seconds is None else blocks.seconds
+
+
 def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     """Decodes a recording at a sample rate in Hz.
 
@@ -34,6 +45,14 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
         errors.UserError: it is not audio, damaged, empty, too long, has NaN or Inf or is far too loud, or
             takes too long to decode.
     """
+    with _open(content, sample_rate, max_seconds) as blocks:
+        checked = _Checked(blocks, sample_rate, max_seconds)
+        pieces = list(pauses.cut(checked, sample_rate))
+        return Upload(pieces, checked.num_samples / sample_rate)
+
+
+@contextlib.contextmanager
+def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audio.AudioBlocks]:
     if not content:
         raise errors.UserError(f"{NAME}: is empty, expected audio; send a recording")
     with tempfile.TemporaryFile() as file:
@@ -42,9 +61,7 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
         blocks = audio.AudioBlocks(NAME, sample_rate, file)
         if blocks.seconds is not None and blocks.seconds > max_seconds:
             raise _too_long(max_seconds)
-        checked = _Checked(blocks, sample_rate, max_seconds)
-        pieces = list(pauses.cut(checked, sample_rate))
-        return Upload(pieces, checked.num_samples / sample_rate)
+        yield blocks
 
 
 class _Checked:

@@ -7,7 +7,7 @@ import os
 
 from absl import logging
 
-from estimator_asr.server import metrics, served_version
+from estimator_asr.server import metrics, served_version, worker
 from estimator_asr.serving import recogniser
 from tfrecord_builder import errors
 
@@ -27,7 +27,7 @@ class Versions:
         Raises:
             errors.UserError: there is none, or it is damaged.
         """
-        self._path, self._metrics = saved_model, counters
+        self._path, self._metrics, self._loader = saved_model, counters, worker.Worker()
         version_dir = recogniser.find_version(saved_model)
         self._is_fixed = version_dir == saved_model
         self._tried = {_stamp(version_dir)}
@@ -51,9 +51,7 @@ class Versions:
             return
         self._tried.add(stamp)
         try:
-            loaded = await asyncio.get_running_loop().run_in_executor(
-                None, served_version.ServedVersion, version_dir
-            )
+            loaded = await self._loader.call(served_version.ServedVersion, version_dir)
         except Exception as error:
             logging.error("%s; version %s is served on", error, self.current.number)
             return

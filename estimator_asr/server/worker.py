@@ -1,4 +1,4 @@
-"""A thread that calls one function at a time, for asyncio: TensorFlow's session has one batch at a time."""
+"""Threads that call functions for asyncio; unlike its executors' they do not keep the process alive."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from collections.abc import Callable
 
 
 class Worker:
-    """A daemon thread: one that stalls does not keep the process from ending."""
+    """Daemon threads, by default one: TensorFlow's session has one batch at a time."""
 
-    def __init__(self):
+    def __init__(self, num_threads: int = 1):
         self._calls: queue.SimpleQueue = queue.SimpleQueue()
-        threading.Thread(target=self._run, name="worker", daemon=True).start()
+        for _ in range(num_threads):
+            threading.Thread(target=self._run, name="worker", daemon=True).start()
 
     def call(self, function: Callable, *arguments) -> asyncio.Future:
-        """Returns the future of function(*arguments); calls are made in their order."""
+        """Returns the future of function(*arguments); calls begin in their order.
+
+        One whose future is cancelled before is not made.
+        """
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._calls.put((loop, future, function, arguments))
@@ -25,13 +29,18 @@ class Worker:
 
     def _run(self) -> None:
         while True:
-            loop, future, function, arguments = self._calls.get()
-            try:
-                outcome = (function(*arguments), None)
-            except Exception as error:
-                outcome = (None, error)
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_settle, future, *outcome)
+            _make(*self._calls.get())
+
+
+def _make(loop: asyncio.AbstractEventLoop, future: asyncio.Future, function: Callable, arguments) -> None:
+    if future.cancelled():
+        return
+    try:
+        outcome = (function(*arguments), None)
+    except Exception as error:
+        outcome = (None, error)
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(_settle, future, *outcome)
 
 
 def _settle(future: asyncio.Future, result, error) -> None:

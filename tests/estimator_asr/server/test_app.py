@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import io
 import json
 import re
@@ -47,7 +48,7 @@ def stall(server):
         goes_on.wait(60)
 
     loop_call = server.parts.batcher._worker._calls.put
-    loop_call((_Loop(), None, hold, ()))
+    loop_call((_Loop(), concurrent.futures.Future(), hold, ()))
     assert stopped.wait(30)
     yield goes_on
     goes_on.set()

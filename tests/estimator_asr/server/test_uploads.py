@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+import types
 
 import numpy as np
 import pytest
@@ -66,3 +67,9 @@ def test_audio_that_takes_long_to_decode(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", -1)
     with pytest.raises(errors.UserError, match="file: takes more than -1 s to decode; send a shorter one"):
         uploads.read(encode(np.zeros(16000)), 16000, 60)
+
+
+def test_seconds_by_the_header(monkeypatch):
+    assert uploads.measure(encode(np.zeros(24000)), 16000, 60) == 1.5
+    monkeypatch.setattr(audio, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None))
+    assert uploads.measure(b"x", 16000, 60) == 60
