@@ -27,9 +27,11 @@ import tensorflow as tf
 import tqdm
 
 from estimator_asr import hotword_list
-from estimator_asr.serving import export_info, recogniser
+from estimator_asr.serving import recogniser
 from estimator_asr.transcripts import outputs, recordings, transcriber
 from tfrecord_builder import config_flags, errors, program
+
+_STANDARD_OUTPUT = "-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +40,10 @@ class TranscribeConfig(config_flags.Checked):
 
     saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
     format: str = config_flags.setting("tsv", "output for each recording", choices=outputs.FORMATS)
-    output_dir: Optional[str] = config_flags.setting(
-        None, "directory for one file per recording, NAME.FORMAT; standard output if empty"
+    output_dir: str = config_flags.setting(
+        _STANDARD_OUTPUT,
+        "directory for one file per recording, NAME.FORMAT; - for standard output",
+        required=True,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), hotword_list.FLAG_HELP)
     hotwords_file: Optional[str] = config_flags.setting(None, hotword_list.FILE_FLAG_HELP)
@@ -54,8 +58,9 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     found = recordings.find(words)
     writers = _plan(found, config)
     version_dir = recogniser.find_version(config.saved_model)
-    sample_rate = export_info.load(version_dir).frontend.sample_rate
-    model = recogniser.load(version_dir, "waveform", hotword_list.read_for(version_dir, config))
+    hotwords = hotword_list.read_for(version_dir, config)
+    loaded = recogniser.load_version(version_dir)
+    model, sample_rate = loaded.find("waveform", hotwords), loaded.info.frontend.sample_rate
     num_bad = 0
     with _make_bar(found, config) as bar:
         progress = Progress(bar)
@@ -65,14 +70,14 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
                 write(outputs.render(made, config.format))
             except errors.UserError as error:
                 num_bad += 1
-                print(f"error: {error}", file=sys.stderr, flush=True)
+                bar.write(f"error: {error}", file=sys.stderr)  # above the bar
             progress.end_recording()
     return 1 if num_bad else 0
 
 
 def _plan(found: list[recordings.Recording], config: TranscribeConfig) -> list[Callable[[str], None]]:
     """Returns what writes the output of each recording."""
-    if config.output_dir is None:
+    if config.output_dir == _STANDARD_OUTPUT:
         outputs.check_standard_output(found, config.format)
         return [_print] * len(found)
     return [
@@ -83,7 +88,8 @@ def _plan(found: list[recordings.Recording], config: TranscribeConfig) -> list[C
 
 def _make_bar(found: list[recordings.Recording], config: TranscribeConfig) -> tqdm.tqdm:
     """A bar on standard error over seconds of audio, unless the transcripts are printed beside it."""
-    hidden = config.output_dir is None and sys.stdout.isatty() or not sys.stderr.isatty()
+    prints = config.output_dir == _STANDARD_OUTPUT
+    hidden = prints and sys.stdout.isatty() or not sys.stderr.isatty()
     total = None if hidden else recordings.total_seconds(found)
     return tqdm.tqdm(total=total and round(total), desc="transcribe", unit=" s", disable=hidden)
 

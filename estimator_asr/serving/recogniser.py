@@ -54,6 +54,7 @@ class LoadedVersion:
     """A version in one session: `definitions` are its signatures (SignatureDef) by name."""
 
     version_dir: str
+    info: export_info.ExportInfo
     session: tf.compat.v1.Session
     definitions: Mapping
 
@@ -102,7 +103,8 @@ def load_version(version_dir: str) -> LoadedVersion:
     Raises:
         errors.UserError: a file of the export is damaged.
     """
-    export_info.load(version_dir).check_files(version_dir)
+    info = export_info.load(version_dir)
+    info.check_files(version_dir)
     session = tf.compat.v1.Session(graph=tf.Graph(), config=_session_config())
     try:
         with _as_user_errors(version_dir), session.graph.as_default():
@@ -111,7 +113,7 @@ def load_version(version_dir: str) -> LoadedVersion:
         session.close()
         raise
     definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
-    return LoadedVersion(version_dir, session, definitions)
+    return LoadedVersion(version_dir, info, session, definitions)
 
 
 @contextlib.contextmanager

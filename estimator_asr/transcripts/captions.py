@@ -9,6 +9,8 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from estimator_asr.serving import statuses
 from estimator_asr.transcripts import caption_lines
 
@@ -67,13 +69,13 @@ def join(segments: Sequence[Segment]) -> dict:
     joined = {
         "transcript": join_texts([result["transcript"] for result in results]),
         "pinyin": " ".join(result["pinyin"] for result in results if result["pinyin"]),
-        "confidence": sum(item["confidence"] for item in characters) / max(len(characters), 1),
+        "confidence": _round(sum(item["confidence"] for item in characters) / max(len(characters), 1)),
         "characters": characters,
         "n_best": _join_n_best([result["n_best"] for result in results]),
     }
     known = [result["status"] for result in results if "status" in result] or [statuses.OK]
     joined["status"] = statuses.OK if statuses.OK in known else known[0]
-    scores = {name: sum((result[name] for result in results), 0.0) for name in _SCORES}
+    scores = {name: _round(sum(result[name] for result in results)) for name in _SCORES}
     return {**(results[0] if results else {}), **joined, **scores}
 
 
@@ -101,12 +103,23 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Returns the best sums of one transcript per list. Choices are linked from the last to the first."""
+    """Returns the best sums of one transcript per list, each text once.
+
+    Choices are linked from the last to the first.
+    """
     best = [(0.0, None)]
     for items in filter(None, lists):
         sums = [(score + item["score"], (item["transcript"], rest)) for score, rest in best for item in items]
         best = heapq.nlargest(_N_BEST, sums, key=lambda found: found[0])
-    return [{"transcript": join_texts(_unlink(choices)), "score": score} for score, choices in best]
+    scores = {}
+    for score, choices in best:
+        scores.setdefault(join_texts(_unlink(choices)), score)
+    return [{"transcript": text, "score": _round(score)} for text, score in scores.items()]
+
+
+def _round(score: float) -> float:
+    """Returns a sum with the digits of a float32, as the results of a segment have them."""
+    return float(str(np.float32(score)))
 
 
 def _unlink(choices) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from estimator_asr.transcripts import captions, recordings
@@ -40,7 +41,8 @@ def plan(found: Sequence[recordings.Recording], format: str, output_dir: str) ->
     """Returns the output file of each recording, NAME.FORMAT in output_dir.
 
     Raises:
-        errors.UserError: two recordings have the same output file, it exists, or output_dir cannot be made.
+        errors.UserError: two recordings have the same output file, it exists or is the folder of another, or
+            output_dir cannot be made.
     """
     try:
         files.make_directory(output_dir)
@@ -60,12 +62,21 @@ def plan(found: Sequence[recordings.Recording], format: str, output_dir: str) ->
         if files.exists(path):
             raise errors.UserError(f"{path}: exists; move it, or give another --output_dir")
         planned[path] = recording.path
+    _refuse_folders(planned)
     return list(planned)
 
 
+def _refuse_folders(planned: Mapping[str, str]) -> None:
+    for path, recording in planned.items():
+        for folder in map(str, pathlib.PurePath(path).parents):
+            if folder in planned:
+                raise errors.UserError(
+                    f"{folder}: is the output of {planned[folder]} and the folder of that of {recording}, "
+                    "expected one of them; rename the folder"
+                )
+
+
 def _advise(path: str, other: str) -> str:
-    if path == other:
-        return "give it once"
     if os.path.dirname(path) == os.path.dirname(other):
         return "rename one of them"
     return "rename a recording, or transcribe the folder above both"

@@ -29,15 +29,18 @@ class Recording(NamedTuple):
 def find(words: Sequence[str]) -> list[Recording]:
     """Returns files as they are, and the recordings of folders and their subfolders, in a fixed order.
 
+    A file that is given several times, or beside its folder, is one recording: the first of them.
+
     Raises:
         errors.UserError: a folder has no recordings, or standard input is named twice.
     """
     if words.count(STANDARD_INPUT) > 1:
         raise errors.UserError("transcribe: - is given twice, expected standard input once; remove one")
-    found = []
+    found = {}
     for word in words:
-        found += list(_find_in(word)) if files.is_directory(word) else [Recording(word, _name(word))]
-    return found
+        for recording in _find_in(word) if files.is_directory(word) else [Recording(word, _name(word))]:
+            found.setdefault(_normalise(recording.path), recording)
+    return list(found.values())
 
 
 def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
@@ -91,6 +94,10 @@ def _find_in(folder: str) -> Iterator[Recording]:
             f"{folder}: has no audio files, expected some whose names end in {', '.join(SUFFIXES)}; "
             "give another folder"
         )
+
+
+def _normalise(path: str) -> str:
+    return path if files.is_remote(path) or path == STANDARD_INPUT else os.path.abspath(path)
 
 
 def _is_hidden(path: str) -> bool:

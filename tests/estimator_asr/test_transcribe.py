@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,14 +97,18 @@ def test_json_has_scores_characters_and_the_n_best(tiny_export, recordings):
     assert result["n_best"][0]["transcript"] == result["transcript"]
 
 
-def test_too_short_audio_has_an_empty_transcript(tiny_export, tmp_path):
+def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, capsys):
     soundfile.write(tmp_path / "click.wav", tiny_models.make_waveform(50, seed=0), 16000)
     model = recogniser.load(tiny_export.version_dir, "waveform")
     result = transcribe_file(model, tmp_path / "click.wav")
     assert outputs.render(result, "tsv") == f"{tmp_path / 'click.wav'}\t\t\n"
+    assert capsys.readouterr().err == (
+        f"warning: {tmp_path / 'click.wav'}: audio has 3 ms, expected at least one frame; its transcript is "
+        "empty\n"
+    )
 
 
-def test_samples_that_are_no_numbers_are_refused(tiny_export, tmp_path):
+def test_nan_samples_are_refused(tiny_export, tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.float32([0.1, np.nan] * 8000), 16000, subtype="FLOAT")
     with pytest.raises(errors.UserError, match="nan.wav: has NaN or Inf samples; save it again"):
         transcribe_file(None, tmp_path / "nan.wav")
@@ -154,6 +159,28 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     written = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
     assert written == ["a.vtt", "sub/b.vtt"]
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
+
+
+def test_an_empty_output_directory_is_refused():
+    with pytest.raises(
+        errors.UserError, match="--output_dir is missing; pass it .directory for one file per"
+    ):
+        transcribe.TranscribeConfig(saved_model="EXPORT", output_dir="")
+
+
+def test_errors_and_warnings_are_lines_above_the_bar(tiny_export, recordings, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
+    config = transcribe.TranscribeConfig(
+        saved_model=tiny_export.export_dir, output_dir=str(tmp_path / "out"), format="txt"
+    )
+    words = [str(recordings / "a.wav"), str(recordings / "text.wav"), str(tmp_path / "silent.wav")]
+    assert transcribe.main(config, words) == 1
+    lines = re.split("[\r\n]", capsys.readouterr().err)
+    assert [line.split(":")[0] for line in lines if "text.wav" in line or "silent.wav" in line] == [
+        "error",
+        "warning",
+    ]
 
 
 def test_progress_counts_seconds_of_all_recordings():

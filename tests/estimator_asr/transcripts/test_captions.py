@@ -116,6 +116,30 @@ def test_joined_segments():
     ]
 
 
+def test_joined_numbers_have_the_digits_of_a_segments():
+    segments = [make_segment("你", start) for start in (0.0, 2.0, 4.0)]
+    for segment in segments:
+        segment.result.update(acoustic_score=0.1, language_score=-557.98796)
+        segment.result["n_best"][0]["score"] = 0.1
+        segment.result["characters"][0]["confidence"] = 0.1
+    assert sum([0.1] * 3) == 0.30000000000000004
+    joined = captions.join(segments)
+    assert (joined["acoustic_score"], joined["language_score"]) == (0.3, -1673.9639)
+    assert (joined["confidence"], joined["n_best"][0]["score"]) == (0.1, 0.3)
+
+
+def test_a_text_is_among_the_joined_n_best_once():
+    """Two segments of 你 and 你你 write 你你你 in two ways."""
+    segments = [make_segment("你", start) for start in (0.0, 2.0)]
+    for segment in segments:
+        segment.result["n_best"][1]["transcript"] = "你你"
+    assert captions.join(segments)["n_best"] == [
+        {"transcript": "你你", "score": -2.0},
+        {"transcript": "你你你", "score": -4.0},
+        {"transcript": "你你你你", "score": -6.0},
+    ]
+
+
 @pytest.mark.parametrize("first, second, want", [("silent", "ok", "ok"), ("silent", "empty", "silent")])
 def test_status_of_joined_segments(first, second, want):
     segments = [make_segment("", 0.0), make_segment("好", 5.0)]

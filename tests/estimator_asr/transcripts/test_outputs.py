@@ -69,13 +69,20 @@ def test_each_recording_has_its_own_file(tmp_path):
     assert outputs.plan(found, "srt", out) == [f"{out}/a.srt", f"{out}/sub/a.srt"]
 
 
-@pytest.mark.parametrize(
-    ("paths", "advice"),
-    [(("x/a.wav", "x/a.wav"), "give it once"), (("x/a.wav", "x/a.flac"), "rename one of them")],
-)
-def test_recordings_of_one_folder_have_other_advice(tmp_path, paths, advice):
-    with pytest.raises(errors.UserError, match=f"expected one; {advice}$"):
-        outputs.plan([Recording(path, "a") for path in paths], "srt", str(tmp_path))
+def test_recordings_of_one_folder_have_other_advice(tmp_path):
+    with pytest.raises(errors.UserError, match="expected one; rename one of them$"):
+        outputs.plan([Recording(path, "a") for path in ("x/a.wav", "x/a.flac")], "srt", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["x.srt/y", "x.srt/sub/y"])
+def test_an_output_that_is_the_folder_of_another_is_refused(tmp_path, name):
+    found = [Recording(f"in/{name}.wav", name), Recording("in/x.wav", "x")]
+    with pytest.raises(errors.UserError) as refused:
+        outputs.plan(found, "srt", str(tmp_path))
+    assert str(refused.value) == (
+        f"{tmp_path}/x.srt: is the output of in/x.wav and the folder of that of in/{name}.wav, expected one "
+        "of them; rename the folder"
+    )
 
 
 def test_an_output_dir_that_cannot_be_made_is_named(tmp_path):

@@ -47,6 +47,15 @@ def test_a_folder_with_a_slash_at_its_end(tmp_path):
     assert recordings.find([f"{tmp_path}/"]) == [(f"{tmp_path}/a.wav", "a")]
 
 
+def test_a_file_that_is_given_again_or_beside_its_folder_is_one_recording(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    for name in ("a.wav", "sub/b.wav"):
+        (tmp_path / name).write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    found = recordings.find(["sub/b.wav", f"{tmp_path}/sub/b.wav", ".", "./sub/../a.wav"])
+    assert found == [("sub/b.wav", "b"), ("./a.wav", "a")]
+
+
 def test_a_folder_without_audio_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     with pytest.raises(errors.UserError, match="has no audio files, expected some whose names end in"):
