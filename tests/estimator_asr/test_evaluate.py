@@ -194,6 +194,34 @@ def test_language_model_is_scored_in_characters_on_text(tmp_path):
     )
 
 
+def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
+    """Two utterances of two characters, 犇犇, are in no vocabulary; the language model writes the others."""
+    metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir))
+    errors = {cause: each["errors"] for cause, each in metrics["attribution"].items()}
+    assert sum(errors.values()) == metrics["character_error_rate"]["errors"]
+    assert errors["unreachable"] == metrics["floors"]["vocabulary"]["errors"] == 4
+    assert metrics["floors"]["n_best_oracle"]["errors"] <= metrics["character_error_rate"]["errors"]
+    on_reference = metrics["floors"]["reference_pinyin"]
+    assert on_reference["reference_length"] == metrics["character_error_rate"]["reference_length"] == 16
+    assert 4 <= on_reference["errors"] < metrics["character_error_rate"]["errors"]
+    command = (
+        f"--saved_model={tiny_export.export_dir} --data_dir={tiny_export.data_dir} --output_dir={tmp_path}"
+    )
+    assert command in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
+    language = tiny_models.make_language_model(str(tmp_path / "lm"))
+    data_dir = str(tmp_path / "text")
+    tiny_models.make_data(data_dir, with_audio=False)
+    config = evaluate.EvaluateConfig(language.path, data_dir=(data_dir,), output_dir=str(tmp_path / "report"))
+    metrics = evaluate.evaluate(config)
+    wrong = {cause: each["errors"] for cause, each in metrics["attribution"].items() if each["errors"]}
+    assert set(wrong) <= {"language_homophone", "unreachable"} and wrong["unreachable"] == 4
+    assert sum(wrong.values()) == metrics["character_error_rate"]["errors"]
+    assert list(metrics["floors"]) == ["vocabulary"]
+
+
 def test_unknown_never_matches_even_where_both_sides_lack_the_token(tiny_export, tmp_path):
     """Ids would say that the unknown syllable ben1 and a recognised <unk> are the same."""
     evaluate.evaluate(make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir))
