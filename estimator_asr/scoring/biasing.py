@@ -40,7 +40,7 @@ def measure(
 def index(phrases: Sequence[Sequence[str]]) -> Phrases:
     """Returns the sequences of tokens by their first one."""
     by_first = collections.defaultdict(list)
-    for phrase in phrases:
+    for phrase in dict.fromkeys(phrases):  # a hotword has an entry for each of its readings
         by_first[phrase[0]].append(phrase)
     return by_first
 

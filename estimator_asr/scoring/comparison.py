@@ -106,7 +106,7 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparis
     interval = probability = None
     if resampled is not None:
         interval = error_rate.interval(resampled)
-        probability = float(np.mean(resampled < 0) + np.mean(resampled == 0) / 2)
+        probability = float(np.mean(resampled.rates < 0) + np.mean(resampled.rates == 0) / 2)
     triples = [
         matched_pairs.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens)
         for x, y in zip(old, new)
