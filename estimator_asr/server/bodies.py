@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 
 from starlette import requests
@@ -11,6 +12,12 @@ from starlette import requests
 from estimator_asr.server import api_errors
 
 _BODIES_AT_ONCE = 8  # of the largest size
+
+
+@dataclasses.dataclass
+class _Held:
+    content: bytearray = dataclasses.field(default_factory=bytearray)
+    num_bytes: int = 0
 
 
 class BodyReader:
@@ -26,38 +33,42 @@ class BodyReader:
         self.num_open = 0
 
     @contextlib.asynccontextmanager
-    async def read(self, request: requests.Request) -> AsyncIterator[bytes]:
-        """Yields the body, which counts as held until the block ends.
+    async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
+        """Yields the body, which counts as held until the block ends; who has parsed it may clear it.
 
         Raises:
             api_errors.ApiError: it is too large or too slow, or too much is held already.
         """
         self._check_declared(request)
-        chunks = []
+        held = _Held()
         self.num_open += 1
         try:
-            await asyncio.wait_for(self._collect(request, chunks), self._max_seconds)
-            yield b"".join(chunks)
-        except asyncio.TimeoutError:
-            raise api_errors.too_slow(self._max_seconds) from None
-        except requests.ClientDisconnect:
-            raise api_errors.client_gone() from None
+            await self._receive(request, held)
+            yield held.content
         finally:
             self.num_open -= 1
-            self._num_held -= sum(map(len, chunks))
+            self._num_held -= held.num_bytes
 
     def _check_declared(self, request: requests.Request) -> None:
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._max_bytes):
             raise api_errors.too_large("request", int(declared[:18]), self._max_bytes)
 
-    async def _collect(self, request: requests.Request, chunks: list[bytes]) -> None:
-        size = 0
+    async def _receive(self, request: requests.Request, held: _Held) -> None:
+        try:
+            await asyncio.wait_for(self._collect(request, held), self._max_seconds)
+        except asyncio.TimeoutError:
+            raise api_errors.too_slow(self._max_seconds) from None
+        except requests.ClientDisconnect:
+            raise api_errors.client_gone() from None
+
+    async def _collect(self, request: requests.Request, held: _Held) -> None:
         async for chunk in request.stream():
-            size += len(chunk)
+            size = held.num_bytes + len(chunk)
             if size > self._max_bytes:
                 raise api_errors.too_large("request", size, self._max_bytes)
             if self._num_held + len(chunk) > _BODIES_AT_ONCE * self._max_bytes:
                 raise api_errors.overloaded("too many large requests are read at once", 1)
             self._num_held += len(chunk)
-            chunks.append(chunk)
+            held.num_bytes = size
+            held.content += chunk

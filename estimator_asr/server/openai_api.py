@@ -45,6 +45,7 @@ class OpenAIApi:
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             form = await openai_form.parse(body, dict(request.headers))
+            body.clear()  # the form has a copy of the file
             with self._parts.versions.current.used() as version:
                 upload = await self._parts.decoder.decode(form.content, version.sample_rate)
                 batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]

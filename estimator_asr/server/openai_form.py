@@ -38,7 +38,7 @@ class Form(NamedTuple):
     hotwords: tuple[str, ...]
 
 
-async def parse(body: bytes, headers: Mapping[str, str]) -> Form:
+async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
     """Parses a request.
 
     Raises:
@@ -54,7 +54,11 @@ async def parse(body: bytes, headers: Mapping[str, str]) -> Form:
         await asyncio.sleep(0)  # others have their turn
         start = next(parts, len(body))
         is_last = start + _PART_BYTES >= len(body)
-        return {"type": "http.request", "body": body[start : start + _PART_BYTES], "more_body": not is_last}
+        return {
+            "type": "http.request",
+            "body": bytes(body[start : start + _PART_BYTES]),
+            "more_body": not is_last,
+        }
 
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     request = requests.Request({"type": "http", "headers": raw, "app": None}, receive)

@@ -59,7 +59,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def parse(self, function: Callable[..., T], body: bytes, *arguments) -> T:
+    async def parse(self, function: Callable[..., T], body: bytes | bytearray, *arguments) -> T:
         """Calls a function of a body, in a thread if that may take long."""
         if len(body) <= _SMALL_BYTES:
             return function(body, *arguments)

@@ -57,6 +57,7 @@ class TensorFlowApi:
         async with self._parts.bodies.read(request) as body:
             with self._find(request).used() as version:
                 call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
+                body.clear()
                 results = await self._parts.recognise(request, _make_items(version, call))
         content = tensorflow_json.format(call, results)
         return responses.Response(content, media_type="application/json")

@@ -32,7 +32,7 @@ class Call(NamedTuple):
     is_columnar: bool
 
 
-def parse(body: bytes, definitions: Mapping) -> Call:
+def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
     """Parses a request for one of the signatures, SignatureDef by name.
 
     Raises:
@@ -65,7 +65,7 @@ def format(call: Call, results: Sequence[Mapping]) -> bytes:
     return _write({"predictions": [_unwrap(dict(zip(columns, row))) for row in zip(*columns.values())]})
 
 
-def _read_json(body: bytes) -> dict:
+def _read_json(body: bytes | bytearray) -> dict:
     if len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise api_errors.refuse(
             f"request: has more than {_MAX_VALUES} JSON values; send less at once, or WAV"

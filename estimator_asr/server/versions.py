@@ -1,24 +1,29 @@
-"""The version that is served: newer ones are loaded beside it and take over without a dropped request."""
+"""The version that is served: newer ones are loaded beside it and take over without a dropped request.
+
+A version may be being copied: it is loaded when two looks find the same files. One that does not load is
+tried again when its files change. When the current version is removed, the newest that loads takes over.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 from absl import logging
 
 from estimator_asr.server import metrics, served_version, worker
 from estimator_asr.serving import recogniser
-from tfrecord_builder import errors
 
 POLL_SECONDS = 2.0
+_Files = frozenset[tuple[str, int, int]]
 
 
 class Versions:
     """The current version of an export directory.
 
     Attributes:
-        current: the newest version that could be loaded.
+        current: the newest version that could be loaded, or the last one if none is left.
     """
 
     def __init__(self, saved_model: str, counters: metrics.Metrics):
@@ -30,7 +35,8 @@ class Versions:
         self._path, self._metrics, self._loader = saved_model, counters, worker.Worker()
         version_dir = recogniser.find_version(saved_model)
         self._is_fixed = version_dir == saved_model
-        self._tried = {_stamp(version_dir)}
+        self._seen: dict[str, _Files] = {}
+        self._failed: dict[str, _Files] = {}
         self.current = served_version.ServedVersion(version_dir)
         counters.set_version(self.current.number)
 
@@ -41,21 +47,30 @@ class Versions:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Loads the newest version if it is not the current one; one that does not load is tried once."""
+        """Loads the newest version that can be loaded, unless it is the current one."""
+        for version_dir in self._list_newer():
+            files = _list_files(version_dir)
+            seen, self._seen[version_dir] = self._seen.get(version_dir), files
+            if files != seen or files == self._failed.get(version_dir):
+                continue
+            if await self._load(version_dir):
+                return
+            self._failed[version_dir] = files
+
+    def _list_newer(self) -> list[str]:
+        """Returns the versions that are newer than the current one, all if that is removed, newest first."""
+        numbers = reversed(recogniser.list_versions(self._path))
+        found = [os.path.join(self._path, str(number)) for number in numbers]
+        current = self.current.version_dir
+        return found[: found.index(current)] if current in found else found
+
+    async def _load(self, version_dir: str) -> bool:
         try:
-            version_dir = recogniser.find_version(self._path)
-            stamp = _stamp(version_dir)
-        except (errors.UserError, OSError):  # removed meanwhile
-            return
-        if version_dir == self.current.version_dir or stamp in self._tried:
-            return
-        self._tried.add(stamp)
-        try:
-            loaded = await self._loader.call(served_version.ServedVersion, version_dir)
+            self._replace(await self._loader.call(served_version.ServedVersion, version_dir))
         except Exception as error:
             logging.error("%s; version %s is served on", error, self.current.number)
-            return
-        self._replace(loaded)
+            return False
+        return True
 
     def _replace(self, loaded: served_version.ServedVersion) -> None:
         old, self.current = self.current, loaded
@@ -64,6 +79,12 @@ class Versions:
         logging.info("version %s is served, loaded in %.1f s", loaded.number, loaded.load_seconds)
 
 
-def _stamp(version_dir: str) -> tuple[str, int]:
-    """A version that is replaced under its name is another one."""
-    return version_dir, os.stat(version_dir).st_mtime_ns
+def _list_files(version_dir: str) -> _Files:
+    """Returns path, size and time of each file; those that go away meanwhile are left out."""
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(version_dir) for name in names]
+    found = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            found.add((path, status.st_size, status.st_mtime_ns))
+    return frozenset(found)

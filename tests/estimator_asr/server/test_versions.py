@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pathlib
@@ -100,6 +101,51 @@ def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypa
         shutil.move(export_dir, export_dir.with_name("gone"))
         time.sleep(0.5)
         assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, monkeypatch, caplog):
+    """Its graph and export.json come first, and the rest after a pause in which it cannot be loaded."""
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as server:
+        incomplete = export_dir / "incomplete-2"
+        shutil.copytree(export_dir / "1", incomplete)
+        os.rename(incomplete / "variables", export_dir / "variables-of-2")
+        os.rename(incomplete, export_dir / "2")
+        wait_for(lambda: caplog.messages)
+        assert server.get("/healthz").json()["version"] == "1"
+        os.rename(export_dir / "variables-of-2", export_dir / "2" / "variables")
+        wait_for(lambda: server.parts.versions.current.number == "2")
+    assert len(caplog.messages) == 1
+
+
+def test_files_that_still_change_are_not_loaded(export_dir, caplog):
+    found = versions.Versions(str(export_dir), metrics.Metrics())
+    add_version(export_dir, 2)
+    growing = export_dir / "2" / "assets" / "tokens.txt"
+    whole = growing.read_bytes()
+    for num_bytes in (1, 2, len(whole)):
+        growing.write_bytes(whole[:num_bytes])
+        asyncio.run(found.refresh())
+        assert found.current.number == "1"
+    asyncio.run(found.refresh())
+    assert (found.current.number, caplog.messages) == ("2", [])
+
+
+def test_a_version_that_is_removed_gives_way_to_the_newest_that_loads(export_dir, caplog):
+    for number in (2, 3, 4):
+        add_version(export_dir, number)
+    (export_dir / "3" / "assets" / "tokens.txt").write_text("x")
+    found = versions.Versions(str(export_dir), metrics.Metrics())
+    assert found.current.number == "4"
+    shutil.rmtree(export_dir / "4")
+    for _ in range(2):
+        asyncio.run(found.refresh())
+    assert found.current.number == "2"
+    (message,) = caplog.messages
+    assert message.endswith("; version 4 is served on")
+    for _ in range(2):
+        asyncio.run(found.refresh())
+    assert (found.current.number, len(caplog.messages)) == ("2", 1)
 
 
 def test_one_version_is_not_replaced(export_dir, monkeypatch):
