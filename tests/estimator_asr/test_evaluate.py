@@ -18,6 +18,7 @@ import tiny_models
 
 from estimator_asr import evaluate, export, model_directory
 from estimator_asr.evaluating import recognition
+from estimator_asr.scoring import utterances
 from estimator_asr.serving import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.tasks import registry
 from tfrecord_builder import dataset_info, errors
@@ -147,6 +148,7 @@ def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
         metrics["by_group"]["S"]["character_error_rate"]["errors"]
         == metrics["character_error_rate"]["errors"]
     )
+    assert_times_of_tokens(tmp_path, utterances.split_characters)
 
 
 @pytest.mark.parametrize("exported", [False, True])
@@ -245,6 +247,22 @@ def test_export_without_language_model_is_scored_in_tokens(tiny_export, tmp_path
     metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=str(tmp_path / "export")))
     assert "token_error_rate" in metrics
     assert "character_error_rate" not in metrics
+    assert_times_of_tokens(tmp_path, str.split)
+
+
+def assert_times_of_tokens(report_dir, split):
+    """The files for sclite have a line per utterance, and each token of the hypotheses in its order."""
+    rows = read_hypotheses(report_dir)
+    segments = [line.split() for line in (report_dir / "reference.stm").read_text("utf-8").splitlines()]
+    assert [(each[0], each[6:]) for each in segments] == [
+        (name, list(split(row["reference"]))) for name, row in rows.items()
+    ]
+    words = [line.split() for line in (report_dir / "hypothesis.ctm").read_text("utf-8").splitlines()]
+    assert [(each[0], each[4]) for each in words] == [
+        (name, token) for name, row in rows.items() for token in split(row["hypothesis"])
+    ]
+    ends = {each[0]: float(each[4]) for each in segments}
+    assert all(float(each[2]) + float(each[3]) / 2 < ends[each[0]] for each in words)
 
 
 def test_several_data_directories_are_one_split(tiny_export, tmp_path):
