@@ -103,10 +103,10 @@ def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
 def _check(hotwords, characters, syllables) -> tf.Operation:
     counts = characters.row_lengths(), syllables.row_lengths()
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
-    wrong = [tf.boolean_mask(each, is_wrong)[:1] for each in (hotwords, *counts)]
-    problem = [wrong[0], "has", wrong[1], "characters and", wrong[2], "syllables"]
-    message = ["hotwords:", *problem, "expected one for each; fix it"]
-    return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), message)
+    wrong = [tf.boolean_mask(each, is_wrong)[:1] for each in (hotwords, *map(tf.strings.as_string, counts))]
+    got = ["hotwords: ", wrong[0], " has ", wrong[1], " characters and ", wrong[2], " syllables"]
+    message = tf.strings.join([*got, ", expected one syllable for each character; fix it"])
+    return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), [message])
 
 
 def _choose_syllables(characters: tf.RaggedTensor, given: tf.RaggedTensor) -> tf.RaggedTensor:

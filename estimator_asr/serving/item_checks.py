@@ -111,8 +111,10 @@ def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
     """Returns the lengths; running them fails if they are not one for each row, from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
-    problem = [f"{name}: is", lengths, ", expected one from 0 to", width, "for each of the", num_rows]
-    message = [*problem, f"rows of {values_name}; send the true lengths"]
+    expected = (
+        f"expected one from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
+    )
+    message = tf.strings.format(f"{name}: is {{}}, {expected}", (lengths, width, num_rows))
     fits = tf.equal(tf.size(lengths), num_rows) & tf.reduce_all((lengths >= 0) & (lengths <= width))
-    with tf.control_dependencies([tf.debugging.Assert(fits, message)]):
+    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
         return tf.identity(lengths)

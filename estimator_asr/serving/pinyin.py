@@ -7,6 +7,7 @@ import tensorflow as tf
 from estimator_asr import model_directory
 from estimator_asr.serving import cascade, item_checks, sequences, statuses
 
+_SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # of Unicode, and the byte order mark
 MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks faster
 
 
@@ -15,15 +16,16 @@ def transcribe(language: model_directory.ModelDirectory, pinyin: tf.Tensor) -> d
 
     Args:
         language: the model.
-        pinyin: string [batch], syllables separated by spaces, as transcripts have them; those that the model
-            lacks are its <unk>, anything else is written as it is.
+        pinyin: string [batch], syllables separated by spaces of any kind; those that the model lacks are its
+            <unk>, anything else is written as it is.
 
     Returns:
         transcript (string), language_score (float32, log probability) and status (string), [batch]: malformed
         if it is not UTF-8, empty without a syllable, too_long above MAX_SYLLABLES.
     """
-    status = _check(pinyin)
-    ok = tf.where(tf.equal(status, statuses.OK), pinyin, "")
+    spaced = tf.strings.regex_replace(pinyin, _SPACES, " ")
+    status = _check(pinyin, tf.strings.split(spaced).row_lengths())
+    ok = tf.where(tf.equal(status, statuses.OK), spaced, "")
     tokens = tf.strings.split(tf.concat([ok, [""]], 0))  # a row more: no layer gets an empty axis
     counts = tf.cast(tokens.row_lengths(), tf.int32)
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
@@ -32,8 +34,7 @@ def transcribe(language: model_directory.ModelDirectory, pinyin: tf.Tensor) -> d
     return {**item_checks.clear(outputs, status), "status": status}
 
 
-def _check(pinyin: tf.Tensor) -> tf.Tensor:
-    counts = tf.strings.split(pinyin).row_lengths()
+def _check(pinyin: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     is_text = tf.equal(tf.strings.unicode_transcode(pinyin, "UTF-8", "UTF-8"), pinyin)
     status = tf.where(counts > MAX_SYLLABLES, statuses.TOO_LONG, statuses.OK)
     status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)

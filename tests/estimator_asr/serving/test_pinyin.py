@@ -74,6 +74,15 @@ def test_spaces_are_any_number_and_letters_are_written(model):
     assert found["transcript"][2] == "A" + model.run({"pinyin": ["hao3"]})["transcript"][0]
 
 
+@pytest.mark.parametrize(
+    "text", ["ni3\u3000hao3", "\ufeffni3 hao3", "ni3\xa0\u2003hao3\u2028", "ni3\thao3\r\n"]
+)
+def test_spaces_of_unicode_separate_syllables(model, text):
+    found = model.run({"pinyin": [text]})
+    assert found == model.run({"pinyin": ["ni3 hao3"]})
+    assert model.run({"pinyin": ["\u3000\ufeff"]})["status"] == ["empty"]
+
+
 def test_no_items(model):
     found = model.run({"pinyin": np.zeros([0], object)})
     assert found == {"transcript": [], "language_score": [], "status": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import subprocess
@@ -9,6 +10,7 @@ import wave
 
 import numpy as np
 import pytest
+import soundfile
 import tensorflow as tf
 import wav_files
 
@@ -178,6 +180,41 @@ def test_a_format_that_cannot_be_read_is_invalid(read, fields):
 )
 def test_what_is_no_whole_header_is_invalid(read, contents):
     assert read(contents) is None
+
+
+FORMAT, DATA = wav_files.make_format(), wav_files.make_chunk(b"data", SAMPLES)
+NEGATIVE = wav_files.make_chunk(b"ds64", struct.pack("<QqQI", 100, -4, 4, 0))
+OPEN_DATA = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        wav_files.make_file(FORMAT, wav_files.make_chunk(b"data", SAMPLES, 0), size=0),
+        wav_files.make_file(NEGATIVE, FORMAT, OPEN_DATA, size=wav_files.UNKNOWN, kind=b"RF64"),
+        wav_files.make_file(FORMAT, DATA, DATA),
+        wav_files.make_file(FORMAT, FORMAT, DATA),
+    ],
+)
+def test_files_that_libsndfile_does_not_read(read, contents):
+    """The table in docs/export.md."""
+    assert read(contents)[1].tolist() == VALUES
+    with contextlib.suppress(soundfile.LibsndfileError):
+        assert wav_files.decode(contents).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        wav_files.make_file(wav_files.make_format(frame_bytes=0), DATA),
+        wav_files.make_file(wav_files.make_format(bits=24, frame_bytes=4), DATA),
+        wav_files.make_file(*[wav_files.make_chunk(b"JUNK", b"")] * 128, FORMAT, DATA),
+    ],
+)
+def test_files_that_only_libsndfile_reads(read, contents):
+    """The table in docs/export.md; RIFX is above, ID3 tags are those of longer files."""
+    assert read(contents) is None
+    assert len(wav_files.decode(contents)) > 0
 
 
 @pytest.mark.parametrize("program", ["ffmpeg", "sox"])
