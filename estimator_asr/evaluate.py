@@ -25,6 +25,7 @@ from tfrecord_builder import lazy_tensorflow
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
+from absl import logging
 
 from estimator_asr import hotword_list
 from estimator_asr.evaluating import recognition
@@ -145,9 +146,13 @@ def _open_subject(config: EvaluateConfig, infos: Sequence[dataset_info.DatasetIn
     return subject_lib.open_version(version_dir, hotword_list.read_for(version_dir, config), data)
 
 
-def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict:
+def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[str, recordings.Recording]:
     ids = {each["utterance_id"] for each in outputs}
-    return recordings.find_all([shard.path for shard in source.shards], ids)
+    try:
+        return recordings.find_all([shard.path for shard in source.shards], ids)
+    except (errors.UserError, OSError) as error:
+        logging.warning("evaluate: the report has no audio: %s", error)
+        return {}
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:

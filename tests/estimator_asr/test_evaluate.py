@@ -212,6 +212,17 @@ def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
     assert command in (tmp_path / "report.html").read_text("utf-8")
 
 
+def test_damaged_lists_of_recordings_cost_only_the_audio(tiny_export, tmp_path, caplog):
+    data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
+    shard = next(data_dir.glob("*.tfrecord"))
+    shard.with_suffix(".jsonl").write_text("nothing\n")
+    config = make_config(
+        tiny_export, tmp_path / "report", saved_model=tiny_export.export_dir, data_dir=(str(data_dir),)
+    )
+    assert evaluate.evaluate(config)["num_utterances"] == 8
+    assert "evaluate: the report has no audio: " in caplog.text and "line 1 is not an item" in caplog.text
+
+
 def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")
