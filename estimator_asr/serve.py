@@ -32,7 +32,7 @@ class ServeConfig(config_flags.Checked):
     port: int = config_flags.setting(8501, "TCP port; 0 for any free one", minimum=0, maximum=65535)
     host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for every network")
     token_file: Optional[str] = config_flags.setting(
-        None, "file with the bearer token that requests must have; none if empty"
+        None, "file with the bearer token that requests must have; without the flag none", not_empty=True
     )
     max_batch_size: int = config_flags.setting(16, "utterances recognised at once, at most", minimum=1)
     batch_delay_ms: float = config_flags.setting(
@@ -57,7 +57,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
     Raises:
         errors.UserError: the file cannot be read, or has no token of ASCII characters.
     """
-    if not path:
+    if path is None:
         return None
     try:
         token = files.read_text(path).strip()
@@ -74,7 +74,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
 
 def main(config: ServeConfig) -> None:
     try:
-        from estimator_asr.server import app, running, service
+        from estimator_asr.server import app, hosts, running, service
     except ImportError as error:
         raise errors.UserError(
             f"{error.name}: cannot be imported, expected it for the server; "
@@ -97,7 +97,8 @@ def main(config: ServeConfig) -> None:
         loaded = f"version {version.number or '-'}, loaded in {version.load_seconds:.1f} s"
         print(f"{url} serves {version.version_dir}: {loaded}", flush=True)
 
-    running.run(app.build(parts, token), bound, config.max_connections, config.stop_seconds, announce)
+    application = app.build(parts, token, hosts.list_allowed(config.host, bound, token))
+    running.run(application, bound, config.max_connections, config.stop_seconds, announce)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class _Setting:
     maximum: Optional[float]
     positive: bool
     required: bool
+    not_empty: bool
     training_only: bool
     alternative: str
 
@@ -46,6 +47,7 @@ def setting(
     maximum: Optional[float] = None,
     positive: bool = False,
     required: bool = False,
+    not_empty: bool = False,
     former_name: str = "",
     training_only: bool = False,
     alternative: str = "",
@@ -60,12 +62,15 @@ def setting(
         maximum: highest allowed value, inclusive.
         positive: whether zero and below are refused.
         required: whether None and the empty value are refused.
+        not_empty: whether `--flag=` is refused, which is None for an Optional[...] field.
         former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
         training_only: whether a model that was trained with one value may continue with another one.
         alternative: another field, whose value in a flag file is ignored if this one is on the command line.
     """
     choices = None if choices is None else tuple(choices)
-    described = _Setting(help, choices, minimum, maximum, positive, required, training_only, alternative)
+    described = _Setting(
+        help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative
+    )
     return dataclasses.field(
         default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
     )
@@ -185,6 +190,8 @@ class _Parser(flags.ArgumentParser):
         self.field_type, self.described = field_type, described
 
     def parse(self, argument: Any) -> Any:
+        if self.described.not_empty and argument == "":
+            raise ValueError("expected a value; leave the flag out for none")
         value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
         problem = _find_problem(value, self.described)
         if problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from starlette import responses
@@ -51,6 +51,15 @@ def overloaded(what: str, seconds: float) -> ApiError:
 def too_many_connections(max_connections: int) -> ApiError:
     message = f"server: has more connections than {max_connections}; send the request again in 1 s"
     return ApiError(503, message, {"retry-after": "1", **_CLOSE})
+
+
+def other_host(host: str, allowed: Sequence[str]) -> ApiError:
+    """Returns the error of a request to another host; see hosts.py."""
+    message = (
+        f"host: is {host[:80]!r}, expected one of {', '.join(allowed)}; open that address, "
+        "or start the server with --token_file"
+    )
+    return ApiError(400, message, _CLOSE)
 
 
 def stopping() -> ApiError:

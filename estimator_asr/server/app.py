@@ -7,10 +7,12 @@ import os
 from typing import Optional
 
 from starlette import applications, exceptions, requests, responses, routing
+from starlette.types import ASGIApp
 
 from estimator_asr.server import (
     api_errors,
     health,
+    hosts,
     metrics,
     middleware,
     openai_api,
@@ -22,12 +24,15 @@ from tfrecord_builder import errors
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
 
 
-def build(parts: service.Service, token: Optional[str] = None) -> applications.Starlette:
+def build(
+    parts: service.Service, token: Optional[str] = None, hosts_allowed: Optional[tuple[str, ...]] = None
+) -> ASGIApp:
     """Returns the application.
 
     Args:
         parts: a service that is not started; the application starts and stops it.
         token: what requests must have as bearer token; None: nothing.
+        hosts_allowed: what their Host header may name, see hosts.list_allowed.
     """
 
     @contextlib.asynccontextmanager
@@ -39,7 +44,8 @@ def build(parts: service.Service, token: Optional[str] = None) -> applications.S
     app = applications.Starlette(routes=_list_routes(parts), lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
         app.add_exception_handler(kind, _respond_to_error)
-    return middleware.Measured(middleware.Authorised(middleware.Guarded(app), token), parts.metrics)
+    allowed = hosts.Trusted(middleware.Authorised(middleware.Guarded(app), token), hosts_allowed)
+    return middleware.Measured(allowed, parts.metrics)
 
 
 def _list_routes(parts: service.Service) -> list[routing.BaseRoute]:

@@ -28,9 +28,11 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+    except ValueError as error:  # a label that is empty or has more than 63 characters
+        raise errors.UserError(f"--host: is {host[:80]!r}, expected a name or an address; fix it") from error
     except OSError as error:
         advice = "pass another --port" if error.errno == errno.EADDRINUSE else "pass another --host or --port"
-        raise errors.UserError(f"{host}:{port}: cannot be bound ({error.strerror}); {advice}") from error
+        raise errors.UserError(f"{host[:80]}:{port}: cannot be bound ({error.strerror}); {advice}") from error
     return bound
 
 

@@ -105,10 +105,12 @@ class ServedVersion:
             self._loaded.session.close()
 
     def _warm_up(self) -> None:
-        if "status" not in self.definitions["waveform"].outputs:
+        definition = self.definitions.get("waveform")
+        if definition is None or "status" not in definition.outputs:
             self._loaded.session.close()
+            missing = "signature waveform" if definition is None else "output status"
             raise errors.UserError(
-                f"{self.version_dir}: has no output status, expected an export of this version; export again"
+                f"{self.version_dir}: has no {missing}, expected an export of this version; export again"
             )
         probe, file = self.make_probe(), io.BytesIO()
         soundfile.write(file, probe["waveform"], self.sample_rate, format="WAV", subtype="PCM_16")

@@ -17,6 +17,7 @@ import requests
 import served
 
 from estimator_asr import serve
+from estimator_asr.server import running
 from tfrecord_builder import errors
 
 
@@ -116,6 +117,42 @@ def test_token_files_without_a_token(tmp_path, content):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(errors.UserError, match=r"token: has no token, expected one word of ASCII characters"):
         serve.read_token(str(path))
+
+
+def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
+    done = run(f"--saved_model={tiny_export.export_dir}", "--token_file=")
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == "error: flag --token_file=: expected a value; leave the flag out for none; see --help\n"
+    )
+    with pytest.raises(errors.UserError, match="--token_file: .*cannot be read"):
+        serve.read_token("")
+
+
+@pytest.mark.parametrize("host", ["x" * 300, "a..b"])
+def test_a_host_that_is_no_name(host):
+    with pytest.raises(
+        errors.UserError, match="^--host: is '.{3,83}', expected a name or an address; fix it$"
+    ):
+        running.bind(host, 0)
+
+
+def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
+    program = served.Served(tiny_export.export_dir)
+    try:
+        for host in ("localhost", f"127.0.0.1:{program.port}", "[::1]:80", "LOCALHOST:1"):
+            assert requests.get(f"{program.url}/v1/models/asr", headers={"host": host}).status_code == 200
+        for host in ("example.com", f"example.com:{program.port}", "", "127.0.0.1.example.com"):
+            found = requests.get(f"{program.url}/v1/models/asr", headers={"host": host})
+            assert found.status_code == 400
+            assert found.json()["error"] == (
+                f"host: is {host!r}, expected one of localhost, 127.0.0.1, [::1]; open that address, "
+                "or start the server with --token_file"
+            )
+        assert program.stop(signal.SIGTERM) == (0, "")
+    finally:
+        program.process.kill()
 
 
 def test_token_file_that_is_missing(tmp_path):

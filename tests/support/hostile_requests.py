@@ -25,10 +25,8 @@ def make(rng: random.Random) -> tuple[str, bytes]:
 def make_post(path: str, body: bytes, content_type="application/json", length=None, more=b"") -> bytes:
     """Returns a request; `length` is written in place of that of its body."""
     declared = len(body) if length is None else length
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {content_type}\r\ncontent-length: {declared}\r\n"
-    )
-    return head.encode() + more + b"\r\n" + body
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content_type}\r\n"
+    return f"{head}content-length: {declared}\r\n".encode() + more + b"\r\n" + body
 
 
 def make_form(audio: bytes, **fields) -> bytes:
@@ -95,7 +93,7 @@ def _lying_length(rng) -> bytes:
 
 
 def _lying_chunks(rng) -> bytes:
-    head = f"POST {_PREDICT} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    head = f"POST {_PREDICT} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode()
     sizes = [b"-1", b"ffffffffffffffffff", b"5;x=y", b"zz", b"0", b"10"]
     return head + rng.choice(sizes) + b"\r\nabcde\r\n0\r\n\r\n"
 
@@ -205,7 +203,7 @@ def _paths(rng) -> bytes:
         ["GET", "POST", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "get", "PRI", "X" * 500]
     )
     version = rng.choice(["1.0", "1.1", "2.0", "9"])
-    return f"{method} {rng.choice(paths)} HTTP/{version}\r\nhost: x\r\n\r\n".encode()
+    return f"{method} {rng.choice(paths)} HTTP/{version}\r\nhost: localhost\r\n\r\n".encode()
 
 
 def _audio(make_audio, *posts):

@@ -13,6 +13,7 @@ import time
 import local_server
 import numpy as np
 import pytest
+from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_asr.server import metrics, served_version, versions
 from estimator_asr.serving import export_info
@@ -163,6 +164,18 @@ def test_an_export_without_status(export_dir, monkeypatch):
     (path / "assets.extra" / "export.json").write_text(_sign(path))
     with pytest.raises(
         errors.UserError, match=r"1: has no output status, expected an export of this version"
+    ):
+        served_version.ServedVersion(str(path))
+
+
+def test_an_export_without_the_signature_waveform(export_dir):
+    path = export_dir / "1"
+    saved_model = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    del saved_model.meta_graphs[0].signature_def["waveform"]
+    (path / "saved_model.pb").write_bytes(saved_model.SerializeToString())
+    (path / "assets.extra" / "export.json").write_text(_sign(path))
+    with pytest.raises(
+        errors.UserError, match=r"1: has no signature waveform, expected an export of this version; export"
     ):
         served_version.ServedVersion(str(path))
 
