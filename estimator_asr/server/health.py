@@ -1,4 +1,8 @@
-"""/healthz: whether the model recognises. A second of noise goes through the queue and the worker."""
+"""/healthz: whether the model recognises. A second of noise goes through the queue and the worker.
+
+Behind a long batch it has to wait: the worker is then busy and not stalled, until that batch has taken four
+times what its audio takes at the measured rate (batching.Batcher.is_busy).
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,16 @@ class Health:
         self._began = 0.0
 
     async def show_health(self, _: requests.Request) -> responses.Response:
-        """Returns 200 with the version, or 503 with a sentence."""
+        """Returns 200 with the version, also while a long batch is recognised, or 503 with a sentence."""
         if self._probe is None or self._is_old():
             self._probe, self._began = asyncio.create_task(self._recognise()), time.monotonic()
         try:
             version = await asyncio.shield(self._probe)
         except asyncio.TimeoutError:
+            if self._parts.batcher.is_busy:
+                return responses.JSONResponse(
+                    {"status": "busy", "version": self._parts.versions.current.number}
+                )
             message = f"worker: has not recognised a second of audio in {_SECONDS:g} s; restart the server"
             return responses.JSONResponse({"status": "failed", "error": message}, 503)
         except Exception as error:

@@ -34,6 +34,7 @@ class Item:
         result: future of its row of the outputs.
         arrival: time.monotonic().
         turn: the same, later for what other items of its request precede.
+        is_urgent: whether it asks for the server's health; it comes first and is not counted.
     """
 
     group: Group
@@ -42,6 +43,7 @@ class Item:
     result: asyncio.Future = dataclasses.field(init=False)
     arrival: float = dataclasses.field(init=False)
     turn: float = dataclasses.field(init=False)
+    is_urgent: bool = dataclasses.field(init=False, default=False)
 
     def __post_init__(self):
         self.seconds = max(self.seconds, _SHORTEST_SECONDS)

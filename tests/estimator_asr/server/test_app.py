@@ -180,6 +180,25 @@ def test_a_full_queue_and_a_stalled_worker(server, stall):
     assert server.get("/healthz").status_code == 200
 
 
+def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
+    """At 10 s of audio per second 30 s may take 18 s; a second of noise waits for them."""
+    monkeypatch.setattr(health, "_SECONDS", 0.5)
+    monkeypatch.setattr(health, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(server.parts.batcher, "rate", 10.0)
+    long = {"instances": [make_instance(16000 * 30)]}
+    thread = threading.Thread(target=server.predict, args=(long,))
+    thread.start()
+    time.sleep(0.3)
+    response = server.get("/healthz")
+    version = server.parts.versions.current.number
+    assert (response.status_code, response.json()) == (200, {"status": "busy", "version": version})
+    server.parts.batcher._patience_ends = 0.0
+    assert server.get("/healthz").status_code == 503
+    stall.set()
+    thread.join(60)
+    assert server.get("/healthz").json()["status"] == "ok"
+
+
 def test_requests_whose_client_goes_are_not_recognised(server, stall):
     before = count_gone(server)
     body = json.dumps({"instances": [make_instance()]}).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -204,3 +205,44 @@ def test_the_rate_is_a_moving_average():
         return batcher.rate
 
     assert serve(scenario, delay_seconds=0) > 1000
+
+
+def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
+    """At 10 s of audio per second, four times a batch of 2 s are 0.8 s; 40 s count twice: 32 s."""
+    monkeypatch.setattr(batching, "_LEAST_PATIENCE_SECONDS", 0.1)
+
+    async def scenario(batcher, version):
+        found = [batcher.is_busy]
+        for seconds, pause in ((2.0, 0.3), (2.0, 0.9), (40.0, 0.3)):
+            version.may_run.clear()
+            batcher.rate = 10.0
+            running = asyncio.ensure_future(batcher.recognise([make_item(version, "a", seconds)]))
+            await asyncio.sleep(pause)
+            found.append(batcher.is_busy)
+            if seconds == 40.0:
+                found.append(30 < batcher._patience_ends - time.monotonic() < 32)
+            version.may_run.set()
+            await running
+            found.append(batcher.is_busy)
+        return found
+
+    assert serve(scenario) == [False, True, False, False, False, True, True, False]
+
+
+def test_what_asks_for_health_is_not_counted():
+    async def scenario(batcher, version):
+        counted = []
+        batcher._metrics.count_batch = lambda *counts: counted.append(counts)
+        await batcher.recognise([make_item(version, "health")], is_urgent=True)
+        assert batcher.rate == 10.0
+        version.may_run.clear()
+        first = asyncio.ensure_future(batcher.recognise([make_item(version, "first", 2.0)]))
+        await asyncio.sleep(0.1)
+        health = asyncio.ensure_future(batcher.recognise([make_item(version, "health")], is_urgent=True))
+        other = asyncio.ensure_future(batcher.recognise([make_item(version, "a", 3.0)]))
+        await asyncio.sleep(0.1)
+        version.may_run.set()
+        await asyncio.gather(first, health, other)
+        return version.batches, counted
+
+    assert serve(scenario) == ([["health"], ["first"], ["health", "a"]], [(1, 2.0), (1, 3.0)])
