@@ -58,12 +58,23 @@ class ExportConfig(config_flags.Checked):
         super().__post_init__()
         if os.path.exists(self.export_dir) and not os.path.isdir(self.export_dir):
             raise errors.UserError(f"export: --export_dir={self.export_dir} is a file; give a directory")
+        self._refuse_flags_without_data()
+
+    def _refuse_flags_without_data(self) -> None:
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in ("split", "parity_utterances"):
+            if not self.data_dir and getattr(self, name) != defaults[name]:
+                raise errors.UserError(
+                    f"export: --{name}={getattr(self, name)} is given without --data_dir, expected both; "
+                    "give --data_dir, whose utterances are compared"
+                )
 
 
 def export(config: ExportConfig) -> str:
     """Writes the SavedModel; returns the path of the version."""
     num_models = 1 if config.language_model_dir is None else 2
-    reports = [model_card.read_metrics(path) for path in config.report_dir]  # before anything is written
+    # Before anything is written.
+    reports = {path: model_card.read_metrics(path) for path in config.report_dir}
     with tqdm.tqdm(desc="export", total=num_models + 1, unit="step", disable=None) as progress:
         acoustic = _open(config, task_spec.ACOUSTIC, progress)
         language = _open(config, task_spec.LANGUAGE, progress) if num_models == 2 else None

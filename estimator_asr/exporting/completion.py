@@ -10,7 +10,7 @@ from absl import logging
 
 from estimator_asr import config as config_lib
 from estimator_asr import model_directory, task_spec
-from estimator_asr.exporting import deployment, model_card, parity, reference, sample
+from estimator_asr.exporting import deployment, model_card, parity, reference, report_check, sample
 from estimator_asr.inputs import splits
 from estimator_asr.serving import saved_model_writer, trained_model
 from tfrecord_builder import dataset_info
@@ -45,23 +45,24 @@ def open_data(
 
 
 def complete(
-    data: Optional[Data], reports: Sequence[Mapping], licence: str, written: saved_model_writer.Written
+    data: Optional[Data], reports: Mapping[str, Mapping], licence: str, written: saved_model_writer.Written
 ) -> None:
     """Writes the files of deployment.py, parity.json if there are data, and the model card.
 
     Args:
         data: what the models must agree on; None: nothing.
-        reports: contents of metrics.json, for the card.
+        reports: contents of metrics.json by the directory of the report, for the card.
         licence: for the card; may be empty.
         written: the version.
 
     Raises:
-        errors.UserError: the version and its models disagree.
+        errors.UserError: the version and its models disagree, or a report is of another model.
     """
+    report_check.check(reports, written)
     deployment.write(written.path, written.info.frontend.sample_rate)
     certificate = _certify(data, written) if data else None
     described = _describe(certificate)
-    facts = model_card.Facts(data.infos if data else {}, reports, licence, described)
+    facts = model_card.Facts(data.infos if data else {}, list(reports.values()), licence, described)
     model_card.write(written.path, written.info, facts)
     logging.info("%s", described)
 

@@ -127,8 +127,10 @@ def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_
 def test_reports_and_licence_are_in_the_card(tiny_export, tmp_path):
     rate = {"rate": 0.105, "errors": 145, "confidence_interval": None}
     report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}
+    report["checkpoint"] = os.path.join(tiny_export.language_dir, "model.ckpt-7")
     (tmp_path / "metrics.json").write_text(json.dumps(report))
-    config = make_certified(tiny_export, tmp_path, data_dir=(), report_dir=(str(tmp_path),), licence="MIT")
+    flags = {"data_dir": (), "split": "dev", "report_dir": (str(tmp_path),), "licence": "MIT"}
+    config = make_certified(tiny_export, tmp_path, **flags)
     card = pathlib.Path(export.export(config), "assets.extra", "model_card.md").read_text()
     assert "| DATA | test | token error rate | 10.50 % | 145 | 9 |" in card and card.endswith("MIT\n")
     assert "Not compared with the models that it was made of: exported without --data_dir." in card
@@ -140,6 +142,23 @@ def test_data_and_reports_that_do_not_fit_are_refused_first(tiny_export, tmp_pat
     with pytest.raises(errors.UserError, match="export: --report_dir="):
         export.export(make_certified(tiny_export, tmp_path, report_dir=(str(tmp_path),)))
     assert not os.path.exists(tmp_path / "export")
+
+
+def test_a_report_of_another_model_is_refused(tiny_export, tmp_path):
+    rate = {"rate": 0.105, "errors": 145, "confidence_interval": None}
+    report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}
+    (tmp_path / "metrics.json").write_text(json.dumps({**report, "checkpoint": "/x/am/model.ckpt-7"}))
+    flags = {"data_dir": (), "split": "dev", "report_dir": (str(tmp_path),)}
+    with pytest.raises(errors.UserError, match="model is /x/am/model.ckpt-7, expected "):
+        export.export(make_certified(tiny_export, tmp_path, **flags))
+    assert os.listdir(tmp_path / "export") == []
+
+
+@pytest.mark.parametrize("flags", [{"split": "test"}, {"parity_utterances": 3}])
+def test_flags_of_the_comparison_need_data(flags):
+    ((name, value),) = flags.items()
+    with pytest.raises(errors.UserError, match=f"^export: --{name}={value} is given without --data_dir, exp"):
+        export.ExportConfig("AM", None, "EXPORT", **flags)
 
 
 def test_missing_flags_and_files_in_the_way_are_named(tmp_path):
