@@ -33,7 +33,7 @@ def too_large(what: str, num_bytes: int, max_bytes: int) -> ApiError:
 
 
 def too_slow(seconds: float) -> ApiError:
-    message = f"request: body is incomplete after {seconds:g} s; send it faster, or less of it"
+    message = f"request: body is incomplete after {seconds:g} s, expected all of it; send it faster, or less"
     return ApiError(408, message, _CLOSE)
 
 

@@ -68,7 +68,10 @@ class BodyReader:
             if size > self._max_bytes:
                 raise api_errors.too_large("request", size, self._max_bytes)
             if self._num_held + len(chunk) > _BODIES_AT_ONCE * self._max_bytes:
-                raise api_errors.overloaded("too many large requests are read at once", 1)
+                most = _BODIES_AT_ONCE * self._max_bytes
+                raise api_errors.overloaded(
+                    f"{self._num_held} bytes of requests are held, expected at most {most}", 1
+                )
             self._num_held += len(chunk)
             held.num_bytes = size
             held.content += chunk

@@ -54,4 +54,4 @@ def _list_chunks(content: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 def _check_length(where: str, length: int, available: int) -> None:
     if not 0 <= length <= available:
-        raise api_errors.refuse(f"{where}: is {length}, expected 0 to {available}")
+        raise api_errors.refuse(f"{where}: is {length}, expected 0 to {available}; send how much there is")

@@ -46,7 +46,10 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
         errors.UserError: a hotword has another form.
     """
     if not headers.get("content-type", "").startswith("multipart/form-data"):
-        raise api_errors.refuse("request: is not multipart/form-data; send a form with the field file")
+        got = repr(headers.get("content-type", "")[:80])
+        raise api_errors.refuse(
+            f"request: content type is {got}, expected multipart/form-data; send a form with the field file"
+        )
 
     parts = iter(range(0, len(body), _PART_BYTES))
 
@@ -66,7 +69,8 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
         fields = await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)
     except (exceptions.HTTPException, ValueError, LookupError) as error:
         reason = getattr(error, "detail", error)
-        raise api_errors.refuse(f"request: is not a valid form ({reason})") from None
+        message = f"request: is not a valid form ({reason}), expected multipart/form-data; fix the form"
+        raise api_errors.refuse(message) from None
     try:
         return await _read(fields)
     finally:
@@ -76,7 +80,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
 async def _read(fields: datastructures.FormData) -> Form:
     file = fields.get("file")
     if not isinstance(file, datastructures.UploadFile):
-        raise api_errors.refuse("file: is missing; send the recording as a file in this field")
+        raise api_errors.refuse("file: is missing, expected a recording; send it as a file in this field")
     if _get(fields, "stream").lower() == "true":
         raise api_errors.refuse("stream: is true, expected false; the transcript is sent as a whole")
     granularities = tuple(
@@ -95,7 +99,8 @@ async def _read(fields: datastructures.FormData) -> Form:
 
 def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise api_errors.refuse(f"{name}: is {value[:80]!r}, expected one of {', '.join(choices)}")
+        expected = ", ".join(choices)
+        raise api_errors.refuse(f"{name}: is {value[:80]!r}, expected one of {expected}; send one of them")
 
 
 def _get(fields: datastructures.FormData, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +32,7 @@ def read(where: str, value, info, num_outer: int) -> bytes | np.ndarray:
     fits = array.ndim == len(shape) and all(want in (-1, got) for want, got in zip(shape, array.shape))
     if not fits:
         wanted = [None if size == -1 else size for size in shape]
-        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {wanted}")
+        raise api_errors.refuse(f"{where}: shape is {list(array.shape)}, expected {wanted}; send that shape")
     return array
 
 
@@ -39,11 +40,13 @@ def _read_string(where: str, value) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if not isinstance(value, dict) or set(value) != {"b64"} or not isinstance(value["b64"], str):
-        raise api_errors.refuse(f'{where}: expected a string, or {{"b64": BASE64}} for bytes')
+        expected = 'expected a string, or {"b64": BASE64} for bytes'
+        raise api_errors.refuse(f"{where}: is {describe(value)}, {expected}; send one of them")
     try:
         return base64.b64decode(value["b64"], validate=True)
     except (binascii.Error, ValueError) as error:
-        raise api_errors.refuse(f"{where}: is not valid base64 ({error})") from None
+        message = f"{where}: is not valid base64 ({error}), expected base64; encode the bytes again"
+        raise api_errors.refuse(message) from None
 
 
 def _read_numbers(where: str, value, dtype) -> np.ndarray:
@@ -51,15 +54,28 @@ def _read_numbers(where: str, value, dtype) -> np.ndarray:
     try:
         array = np.array(value)
     except ValueError:
-        raise api_errors.refuse(f"{where}: rows differ in length, expected a rectangular list") from None
+        message = f"{where}: lengths of its rows are different, expected equal ones; pad the shorter rows"
+        raise api_errors.refuse(message) from None
     if not array.size and array.ndim:
         return array.astype(dtype)
     if array.dtype.kind == "O":  # integers of any size
-        raise api_errors.refuse(f"{where}: has values that are not {np.dtype(dtype).name}")
+        raise _not_a_number(where, max(np.ravel(array), key=abs), np.dtype(dtype).name)
     if np.dtype(dtype).kind != "f" and not _is_in_range(array, dtype):
-        raise api_errors.refuse(f"{where}: has values that do not fit into {np.dtype(dtype).name}")
+        raise _not_a_number(where, max(array.min(), array.max(), key=abs), np.dtype(dtype).name)
     with np.errstate(over="ignore"):
         return array.astype(dtype)
+
+
+def describe(value) -> str:
+    """Returns what a value of JSON is, for a message."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    return json.dumps(value if not isinstance(value, str) else value[:40])[:60]
+
+
+def _not_a_number(where: str, value, name: str) -> api_errors.ApiError:
+    shown = describe(value if isinstance(value, (str, dict, bool, float, type(None))) else int(value))
+    return api_errors.refuse(f"{where}: a value is {shown}, expected {name}; send numbers of that type")
 
 
 def _check_types(where: str, value, types: tuple[type, ...], name: str) -> None:
@@ -70,7 +86,7 @@ def _check_types(where: str, value, types: tuple[type, ...], name: str) -> None:
         if isinstance(each, list):
             waiting += each
         elif type(each) not in types:  # True is a bool, not an int
-            raise api_errors.refuse(f"{where}: has values that are not {name}")
+            raise _not_a_number(where, each, name)
 
 
 def _is_in_range(array: np.ndarray, dtype) -> bool:

@@ -10,7 +10,15 @@ import inspect
 from google.protobuf import json_format
 from starlette import requests, responses, routing
 
-from estimator_asr.server import api_errors, item_seconds, items, served_version, service, tensorflow_json
+from estimator_asr.server import (
+    api_errors,
+    item_seconds,
+    items,
+    served_version,
+    service,
+    tensorflow_json,
+    tensorflow_responses,
+)
 
 MODEL = "asr"
 _HAS_PRESENCE_ARGUMENT = (
@@ -59,7 +67,7 @@ class TensorFlowApi:
                 call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
                 body.clear()
                 results = await self._parts.recognise(request, _make_items(version, call))
-        content = tensorflow_json.format(call, results)
+        content = tensorflow_responses.format(call, results)
         return responses.Response(content, media_type="application/json")
 
     def _find(self, request: requests.Request) -> served_version.ServedVersion:

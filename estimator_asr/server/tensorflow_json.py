@@ -1,4 +1,4 @@
-"""JSON of TensorFlow Serving's predict API: requests to rows of inputs, outputs to responses.
+"""JSON of TensorFlow Serving's predict API: requests to rows of inputs; tensorflow_responses has the rest.
 
     {"signature_name": "serving_default", "instances": [{"b64": "UklGR..."}, ...]}   -> {"predictions": [...]}
     {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
@@ -9,10 +9,8 @@ https://www.tensorflow.org/tfx/serving/api_rest. Waveforms of one request may di
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
-
-import numpy as np
 
 from estimator_asr.server import api_errors, hotword_limits, tensor_values
 
@@ -24,12 +22,16 @@ _MAX_ROWS = 1000  # of a request; each is an item of the queue
 
 
 class Call(NamedTuple):
-    """A request: `rows` has the inputs of each instance but hotwords, which are for all of them."""
+    """A request: `rows` has the inputs of each instance but hotwords, which are for all of them.
+
+    `outputs` are the names of the signature's, for the response of a request without rows.
+    """
 
     signature: str
     rows: list[dict]
     hotwords: tuple[str, ...]
     is_columnar: bool
+    outputs: tuple[str, ...] = ()
 
 
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
@@ -42,10 +44,13 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
     signature = request.get("signature_name", DEFAULT_SIGNATURE)
     if not isinstance(signature, str) or signature not in definitions or signature.startswith("_"):
         known = ", ".join(sorted(name for name in definitions if not name.startswith("_")))
-        raise api_errors.refuse(f"signature_name: is {str(signature)[:80]!r}, expected one of {known}")
+        raise api_errors.refuse(
+            f"signature_name: is {str(signature)[:80]!r}, expected one of {known}; send one of them"
+        )
     is_columnar = "inputs" in request
     if is_columnar == ("instances" in request):
-        raise api_errors.refuse("request: expected either 'instances' or 'inputs'; send one of them")
+        got = "'instances' and 'inputs'" if is_columnar else "neither 'instances' nor 'inputs'"
+        raise api_errors.refuse(f"request: has {got}, expected one of them; send one of them")
     read = _read_columns if is_columnar else _read_rows
     rows, hotwords = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
     if len(rows) > _MAX_ROWS:
@@ -53,30 +58,25 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
             f"request: has {len(rows)} utterances, expected at most {_MAX_ROWS}; send fewer"
         )
     hotword_limits.check(hotwords)
-    return Call(signature, rows, hotwords, is_columnar)
-
-
-def format(call: Call, results: Sequence[Mapping]) -> bytes:
-    """Returns the response for the outputs of each row."""
-    names = results[0] if results else ()
-    columns = {name: _pad(name, [row[name] for row in results]) for name in names}
-    if call.is_columnar:
-        return _write({"outputs": _unwrap(columns)})
-    return _write({"predictions": [_unwrap(dict(zip(columns, row))) for row in zip(*columns.values())]})
+    return Call(signature, rows, hotwords, is_columnar, tuple(sorted(definitions[signature].outputs)))
 
 
 def _read_json(body: bytes | bytearray) -> dict:
     if len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise api_errors.refuse(
-            f"request: has more than {_MAX_VALUES} JSON values; send less at once, or WAV"
+            f"request: has too many JSON values, expected at most {_MAX_VALUES}; send less at once, or WAV"
         )
     try:
         request = json.loads(body, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise api_errors.refuse(f"request: is not valid JSON ({reason[:200]})") from None
+        message = f"request: is not valid JSON ({reason[:200]}), expected a JSON object; fix it"
+        raise api_errors.refuse(message) from None
     if not isinstance(request, dict):
-        raise api_errors.refuse("request: is not a JSON object, expected one with 'instances' or 'inputs'")
+        got = tensor_values.describe(request)
+        raise api_errors.refuse(
+            f"request: is {got}, expected an object; send one with 'instances' or 'inputs'"
+        )
     return request
 
 
@@ -88,7 +88,8 @@ def _parse_int(digits: str) -> int:
 
 def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]:
     if not isinstance(instances, list):
-        raise api_errors.refuse("instances: expected a list")
+        got = tensor_values.describe(instances)
+        raise api_errors.refuse(f"instances: is {got}, expected a list; send one value per utterance")
     rows = [_read_row(f"instances[{i}]", instance, inputs) for i, instance in enumerate(instances)]
     hotwords = [row.pop(HOTWORDS) for row in rows if HOTWORDS in row]
     return rows, tuple(word.decode("utf-8", "replace") for word in hotwords)
@@ -103,7 +104,8 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]
     columns = {}
     for name, column in _name("inputs", values, inputs).items():
         if not isinstance(column, list):
-            raise api_errors.refuse(f"inputs.{name}: expected a list with one value per utterance")
+            got = tensor_values.describe(column)
+            raise api_errors.refuse(f"inputs.{name}: is {got}, expected a list; send one value per utterance")
         where = f"inputs.{name}"
         columns[name] = [
             tensor_values.read(f"{where}[{i}]", v, inputs[name], 1) for i, v in enumerate(column)
@@ -111,7 +113,8 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]
     hotwords = tuple(word.decode("utf-8", "replace") for word in columns.pop(HOTWORDS, ()))
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise api_errors.refuse(f"inputs: have {lengths} values, expected as many of each")
+        got = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise api_errors.refuse(f"inputs: there are {got}, expected as many of each; send one per utterance")
     return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
 
 
@@ -123,37 +126,6 @@ def _name(where: str, value, inputs: Mapping) -> Mapping:
     got = sorted(value) if isinstance(value, dict) else []
     if got != sorted(inputs):
         shown = ", ".join(got)[:200] or "none"
-        raise api_errors.refuse(f"{where}: inputs are {shown}, expected {', '.join(sorted(inputs))}")
+        wanted = ", ".join(sorted(inputs))
+        raise api_errors.refuse(f"{where}: inputs are {shown}, expected {wanted}; send these")
     return value
-
-
-def _pad(name: str, values: Sequence) -> np.ndarray:
-    """Returns the values of an output as one array, padded as the graph does it."""
-    if not np.ndim(values[0]):
-        return np.array(values)
-    number = np.finfo(np.float32).min if name == "n_best.score" else 0
-    padding = b"" if values[0].dtype == object else number
-    longest = max(map(len, values))
-    return np.stack([_lengthen(value, longest, padding) for value in values])
-
-
-def _lengthen(value: np.ndarray, length: int, padding) -> np.ndarray:
-    if len(value) == length:
-        return value
-    return np.pad(value, (0, length - len(value)), constant_values=padding)
-
-
-def _unwrap(outputs: Mapping):
-    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
-
-
-def _write(content: Mapping) -> bytes:
-    return json.dumps(content, ensure_ascii=False, default=_to_json).encode()
-
-
-def _to_json(value):
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, np.float32):
-        return float(str(value))  # 0.12 and not 0.11999999731
-    return value.tolist() if value.dtype.kind in "iu" else list(value)

@@ -182,10 +182,18 @@ def test_audio_that_is_wrong(server, content, error):
 @pytest.mark.parametrize(
     "body, kind, error",
     [
-        (b"{}", "application/json", "request: is not multipart/form-data; send a form with the field file"),
+        (
+            b"{}",
+            "application/json",
+            "request: content type is 'application/json', expected",
+        ),
         (b"", "multipart/form-data", "request: is not a valid form ("),
         (b"xx", "multipart/form-data; boundary=b", "request: is not a valid form ("),
-        (b"--b--\r\n", "multipart/form-data; boundary=b", "file: is missing; send the recording as a file"),
+        (
+            b"--b--\r\n",
+            "multipart/form-data; boundary=b",
+            "file: is missing, expected a recording; send it",
+        ),
     ],
 )
 def test_forms_that_are_wrong(server, caplog, body, kind, error):

@@ -171,4 +171,15 @@ def test_a_length_beyond_the_waveform_is_refused(server):
     instance = {"waveform": np.zeros(100).tolist(), "num_samples": 101}
     response = server.predict({"signature_name": "waveform", "instances": [instance]})
     assert response.status_code == 400
-    assert response.json()["error"] == "instances[0].num_samples: is 101, expected 0 to 100"
+    assert (
+        response.json()["error"]
+        == "instances[0].num_samples: is 101, expected 0 to 100; send how much there is"
+    )
+
+
+def test_empty_columns_have_empty_outputs(server):
+    response = server.predict({"signature_name": "waveform", "inputs": {"waveform": [], "num_samples": []}})
+    assert response.status_code == 200
+    outputs = response.json()["outputs"]
+    assert {"transcript", "status", "n_best.score"} <= set(outputs)
+    assert all(column == [] for column in outputs.values())

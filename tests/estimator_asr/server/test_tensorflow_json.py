@@ -65,25 +65,6 @@ def test_hotwords_are_for_all_rows():
     assert call.hotwords == ("神雕侠侣",)
 
 
-def test_responses():
-    results = [
-        {"transcript": "你好".encode(), "score": np.float32(0.12), "n_best.score": np.float32([-1, -2])},
-        {"transcript": b"", "score": np.float32(0), "n_best.score": np.float32([-3])},
-    ]
-    call = tensorflow_json.Call("serving_default", [], (), False)
-    assert json.loads(tensorflow_json.format(call, results)) == {
-        "predictions": [
-            {"transcript": "你好", "score": 0.12, "n_best.score": [-1, -2]},
-            {"transcript": "", "score": 0, "n_best.score": [-3, float(str(np.finfo(np.float32).min))]},
-        ]
-    }
-    only = [{"characters": np.array([b"a"], object)}, {"characters": np.array([b"b", b"c"], object)}]
-    assert (
-        tensorflow_json.format(call._replace(is_columnar=True), only)
-        == b'{"outputs": [["a", ""], ["b", "c"]]}'
-    )
-
-
 @pytest.mark.parametrize(
     "content, error",
     [
@@ -92,13 +73,13 @@ def test_responses():
         (b"[" + b"1" * 33 + b"]", "request: is not valid JSON (a number has 33 digits)"),
         (
             b"[" + b"0," * 4_000_001 + b"0]",
-            "request: has more than 4000000 JSON values; send less at once, or WAV",
+            "request: has too many JSON values, expected at most 4000000; send less at once, or WAV",
         ),
-        ([1], "request: is not a JSON object, expected one with 'instances' or 'inputs'"),
-        ({}, "request: expected either 'instances' or 'inputs'; send one of them"),
+        ([1], "request: is a list, expected an object; send one with 'instances' or 'inputs'"),
+        ({}, "request: has neither 'instances' nor 'inputs', expected one of them; send one of them"),
         (
             {"instances": [], "inputs": []},
-            "request: expected either 'instances' or 'inputs'; send one of them",
+            "request: has 'instances' and 'inputs', expected one of them; send one of them",
         ),
         (
             {"signature_name": "x", "instances": []},
@@ -106,16 +87,22 @@ def test_responses():
         ),
         ({"signature_name": "__saved_model_init_op", "instances": []}, "signature_name: is '__saved"),
         ({"signature_name": ["x"], "instances": []}, "signature_name: is "),
-        ({"instances": {"b64": ""}}, "instances: expected a list"),
-        ({"instances": [{"wav": ""}]}, "instances[0]: inputs are wav, expected wav_bytes"),
+        (
+            {"instances": {"b64": ""}},
+            "instances: is an object, expected a list; send one value",
+        ),
+        ({"instances": [{"wav": ""}]}, "instances[0]: inputs are wav, expected wav_bytes; send these"),
         (
             {"signature_name": "waveform", "instances": [3]},
             "instances[0]: inputs are none, expected num_samples, wa",
         ),
-        ({"inputs": {"b64": "UklG"}}, "inputs.wav_bytes: expected a list with one value per utterance"),
+        (
+            {"inputs": {"b64": "UklG"}},
+            "inputs.wav_bytes: is an object, expected a list; send one value",
+        ),
         (
             {"signature_name": "waveform", "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
-            "inputs: have {'waveform': 1, 'num_samples': 2} values, expected as many of each",
+            "inputs: there are 1 of waveform, 2 of num_samples, expected as many of each; send one per",
         ),
     ],
 )
@@ -129,57 +116,61 @@ def test_what_is_wrong_is_said(content, error):
 @pytest.mark.parametrize(
     "signature, instance, error",
     [
-        ("serving_default", 3, 'instances[0].wav_bytes: expected a string, or {"b64": BASE64} for bytes'),
+        (
+            "serving_default",
+            3,
+            'instances[0].wav_bytes: is 3, expected a string, or {"b64": BASE64} for bytes;',
+        ),
         (
             "serving_default",
             {"b64": 3},
-            'instances[0].wav_bytes: expected a string, or {"b64": BASE64} for bytes',
+            'instances[0].wav_bytes: is an object, expected a string, or {"b64": BASE64} for bytes;',
         ),
         ("serving_default", {"b64": "UklG!"}, "instances[0].wav_bytes: is not valid base64 ("),
         (
             "waveform",
             {"waveform": [[1], 2], "num_samples": 1},
-            "instances[0].waveform: rows differ in length",
+            "instances[0].waveform: lengths of its rows are different, expected equal ones; pad the shorter",
         ),
         (
             "waveform",
             {"waveform": ["1"], "num_samples": 1},
-            "instances[0].waveform: has values that are not float32",
+            'instances[0].waveform: a value is "1", expected float32; send numbers of that type',
         ),
         (
             "waveform",
             {"waveform": [True], "num_samples": 1},
-            "instances[0].waveform: has values that are not float",
+            "instances[0].waveform: a value is true, expected float32; send numbers of that type",
         ),
         (
             "waveform",
             {"waveform": [True, 0.5], "num_samples": 1},
-            "instances[0].waveform: has values that are not float32",
+            "instances[0].waveform: a value is true, expected float32; send numbers of that type",
         ),
         (
             "waveform",
             {"waveform": [0] * 100_000 + ["x" * 10_000], "num_samples": 1},  # 4 GB as an array of text
-            "instances[0].waveform: has values that are not float32",
+            'instances[0].waveform: a value is "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx',
         ),
         (
             "waveform",
             {"waveform": [10**30], "num_samples": 1},
-            "instances[0].waveform: has values that are not",
+            "instances[0].waveform: a value is 1000000000000000000000000000000, expected float32",
         ),
         (
             "waveform",
             {"waveform": [0], "num_samples": 1.5},
-            "instances[0].num_samples: has values that are not int32",
+            "instances[0].num_samples: a value is 1.5, expected int32; send numbers of that type",
         ),
         (
             "waveform",
             {"waveform": [0], "num_samples": 2**31},
-            "instances[0].num_samples: has values that do not fit",
+            "instances[0].num_samples: a value is 2147483648, expected int32; send numbers of that type",
         ),
         (
             "waveform",
             {"waveform": [[0]], "num_samples": 1},
-            "instances[0].waveform: shape is [1, 1], expected [None]",
+            "instances[0].waveform: shape is [1, 1], expected [None]; send that shape",
         ),
         ("features", {"fbank": [[0, 0, 0]]}, "instances[0].fbank: shape is [1, 3], expected [None, 2]"),
     ],
