@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import paths
+import pytest
 
 _PROGRAM = (
     "from tfrecord_builder import lazy_tensorflow; "
@@ -97,6 +98,18 @@ def test_tensorflow_is_told_not_to_import_keras_while_it_loads(tmp_path):
 
 def test_a_choice_of_keras_by_the_user_counts(tmp_path):
     assert run(tmp_path, SHOWS_KERAS, _SHOW, TF_USE_LEGACY_KERAS="0").stdout.split() == ["0", "loaded", "0"]
+
+
+SHOWS_COLLECTION = f"{GOOD}\nimport gc; print(gc.isenabled())"
+
+
+@pytest.mark.parametrize(
+    ("before", "counted"), [("enable", "False True True"), ("disable", "False False False")]
+)
+def test_python_does_not_look_for_garbage_while_tensorflow_loads(tmp_path, before, counted):
+    """Nor in what it has loaded, which is then frozen; a program without collection stays so."""
+    command = f"import gc; gc.{before}(); {_PROGRAM}; print(gc.isenabled(), gc.get_freeze_count() > 0)"
+    assert run(tmp_path, SHOWS_COLLECTION, command).stdout.replace("loaded\n", "").split() == counted.split()
 
 
 def test_keras_is_imported_when_it_is_used():
