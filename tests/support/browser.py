@@ -107,6 +107,16 @@ class Browser:
         answer = self._call("Runtime.evaluate", expression=script, **options)
         return answer["result"].get("value")
 
+    def press(self, key: str) -> None:
+        """Presses and releases a key, by its name in KeyboardEvent."""
+        codes = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+        for kind in ("rawKeyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=codes[key])
+
+    def prefer_dark(self) -> None:
+        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+        self._call("Emulation.setEmulatedMedia", features=features)
+
     def text(self) -> str:
         return " ".join((self.run(_TEXT) or "").split())
 

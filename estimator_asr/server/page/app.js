@@ -2,6 +2,7 @@
 
 import { askVersion, Refused, transcribe } from "./api.js";
 import { decode, encodeWav, record } from "./audio.js";
+import { copy } from "./clipboard.js";
 import { Player } from "./player.js";
 import { showResult } from "./result.js";
 import { STRINGS } from "./strings.js";
@@ -25,7 +26,6 @@ function translate() {
   find("language").textContent = words.other;
   find("language").lang = language === "en" ? "zh" : "en";
   find("model").textContent = version === null ? "" : words.model(version);
-  find("record-label").textContent = stopRecording ? words.stop : words.record;
   redraw();
 }
 
@@ -108,7 +108,7 @@ async function toggleRecording() {
 
 function showRecording() {
   find("record").setAttribute("aria-pressed", String(stopRecording !== null));
-  find("record-label").textContent = stopRecording ? words.stop : words.record;
+  find("record-sign").textContent = stopRecording ? "■" : "●";
   find("level").hidden = stopRecording === null;
 }
 
@@ -129,8 +129,8 @@ find("file").addEventListener("change", async (event) => {
 find("token").addEventListener("change", showVersion);
 find("play").addEventListener("click", () => player.toggle());
 find("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(shown.result.text);
-  say(words.copied);
+  const isCopied = await copy(shown.result.text);
+  say(isCopied ? words.copied : words.notCopied, !isCopied);
 });
 find("language").addEventListener("click", () => {
   language = language === "en" ? "zh" : "en";

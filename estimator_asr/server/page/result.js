@@ -1,6 +1,7 @@
 // Shows a result: characters shaded by confidence, their times under the pictures, and other transcripts.
 
 import { drawSpectrogram, drawWaveform } from "./pictures.js";
+import { makeRoving } from "./roving.js";
 
 const PIXELS_PER_SECOND = 110;
 const MAX_WIDTH = 16000; // of a canvas
@@ -12,6 +13,7 @@ export function showResult(result, samples, player, words) {
   const characters = result.characters;
   find("result").hidden = !result.text;
   find("transcript").replaceChildren(...characters.map((each, i) => makeButton(each, i, true)));
+  makeRoving(find("transcript"));
   if (!characters.length) find("transcript").textContent = result.text;
   find("n-best").replaceChildren(...result.n_best.map(makeHypothesis));
   find("n-best-frame").hidden = result.n_best.length < 2;

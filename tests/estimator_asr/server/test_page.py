@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import browser
 import local_server
 import numpy as np
@@ -108,6 +110,78 @@ def test_a_character_sounds_when_it_is_clicked(page, recording):
     page.wait(lambda: page.run("!document.getElementById('cursor').hidden"), 10)
     assert page.run("document.querySelectorAll('#transcript .sounding').length") == 1
     page.wait(lambda: page.run("document.getElementById('cursor').hidden"), 10)  # at its end
+
+
+def test_the_characters_are_one_tab_stop(page, recording):
+    """Arrow keys, Home and End move between them; Tab leaves them and comes back to the same one."""
+    choose(page, recording)
+    count = len(characters(page, "tabIndex"))
+    assert count > 2 and characters(page, "tabIndex") == [0] + [-1] * (count - 1)
+    focused = "[...document.querySelectorAll('#transcript button')].indexOf(document.activeElement)"
+    page.run("document.querySelector('#transcript button').focus()")
+    found = []
+    for key in (
+        "ArrowRight",
+        "ArrowRight",
+        "ArrowLeft",
+        "End",
+        "ArrowRight",
+        "Home",
+        "ArrowLeft",
+        "ArrowRight",
+    ):
+        page.press(key)
+        found.append(page.run(focused))
+    assert found == [1, 2, 1, count - 1, count - 1, 0, 0, 1]
+    page.press("Tab")
+    assert page.run("document.activeElement.id") == "play"
+    assert characters(page, "tabIndex").index(0) == 1
+
+
+def test_the_record_button_keeps_its_name_while_it_is_pressed(server, recording):
+    name = "document.querySelector('#record [data-text]').textContent"
+    with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
+        open_page(page, server)
+        for pressed in ("true", "false"):
+            page.run("document.getElementById('record').click()")
+            page.wait(lambda: find(page, "record", "ariaPressed") == pressed)  # noqa: B023
+            assert page.run(name) == "Record"
+
+
+def measure_contrast(page, element):
+    """The ratio of WCAG 2 between the colour of an element and that of the page."""
+    colours = page.run(
+        f"[document.getElementById('{element}'), document.body].map((each, i) => "
+        "getComputedStyle(each)[i ? 'backgroundColor' : 'color'])"
+    )
+    luminances = []
+    for colour in colours:
+        values = np.array([int(each) for each in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        luminances.append(float(linear @ [0.2126, 0.7152, 0.0722]))
+    return (max(luminances) + 0.05) / (min(luminances) + 0.05)
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_red_can_be_read(page, is_dark):
+    if is_dark:
+        page.prefer_dark()
+    page.run("document.getElementById('status').className = 'error'")
+    assert measure_contrast(page, "status") >= 4.5
+    assert measure_contrast(page, "record-sign") >= 4.5
+
+
+def test_copying_over_plain_http(page, recording):
+    """navigator.clipboard is undefined there."""
+    choose(page, recording)
+    page.run(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+        "document.addEventListener('copy', () => { window.copied = document.activeElement.value; });"
+        "document.getElementById('copy').click()"
+    )
+    page.wait(lambda: find(page, "status") == "Copied.", 10)
+    text = page.run("window.copied")
+    assert text and all(each in find(page, "transcript") for each in text)
 
 
 def test_chinese_and_english(page, recording, expected):

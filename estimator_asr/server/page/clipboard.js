@@ -1,0 +1,24 @@
+// Copies text; browsers give navigator.clipboard only to pages over https or on localhost.
+
+// Returns whether the text was copied.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copySelected(text);
+  }
+}
+
+function copySelected(text) {
+  const area = document.createElement("textarea");
+  const before = document.activeElement;
+  area.value = text;
+  area.className = "hidden";
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand("copy");
+  area.remove();
+  if (before) before.focus();
+  return isCopied;
+}
