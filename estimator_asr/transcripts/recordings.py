@@ -53,8 +53,8 @@ def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
         return audio.AudioBlocks(recording.path, sample_rate)
     if sys.stdin is None:
         raise audio.AudioError("-: standard input is closed, expected audio; give a file or a pipe")
-    file = tempfile.TemporaryFile()
     try:
+        file = tempfile.TemporaryFile()
         shutil.copyfileobj(sys.stdin.buffer, file)
     except OSError as error:
         problem = f"cannot be copied to a temporary file ({error.strerror}), expected room for it; free space"

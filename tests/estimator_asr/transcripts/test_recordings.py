@@ -97,6 +97,20 @@ def test_empty_standard_input_is_named(monkeypatch):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
 
 
+def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
+    def fail(*arguments):
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    give_standard_input(monkeypatch, b"RIFF")
+    monkeypatch.setattr(recordings.tempfile, "TemporaryFile", fail)
+    with pytest.raises(audio.AudioError) as refused:
+        recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
+    assert str(refused.value) == (
+        "-: cannot be copied to a temporary file (No usable temporary directory found in ['/tmp']), expected "
+        "room for it; free space"
+    )
+
+
 def test_seconds_of_all_recordings(tmp_path):
     for name, seconds in (("a.wav", 1.0), ("b.wav", 2.5)):
         make_wav(tmp_path / name, seconds)
