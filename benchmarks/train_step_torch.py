@@ -6,7 +6,7 @@ Convolutions have their images in channels_last, and Adam is PyTorch's fused one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -110,7 +110,7 @@ class Acoustic(nn.Module):
 
     def forward(self, fbank, num_frames, token_ids, num_tokens) -> torch.Tensor:
         """Returns the CTC and decoder loss, weighted, per label."""
-        memory, mask = self.encoder(_normalise(fbank, num_frames), num_frames)
+        memory, mask = self.encoder(normalise(fbank, num_frames), num_frames)
         ctc = ctc_loss(self.ctc.classify(self.dropout(memory)), mask.sum(1), token_ids, num_tokens)
         blank = self.ctc.class_vectors.shape[0] - 1
         is_token = torch_layers.sequence_mask(num_tokens, token_ids.shape[1])
@@ -153,10 +153,7 @@ class Trainer:
     ):
         """Takes the model, settings, weights by the names of our variables, and inputs of the one batch."""
         self.model = model
-        copied = {_name(name): _layout(name, value) for name, value in weights.items()}
-        missing, unexpected = self.model.load_state_dict(copied, strict=False)
-        assert not unexpected and all("moving" in name for name in missing), (missing, unexpected)
-        self.model.to(memory_format=torch.channels_last)
+        load(self.model, weights)
         self._clip_norm = optimizer.clip_norm
         betas = (optimizer.adam_beta1, optimizer.adam_beta2)
         self._optimizer = torch.optim.Adam(
@@ -179,6 +176,14 @@ class Trainer:
         torch.mm(self._matrix, self._matrix)
 
 
+def load(model: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Copies weights by the names of our variables into a model, and lays its images out for PyTorch."""
+    copied = {_name(name): _layout(name, value) for name, value in weights.items()}
+    missing, unexpected = model.load_state_dict(copied, strict=False)
+    assert not unexpected and all("moving" in name for name in missing), (missing, unexpected)
+    model.to(memory_format=torch.channels_last)
+
+
 def inputs_of(batch: train_step_work.Batch) -> tuple[np.ndarray, ...]:
     """Returns what the acoustic models take."""
     return batch.fbank, batch.num_frames, batch.token_ids, batch.num_tokens
@@ -199,7 +204,8 @@ def _layout(name: str, value: np.ndarray) -> torch.Tensor:
     return torch.tensor(np.ascontiguousarray(value))
 
 
-def _normalise(fbank, num_frames):
+def normalise(fbank: torch.Tensor, num_frames: torch.Tensor) -> torch.Tensor:
+    """Returns log-mel [batch, frames, bins] as the acoustic model normalises it."""
     mask = torch_layers.sequence_mask(num_frames, fbank.shape[1])[..., None]
     loudest = fbank.masked_fill(~mask, -math.inf).amax((1, 2), keepdim=True)
     raised = torch.maximum(fbank, loudest - float(acoustic.DYNAMIC_RANGE)) * mask

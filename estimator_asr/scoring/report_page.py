@@ -14,6 +14,7 @@ import markupsafe
 from estimator_asr.scoring import (
     advice,
     attribution,
+    biasing,
     breakdown,
     clips,
     confusion_matrix,
@@ -28,7 +29,7 @@ from estimator_asr.scoring import (
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
 _NUM_CONFUSIONS = 40
-_PARTS = (*syllable_parts.PARTS, syllable_parts.SENTENCE_ERROR_RATE)
+_PARTS = (*syllable_parts.PARTS, syllable_parts.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
 _WITH_UNREACHABLE = ("with a character or syllable outside of the vocabulary", "without")
 
 
