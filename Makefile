@@ -43,7 +43,7 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 
-BENCHMARKS = builder train_step language pretrained transcription decoding
+BENCHMARKS = builder train_step language pretrained transcription decoding real_time
 
 # A missed bar does not keep the next ones from running.
 bench: $(VENV)/installed-dev
