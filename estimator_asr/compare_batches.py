@@ -24,7 +24,7 @@ import tensorflow as tf
 from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import batch_comparison, batch_dump
 from estimator_asr.inputs import batches, input_fn, splits
-from estimator_asr.scoring import report
+from estimator_asr.scoring.reports import report
 from tfrecord_builder import config_flags, config_json, dataset_info, errors, files, program, schema
 
 REPORT_FILE = "batches.txt"

@@ -31,7 +31,8 @@ from estimator_asr import hotword_list
 from estimator_asr.evaluating import recognition
 from estimator_asr.evaluating import subject as subject_lib
 from estimator_asr.inputs import splits
-from estimator_asr.scoring import biasing, comparison, formats, report, scored_split, utterances
+from estimator_asr.scoring import biasing, utterances
+from estimator_asr.scoring.reports import comparison, formats, report, scored_split
 from estimator_asr.serving import recogniser
 from tfrecord_builder import config_flags, dataset_info, errors, program, recordings
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import tqdm.utils
 
-from estimator_asr.scoring import edit_distance, formats, report
+from estimator_asr.scoring import edit_distance
+from estimator_asr.scoring.reports import formats, report
 
 _SURE = 0.8  # confidence of a character that is not marked
 

@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from estimator_asr.scoring import formats, report, utterances
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import formats, report
 from estimator_asr.serving import export_info
 from tfrecord_builder import dataset_info, errors
 

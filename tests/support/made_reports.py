@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from estimator_asr.scoring import attribution, scored_split, utterances
+from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import scored_split
 
 # Characters and their syllables; the first two of each row sound alike.
 ROWS = (("是", "事", "shi4"), ("市", "式", "shi4"), ("他", "她", "ta1"), ("在", "再", "zai4"))

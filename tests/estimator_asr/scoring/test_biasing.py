@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.scoring import biasing, scored_split, utterances
-from estimator_asr.scoring import metrics as metrics_lib
+from estimator_asr.scoring import biasing, utterances
+from estimator_asr.scoring.reports import metrics as metrics_lib
+from estimator_asr.scoring.reports import scored_split
 
 HOTWORDS = ["重庆 chong2 qing4 4.000000", "北京 bei3 jing1"]
 

@@ -11,16 +11,8 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_asr.scoring import (
-    breakdown,
-    comparison_page,
-    error_rate,
-    formats,
-    matched_pairs,
-    report,
-    report_reader,
-    utterances,
-)
+from estimator_asr.scoring import breakdown, error_rate, matched_pairs, utterances
+from estimator_asr.scoring.reports import comparison_page, formats, report, report_reader
 from tfrecord_builder import files
 
 FILE = "comparison.json"

@@ -12,19 +12,21 @@ import jinja2
 import markupsafe
 
 from estimator_asr.scoring import (
-    advice,
     attribution,
     biasing,
     breakdown,
-    clips,
-    confusion_matrix,
     error_rate,
     floors,
+    syllable_parts,
+    utterances,
+)
+from estimator_asr.scoring.reports import (
+    advice,
+    clips,
+    confusion_matrix,
     formats,
     scored_split,
-    syllable_parts,
     utterance_rows,
-    utterances,
 )
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from estimator_asr.scoring import attribution, comparison_page, utterances
+from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import comparison_page
 
 
 def align(reference, hypothesis):

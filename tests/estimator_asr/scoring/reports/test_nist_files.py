@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.scoring import nist_files, report, scored_split, utterances
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import nist_files, report, scored_split
 
 CHARACTERS = utterances.CHARACTER_ERROR_RATE
 

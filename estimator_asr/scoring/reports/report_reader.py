@@ -6,7 +6,8 @@ import json
 import os
 from collections.abc import Sequence
 
-from estimator_asr.scoring import report, utterances
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import report
 from tfrecord_builder import errors, files
 
 Scored = Sequence[utterances.ScoredUtterance]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from estimator_asr.scoring import advice, attribution, floors
+from estimator_asr.scoring import attribution, floors
+from estimator_asr.scoring.reports import advice
 
 
 def values(counts, oracle=None):

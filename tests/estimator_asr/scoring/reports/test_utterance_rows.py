@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from estimator_asr.scoring import attribution, utterance_rows, utterances
+from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import utterance_rows
 from tfrecord_builder import recordings
 
 HOMOPHONE = list(attribution.CAUSES).index(attribution.HOMOPHONE)

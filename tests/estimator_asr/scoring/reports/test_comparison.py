@@ -8,7 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from estimator_asr.scoring import comparison, report, scored_split, utterances
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import comparison, report, scored_split
 from tfrecord_builder import errors
 
 

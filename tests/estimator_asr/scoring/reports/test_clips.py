@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr.scoring import clips
+from estimator_asr.scoring.reports import clips
 from tfrecord_builder import recordings
 
 

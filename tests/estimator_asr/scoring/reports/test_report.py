@@ -8,8 +8,9 @@ import pathlib
 
 import pytest
 
-from estimator_asr.scoring import metrics as metrics_lib
-from estimator_asr.scoring import report, scored_split, utterances
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import metrics as metrics_lib
+from estimator_asr.scoring.reports import report, scored_split
 from tfrecord_builder import errors
 
 

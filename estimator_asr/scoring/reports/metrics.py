@@ -6,15 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-from estimator_asr.scoring import (
-    attribution,
-    biasing,
-    breakdown,
-    error_rate,
-    floors,
-    scored_split,
-    syllable_parts,
-)
+from estimator_asr.scoring import attribution, biasing, breakdown, error_rate, floors, syllable_parts
+from estimator_asr.scoring.reports import scored_split
 
 
 def measure(split: scored_split.ScoredSplit) -> dict:

@@ -13,7 +13,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from estimator_asr.scoring import metrics, nist_files, report_page, scored_split
+from estimator_asr.scoring.reports import metrics, nist_files, report_page, scored_split
 from tfrecord_builder import errors, files
 
 METRICS_FILE = "metrics.json"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from estimator_asr.scoring import attribution, confusion_matrix
+from estimator_asr.scoring import attribution
+from estimator_asr.scoring.reports import confusion_matrix
 
 
 def attribute(reference, hypothesis):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping, Sequence
 
-from estimator_asr.scoring import attribution, report_page, utterance_rows, utterances
+from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import report_page, utterance_rows
 
 Reports = Mapping[str, Mapping[str, Sequence[utterances.ScoredUtterance]]]  # by path, by measure
 Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # by report, of each utterance

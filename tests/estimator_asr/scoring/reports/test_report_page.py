@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr.scoring import comparison, report
+from estimator_asr.scoring.reports import comparison, report
 from tfrecord_builder import recordings
 
 in_a_browser = pytest.mark.skipif(
