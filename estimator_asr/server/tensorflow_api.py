@@ -79,9 +79,9 @@ class TensorFlowApi:
         current = self._parts.versions.current
         model, number = request.path_params["model"], request.path_params.get("version", current.number)
         if model != MODEL:
-            raise api_errors.ApiError(404, f"model: is {model[:80]!r}, expected {MODEL!r}")
+            raise api_errors.ApiError(404, f"model: is {model[:80]!r}, expected {MODEL!r}; ask for that")
         if number != current.number:
-            message = f"version: is {number[:80]!r}, expected {current.number!r}, which is served"
+            message = f"version: is {number[:80]!r}, expected {current.number!r}; ask for that"
             raise api_errors.ApiError(404, message)
         return current
 

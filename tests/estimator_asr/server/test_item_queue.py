@@ -1,0 +1,68 @@
+"""The queue: turns, room, and what is taken together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from estimator_asr.server import api_errors, item_queue, items
+
+
+def make_items(*lengths, group="a"):
+    return [items.Item(group, {}, seconds) for seconds in lengths]
+
+
+def run(scenario):
+    async def call():
+        return scenario()
+
+    return asyncio.run(call())
+
+
+def test_the_first_and_those_of_similar_length_are_taken():
+    """The other request has its turn before the second item of the first one, as if that was spoken."""
+
+    def scenario():
+        queue = item_queue.ItemQueue(100.0)
+        queue.add(make_items(10, 1, 11), 1.0, False)
+        queue.add(make_items(10, group="b"), 1000.0, False)
+        assert queue.seconds == 32
+        taken = [[item.seconds for item in queue.take(2)] for _ in range(4)]
+        assert (queue.items, queue.seconds) == ([], 0)
+        return taken
+
+    assert run(scenario) == [[10, 11], [10], [1], []]
+
+
+def test_memory_limits_what_is_taken():
+    """Three minutes squared: two of 127 s are the most."""
+
+    def scenario():
+        queue = item_queue.ItemQueue(1000.0)
+        queue.add(make_items(127, 127, 127), 10.0, False)
+        return [len(queue.take(16)) for _ in range(2)]
+
+    assert run(scenario) == [2, 1]
+
+
+def test_room_and_what_is_urgent():
+    def scenario():
+        queue = item_queue.ItemQueue(10.0)
+        queue.add(make_items(30), 5.0, False)
+        with pytest.raises(api_errors.ApiError, match="30 s of audio wait, expected at most 10 s; .* in 5 s"):
+            queue.add(make_items(5), 5.0, False)
+        queue.add(make_items(1, group="urgent"), 5.0, True)
+        return [(item.seconds, item.is_urgent) for item in queue.take(1) + queue.take(1)]
+
+    assert run(scenario) == [(1, True), (30, False)]
+
+
+def test_items_whose_client_has_gone_are_dropped():
+    def scenario():
+        queue, batch = item_queue.ItemQueue(10.0), make_items(1, 2)
+        queue.add(batch, 5.0, False)
+        batch[0].result.cancel()
+        return [item.seconds for item in queue.take(5)]
+
+    assert run(scenario) == [2]
