@@ -108,13 +108,13 @@ def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, 
     """Its graph and export.json come first, and the rest after a pause in which it cannot be loaded."""
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
-        incomplete = export_dir / "incomplete-2"
+        incomplete, late = export_dir / "incomplete-2", export_dir / "late"
         shutil.copytree(export_dir / "1", incomplete)
-        os.rename(incomplete / "variables", export_dir / "variables-of-2")
+        os.rename(incomplete / "assets" / "tokens.txt", late)
         os.rename(incomplete, export_dir / "2")
         wait_for(lambda: caplog.messages)
         assert server.get("/healthz").json()["version"] == "1"
-        os.rename(export_dir / "variables-of-2", export_dir / "2" / "variables")
+        os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
         wait_for(lambda: server.parts.versions.current.number == "2")
     assert len(caplog.messages) == 1
 
