@@ -32,11 +32,14 @@ from estimator_asr.evaluating import recognition
 from estimator_asr.evaluating import subject as subject_lib
 from estimator_asr.inputs import splits
 from estimator_asr.scoring import biasing, utterances
-from estimator_asr.scoring.reports import comparison, formats, report, scored_split
+from estimator_asr.scoring.reports import comparison, formats, report, report_reader, scored_split
 from estimator_asr.serving import recogniser
 from tfrecord_builder import config_flags, dataset_info, errors, program, recordings
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
+
+_PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
+_MAX_COMPARED = 26  # named by letters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +100,11 @@ class EvaluateConfig(config_flags.Checked):
                 f"evaluate: --compare={','.join(self.compare)}: expected two or more different reports; give "
                 "them comma separated"
             )
+        if len(self.compare) > _MAX_COMPARED:
+            raise errors.UserError(
+                f"evaluate: --compare: reports are {len(self.compare)}, expected {_MAX_COMPARED} at most; "
+                "compare fewer"
+            )
         if self.model_dir or self.saved_model or self.data_dir:
             raise errors.UserError(
                 "evaluate: --compare is given with a model or data, expected reports alone; leave out "
@@ -123,6 +131,8 @@ def evaluate(config: EvaluateConfig) -> dict:
     source = splits.read_split(infos, config.data_dir, config.split, found.spec)
     with contextlib.closing(found.recogniser.session), splits.explain_damage(config.data_dir, config.split):
         recognised = recognition.recognise(found, source)
+    source_flags = {} if config.saved_model is None else {"saved_model": found.facts["model"]}
+    flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
         {**found.facts, "data": ",".join(config.data_dir), "split": config.split},
         recognised.measures,
@@ -134,7 +144,7 @@ def evaluate(config: EvaluateConfig) -> dict:
         vocabularies=found.vocabularies,
         on_reference_pinyin=recognised.on_reference_pinyin,
         recordings=_find_recordings(source, recognised.outputs),
-        command=shlex.join(["python", "-m", "estimator_asr.evaluate", *config_flags.to_command_line(config)]),
+        command=shlex.join(["python", "-m", "estimator_asr.evaluate", *flags]),
     )
     return report.write(scored, config.output_dir)
 
@@ -158,7 +168,7 @@ def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[s
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
-        for measure in (name for name in utterances.MEASURES if name in rates):
+        for measure in (name for name in _PRINTED if name in rates):
             label = " ".join(filter(None, (group, formats.format_name(measure))))
             print(f"{label}: {formats.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
     if metrics.get("num_utterances_of_unknown_speakers"):
@@ -168,8 +178,9 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
 
 def _compare(config: EvaluateConfig) -> None:
     report.create_output_dir(config.output_dir)
-    found = comparison.compare(config.compare)
-    comparison.write(found, config.output_dir)
+    reports = {path: report_reader.read(path) for path in config.compare}
+    found = comparison.compare(reports)
+    comparison.write(found, reports, config.output_dir)
     print(*found, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")
 
 

@@ -104,4 +104,5 @@ def _vocabularies(tokens, token_type: str, characters=None) -> attribution.Vocab
     return attribution.Vocabularies(
         written if characters or token_type == "character" else None,
         heard if token_type in _SYLLABLES else None,
+        token_type,
     )

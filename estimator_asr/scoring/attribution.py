@@ -9,28 +9,31 @@ error rate.
 from __future__ import annotations
 
 import collections
-import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from tfrecord_builder import syllables, vocabulary
 
 INITIAL, FINAL, TONE = "acoustic_initial", "acoustic_final", "acoustic_tone"
 SUBSTITUTION, INSERTION, DELETION = "acoustic_substitution", "acoustic_insertion", "acoustic_deletion"
+LETTER = "acoustic_letter"
 HOMOPHONE = "language_homophone"
 UNREACHABLE = "unreachable"
 CAUSES = {
     TONE: "only the tone is wrong",
     INITIAL: "the initial is wrong, the final is right",
     FINAL: "the final is wrong, the initial is right",
-    SUBSTITUTION: "another syllable: initial and final are wrong, or there are no parts",
+    SUBSTITUTION: "another syllable: initial and final are wrong, or tokens have no parts",
     INSERTION: "nothing was said",
     DELETION: "nothing was written",
+    LETTER: "a letter or digit among syllables, said or written",
     HOMOPHONE: "the syllable is right, the character is not",
     UNREACHABLE: "not in the vocabulary: no input makes the models write it",
 }
 _EDIT = 1 << 20  # above the parts of all syllables of an utterance
 _NUM_PARTS = 3
+# How tokens that are syllables have parts; those of other types have none.
+_TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
 class Unit(NamedTuple):
@@ -53,11 +56,21 @@ class Vocabularies(NamedTuple):
 
     characters: Optional[Collection[str]] = None
     syllables: Optional[Collection[str]] = None
+    token_type: str = "syllable"  # of what was spoken, one of vocabulary.TOKEN_TYPES
 
     def has(self, unit: Unit) -> bool:
         """False if the models cannot write this, whatever they are given."""
         pairs = ((unit.text, self.characters), (unit.syllable, self.syllables))
-        return all(text is None or known is None or text in known for text, known in pairs)
+        return all(
+            text is None or (text != vocabulary.UNKNOWN and (known is None or text in known))
+            for text, known in pairs
+        )
+
+    def split(self, syllable: Optional[str]) -> Optional[tuple[str, ...]]:
+        """Returns initial, final and tone; None if it is no syllable."""
+        if syllable is None or self.token_type not in _TONES:
+            return None
+        return syllables.split_syllable(syllable + _TONES[self.token_type])
 
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
@@ -69,11 +82,18 @@ def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
 def attribute(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], vocabularies: Vocabularies
 ) -> list[Position]:
-    """Returns the positions of a reference and a hypothesis from left to right, each error with its cause."""
-    return [
-        Position(left, right, _find_cause(left, right, vocabularies))
-        for left, right in _align(reference, hypothesis)
-    ]
+    """Returns the positions of a reference and a hypothesis from left to right, each error with its cause.
+
+    A syllable that was heard is the language model's error wherever its character stands: the shortest
+    alignment of 是市 and 市是 inserts one and deletes one, though both are heard right.
+    """
+    aligned = _align(reference, hypothesis, lambda *pair: _compare(*pair, vocabularies))
+    heard = {}
+    if any(not _is_right(left, right) for left, right in aligned):
+        by_syllable = _align(reference, hypothesis, _compare_syllables)
+        found = [pair for pair in by_syllable if None not in pair and _is_heard(*pair)]
+        heard = {id(unit) for pair in found for unit in pair}
+    return [Position(*pair, _find_cause(*pair, vocabularies, heard)) for pair in aligned]
 
 
 def count(positions: Sequence[Position]) -> dict[str, dict[str, float]]:
@@ -95,75 +115,92 @@ def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
 
 
 def _find_cause(
-    reference: Optional[Unit], hypothesis: Optional[Unit], vocabularies: Vocabularies
+    reference: Optional[Unit], hypothesis: Optional[Unit], vocabularies: Vocabularies, heard: Collection[int]
 ) -> Optional[str]:
-    if reference is None:
-        return INSERTION
-    if hypothesis is not None and _is_right(reference, hypothesis):
+    if _is_right(reference, hypothesis):
         return None
-    if not vocabularies.has(reference):
+    unit = hypothesis if reference is None else reference
+    if reference is not None and not vocabularies.has(reference):
         return UNREACHABLE
-    if hypothesis is None:
-        return DELETION
-    return _find_wrong_part(reference.syllable, hypothesis.syllable)
-
-
-def _is_right(reference: Unit, hypothesis: Unit) -> bool:
-    return reference.text == hypothesis.text != vocabulary.UNKNOWN
-
-
-@functools.cache
-def _find_wrong_part(reference: Optional[str], hypothesis: Optional[str]) -> str:
-    if reference is None or hypothesis is None:
-        return SUBSTITUTION
-    if reference == hypothesis:
+    if id(unit) in heard:
         return HOMOPHONE
-    wrong = _wrong_parts(reference, hypothesis)
+    if any(_is_letter(each, vocabularies) for each in (reference, hypothesis) if each):
+        return LETTER
+    if reference is None or hypothesis is None:
+        return DELETION if hypothesis is None else INSERTION
+    return _find_wrong_part(reference.syllable, hypothesis.syllable, vocabularies)
+
+
+def _is_right(reference: Optional[Unit], hypothesis: Optional[Unit]) -> bool:
+    both = reference is not None and hypothesis is not None
+    return both and reference.text == hypothesis.text != vocabulary.UNKNOWN
+
+
+def _is_heard(reference: Unit, hypothesis: Unit) -> bool:
+    return reference.syllable is not None and reference.syllable == hypothesis.syllable
+
+
+def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
+    """Whether it is a letter, digit or word of them where most tokens are syllables."""
+    is_word = unit.text.isascii() and unit.text.isalnum()
+    return vocabularies.token_type in _TONES and is_word and not vocabularies.split(unit.syllable)
+
+
+def _find_wrong_part(reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies) -> str:
+    wrong = _wrong_parts(reference, hypothesis, vocabularies)
     if wrong[:2] == (True, True):
         return SUBSTITUTION
     return INITIAL if wrong[0] else FINAL if wrong[1] else TONE
 
 
-@functools.cache
-def _wrong_parts(reference: Optional[str], hypothesis: Optional[str]) -> tuple[bool, ...]:
+def _wrong_parts(
+    reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies
+) -> tuple[bool, ...]:
     """Returns whether initial, final and tone differ; all do if a side is no syllable."""
-    parts = [syllables.split_syllable(each or "") for each in (reference, hypothesis)]
+    parts = [vocabularies.split(each) for each in (reference, hypothesis)]
     if None in parts:
         return (reference is None or reference != hypothesis,) * _NUM_PARTS
     return tuple(left != right for left, right in zip(*parts))
 
 
+def _compare(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> int:
+    """Returns the cost of a pair in the alignment of texts: an edit, and less than one for wrong parts."""
+    if _is_right(reference, hypothesis):
+        return 0
+    return _EDIT + sum(_wrong_parts(reference.syllable, hypothesis.syllable, vocabularies))
+
+
+def _compare_syllables(reference: Unit, hypothesis: Unit) -> int:
+    """Returns that in the alignment of syllables, where the same text has a part in common."""
+    return _EDIT * (not _is_heard(reference, hypothesis)) + (reference.text != hypothesis.text)
+
+
 def _align(
-    reference: Sequence[Unit], hypothesis: Sequence[Unit]
-) -> Iterator[tuple[Optional[Unit], Optional[Unit]]]:
-    costs = _accumulate_costs(reference, hypothesis)
+    reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
+) -> list[tuple[Optional[Unit], Optional[Unit]]]:
+    costs = [[compare(left, right) for right in hypothesis] for left in reference]
+    sums = _accumulate(costs, len(hypothesis))
     found, i, j = [], len(reference), len(hypothesis)
     while i or j:
-        if i and j and costs[i][j] == costs[i - 1][j - 1] + _cost(reference[i - 1], hypothesis[j - 1]):
+        if i and j and sums[i][j] == sums[i - 1][j - 1] + costs[i - 1][j - 1]:
             i, j = i - 1, j - 1
             found.append((reference[i], hypothesis[j]))
-        elif i and costs[i][j] == costs[i - 1][j] + _EDIT:
+        elif i and sums[i][j] == sums[i - 1][j] + _EDIT:
             i -= 1
             found.append((reference[i], None))
         else:
             j -= 1
             found.append((None, hypothesis[j]))
-    return reversed(found)
+    return found[::-1]
 
 
-def _accumulate_costs(reference: Sequence[Unit], hypothesis: Sequence[Unit]) -> list[list[int]]:
+def _accumulate(costs: Sequence[Sequence[int]], num_columns: int) -> list[list[int]]:
     """Returns the lowest cost of each prefix of the reference with each prefix of the hypothesis."""
-    rows = [[column * _EDIT for column in range(len(hypothesis) + 1)]]
-    for left in reference:
+    rows = [[column * _EDIT for column in range(num_columns + 1)]]
+    for pairs in costs:
         above = rows[-1]
         row = [above[0] + _EDIT]
-        for column, right in enumerate(hypothesis):
-            row.append(min(above[column] + _cost(left, right), above[column + 1] + _EDIT, row[-1] + _EDIT))
+        for column, cost in enumerate(pairs):
+            row.append(min(above[column] + cost, above[column + 1] + _EDIT, row[-1] + _EDIT))
         rows.append(row)
     return rows
-
-
-def _cost(reference: Unit, hypothesis: Unit) -> int:
-    if _is_right(reference, hypothesis):
-        return 0
-    return _EDIT + sum(_wrong_parts(reference.syllable, hypothesis.syllable))

@@ -207,7 +207,7 @@ def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
     assert on_reference["reference_length"] == metrics["character_error_rate"]["reference_length"] == 16
     assert 4 <= on_reference["errors"] < metrics["character_error_rate"]["errors"]
     command = (
-        f"--saved_model={tiny_export.export_dir} --data_dir={tiny_export.data_dir} --output_dir={tmp_path}"
+        f"--saved_model={tiny_export.version_dir} --data_dir={tiny_export.data_dir} --output_dir={tmp_path}"
     )
     assert command in (tmp_path / "report.html").read_text("utf-8")
 
@@ -358,6 +358,10 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ),
         ({"compare": ("A",), "data_dir": ()}, "--compare=A: expected two or more different reports; give"),
         ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A: expected two or more different reports"),
+        (
+            {"compare": tuple(map(str, range(27))), "data_dir": ()},
+            "--compare: reports are 27, expected 26",
+        ),
         ({"compare": ("A", "B")}, "--compare is given with a model or data, expected reports alone; leave"),
         ({"model_dir": "AM", "group_pattern": "("}, r"--group_pattern=\( is not a valid regular expression"),
     ],

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from estimator_asr.scoring import attribution, floors
 
 _NEXT = {
-    attribution.TONE: "check the tones of the transcripts (sandhi, readings of polyphonic characters), then "
-    "train on more speakers",
-    attribution.INITIAL: "see below which initials are confused, then train on more speakers, or on noise "
-    "and other bandwidths with the builder's augmentation",
-    attribution.FINAL: "see below which finals are confused, then train on more speakers of these accents",
+    attribution.TONE: "train on more speakers; if third tones are confused with second ones, see whether the "
+    "transcripts have tone sandhi",
+    attribution.INITIAL: "train on more speakers, or on noise and other bandwidths with the builder's "
+    "augmentation",
+    attribution.FINAL: "train on more speakers of these accents",
     attribution.SUBSTITUTION: "train on more recordings, or start from a pretrained encoder",
     attribution.INSERTION: "listen for second voices and noise, and tune the decoding on dev",
     attribution.DELETION: "listen for speech that is cut off or very fast, and tune the decoding on dev",
+    attribution.LETTER: "train on more recordings with spelled letters",
     attribution.HOMOPHONE: "train the language model or its n-gram model on more text of this domain, and "
     "give names as hotwords",
     attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
@@ -24,9 +25,9 @@ _WROTE_NOTHING = (
     "and the model: it is hardly trained, or its labels do not fit its audio."
 )
 _MODELS = {
-    "acoustic": "in what the acoustic model heard",
-    "language": "in what the language model wrote for syllables that were heard right",
-    "unreachable": "in characters or syllables that are in no vocabulary",
+    "acoustic": "of the acoustic model",
+    "language": "of the language model, whose syllables were heard right",
+    "unreachable": "of characters or syllables that are in no vocabulary",
 }
 
 
@@ -39,7 +40,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """
     causes = values["attribution"]
     total = sum(each["errors"] for each in causes.values())
-    if is_silent:
+    if total and is_silent:
         yield _WROTE_NOTHING
     elif total:
         by_model = sorted(attribution.by_model(causes).items(), key=lambda item: -item[1])
@@ -50,32 +51,37 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
 
 
 def _name_models(by_model: Sequence[tuple[str, int]], total: int) -> str:
-    parts = [f"{100 * count / total:.0f} % {_MODELS[name]}" for name, count in by_model if count]
-    return f"Of the {total:,} errors are {', '.join(parts)}."
+    parts = [f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count]
+    return f"{total:,} error{'s' if total > 1 else ''}: {', '.join(parts)}."
 
 
 def _name_next(causes: Mapping, model: str) -> str:
     """Names the most frequent cause of the model with the most errors."""
     own = [cause for cause in causes if cause.startswith(model)]
     cause = max(own, key=lambda name: causes[name]["errors"])
-    share = 100 * causes[cause]["fraction"]
-    return f"Most frequent there, {share:.0f} % of all: {attribution.CAUSES[cause]}. Next: {_NEXT[cause]}."
+    count = causes[cause]["errors"]
+    most = f"Most frequent among them, {count:,}: {attribution.CAUSES[cause]}"
+    return f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
 
 
 def _name_reference_pinyin(values: Mapping, total: int) -> Iterator[str]:
     floor = values["floors"].get(floors.REFERENCE_PINYIN)
-    if floor is not None and floor["errors"] < total:
+    if floor is not None:
         yield (
             f"If each syllable had been heard right, {floor['errors']:,} errors would remain: hearing better "
-            f"can bring {100 * (1 - floor['errors'] / total):.0f} %."
+            f"can bring {_format_gain(floor, total)} at most."
         )
 
 
 def _name_oracle(values: Mapping, total: int) -> Iterator[str]:
     oracle = values["floors"].get(floors.N_BEST_ORACLE)
-    if oracle is not None and oracle["errors"] < total:
-        share = 100 * (1 - oracle["errors"] / total)
+    if oracle is not None:
         yield (
             f"If the best hypothesis of each n-best list were chosen, {oracle['errors']:,} errors would "
-            f"remain: ranking better can bring {share:.0f} %."
+            f"remain: ranking better can bring {_format_gain(oracle, total)} at most, of which hearing "
+            "better brings a part too."
         )
+
+
+def _format_gain(floor: Mapping, total: int) -> str:
+    return f"{max(0.0, 100 * (1 - floor['errors'] / total)):.0f} %"

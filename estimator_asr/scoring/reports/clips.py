@@ -12,9 +12,10 @@ import numpy as np
 import soundfile
 import tqdm
 
-from tfrecord_builder import audio, errors, recordings
+from tfrecord_builder import audio, errors, files, recordings
 
 _SAMPLE_RATE = 16000  # Hz; one that MP3 has
+_MAX_EMBEDDED_SECONDS = 30.0
 _SILENCE_DBFS = -100.0
 _FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
 _FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
@@ -38,11 +39,14 @@ def embed(found: Mapping[str, recordings.Recording], names: Sequence[str]) -> di
         {"url": data URL of an MP3 file, "picture": base64 of the spectrogram, a byte for each of its pixels,
         row by row from the highest frequency, "width": its columns} by name.
     """
-    waveforms = {name: _read(found[name]) for name in names if name in found}
-    return {name: _embed(waveform) for name, waveform in waveforms.items() if waveform is not None}
+    embedded = {name: _embed(found[name]) for name in names if name in found}
+    return {name: clip for name, clip in embedded.items() if clip is not None}
 
 
-def _embed(waveform: np.ndarray) -> dict:
+def _embed(recording: recordings.Recording) -> Optional[dict]:
+    waveform = _read(recording, _MAX_EMBEDDED_SECONDS)
+    if waveform is None:
+        return None
     file = io.BytesIO()
     soundfile.write(file, np.clip(waveform, -1, 1), _SAMPLE_RATE, format="MP3")
     picture = draw(waveform)
@@ -71,10 +75,14 @@ def _to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _read(recording: recordings.Recording) -> Optional[np.ndarray]:
-    """Returns float32 samples at 16 kHz; None if the file is elsewhere by now, or damaged."""
+def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Optional[np.ndarray]:
+    """Returns float32 samples at 16 kHz; None if the file is elsewhere by now, too long, or damaged."""
+    if files.is_remote(recording.path):
+        return None
     segment = {"start_seconds": recording.start_seconds, "seconds": recording.seconds}
+    options = {"channel": recording.channel, **segment}
     try:
-        return audio.read_audio(recording.path, _SAMPLE_RATE, channel=recording.channel, **segment)
+        waveform = audio.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **options)
     except (errors.UserError, OSError):
         return None
+    return waveform if np.isfinite(waveform).all() else None  # MP3's encoder aborts at NaN

@@ -54,18 +54,17 @@ class Comparison:
         return f"{text}; MAPSSWE p = {self.p_holm:.2g}"
 
 
-def compare(report_dirs: Sequence[str]) -> list[Comparison]:
+def compare(reports: report_reader.Reports) -> list[Comparison]:
     """Compares each pair of reports in each measure that all of them have.
 
     Raises:
-        errors.UserError: a report cannot be read, is of an earlier version, or is of other utterances.
+        errors.UserError: the reports have no measure in common, or are of different utterances.
     """
-    reports = {path: report_reader.read(path) for path in report_dirs}
-    first = next(iter(reports.values()))
+    path, first = next(iter(reports.items()))
     found = []
-    for measure in (name for name in first if all(name in each for each in reports.values())):
-        for path, each in reports.items():
-            report_reader.check_same(report_dirs[0], first[measure], path, each[measure])
+    for measure in report_reader.list_common_measures(reports):
+        for other, each in reports.items():
+            report_reader.check_same(path, first[measure], other, each[measure])
         pairs = itertools.combinations(reports.items(), 2)
         compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
         found += correct(compared)
@@ -82,10 +81,9 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
     return [corrected[index] for index in range(len(compared))]
 
 
-def write(found: Sequence[Comparison], output_dir: str) -> None:
+def write(found: Sequence[Comparison], reports: report_reader.Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html with what each of the compared reports has wrong."""
     content = json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False)
-    reports = {path: report_reader.read(path) for each in found for path in (each.a, each.b)}
     page = comparison_page.render(list(map(str, found)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")

@@ -6,20 +6,20 @@ import collections
 from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import attribution, utterances
-from estimator_asr.scoring.reports import report_page, utterance_rows
+from estimator_asr.scoring.reports import report_page, report_reader, utterance_rows
 
-Reports = Mapping[str, Mapping[str, Sequence[utterances.ScoredUtterance]]]  # by path, by measure
+_TOKENS = utterances.TOKEN_ERROR_RATE
 Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # by report, of each utterance
 
 
-def render(sentences: Sequence[str], reports: Reports) -> str:
+def render(sentences: Sequence[str], reports: report_reader.Reports) -> str:
     """Returns the page; `sentences` are the results of the tests."""
-    measure = _last_common_measure(reports)
+    measure = report_reader.list_common_measures(reports)[-1]
     alignments = [_align(each, measure) for each in reports.values()]
     scored = next(iter(reports.values()))[measure]
     data = {
-        "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
-        "causes": list(attribution.CAUSES),
+        "separator": " " if measure == _TOKENS else "",
+        "causes": [],  # the vocabularies are not known here
         "reports": list(reports),
         "texts": count_texts(alignments),
         "utterances": _list_differing(scored, alignments),
@@ -42,18 +42,18 @@ def count_texts(alignments: Alignments) -> list:
     return sorted(differing, key=lambda row: (min(row[2]) - max(row[2]), row[0]))
 
 
-def _last_common_measure(reports: Reports) -> str:
-    return [name for name in utterances.MEASURES if all(name in each for each in reports.values())][-1]
-
-
 def _align(measures: Mapping[str, Sequence[utterances.ScoredUtterance]], measure: str) -> list:
-    spoken = measures.get(utterances.TOKEN_ERROR_RATE, measures[measure])
-    found = []
-    for row, tokens in zip(measures[measure], spoken):
-        reference = attribution.pair(row.reference_tokens, tokens.reference_tokens)
-        hypothesis = attribution.pair(row.hypothesis_tokens, tokens.hypothesis_tokens)
-        found.append(attribution.attribute(reference, hypothesis, attribution.Vocabularies()))
-    return found
+    rows = measures[measure]
+    spoken = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
+    sides = zip(rows, spoken or [((), ())] * len(rows))
+    return [
+        attribution.attribute(
+            attribution.pair(row.reference_tokens, reference),
+            attribution.pair(row.hypothesis_tokens, hypothesis),
+            attribution.Vocabularies(),
+        )
+        for row, (reference, hypothesis) in sides
+    ]
 
 
 def _list_differing(scored: Sequence[utterances.ScoredUtterance], alignments: Alignments) -> list:

@@ -36,7 +36,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     with contextlib.ExitStack() as stack:  # which renames the last one first, when all are written
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
-            pathlib.Path(temporary).write_text(text, encoding="utf-8")
+            pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
     for name in nist_files.FILES - contents.keys():
         pathlib.Path(output_dir, name).unlink(missing_ok=True)  # of an older report
     return values

@@ -60,7 +60,8 @@ def _section(split: scored_split.ScoredSplit, name: str) -> dict:
         "name": name,
         "title": formats.format_name(name),
         "lengths": breakdown.by_length(scored, split.are_speakers_people),
-        "confusions": breakdown.confusions(scored, _NUM_CONFUSIONS),
+        # The table of characters or tokens has those of the last measure.
+        "confusions": breakdown.confusions(scored, _NUM_CONFUSIONS) if name != split.measure else [],
     }
 
 

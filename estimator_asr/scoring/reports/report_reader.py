@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
 from tfrecord_builder import errors, files
 
 Scored = Sequence[utterances.ScoredUtterance]
+Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure
 
 
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
@@ -21,7 +22,9 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
     """
     try:
         rows = [
-            json.loads(line) for line in files.read_text(os.path.join(path, report.OUTPUTS_FILE)).splitlines()
+            json.loads(line)
+            for line in files.read_text(os.path.join(path, report.OUTPUTS_FILE)).split("\n")
+            if line
         ]
         found: dict[str, list] = {}
         for row in rows:
@@ -36,6 +39,22 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
             f"evaluate: --compare: {path}: {report.OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
             f"{error}), expected a report of this version of evaluate; evaluate again"
         ) from error
+
+
+def list_common_measures(reports: Reports) -> list[str]:
+    """Returns the measures that all of the reports have, in their usual order.
+
+    Raises:
+        errors.UserError: there is none.
+    """
+    found = [name for name in utterances.MEASURES if all(name in each for each in reports.values())]
+    if not found:
+        (path, measures), *_ = reports.items()
+        raise errors.UserError(
+            f"evaluate: --compare: the reports have no error rate in common, expected "
+            f"{' or '.join(measures)} as in {path}; compare models of one kind"
+        )
+    return found
 
 
 def check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:

@@ -31,7 +31,7 @@ def test_an_acoustic_model_hears_its_tokens(tiny_export):
     found = subject_lib.open_model(tiny_export.acoustic_dir, None, data)
     with found.recogniser.session:
         assert list(found.measures) == ["token_error_rate"]
-        assert found.vocabularies == (None, frozenset(tiny_models.TOKENS.tokens))
+        assert found.vocabularies == (None, frozenset(tiny_models.TOKENS.tokens), "syllable")
         assert found.language is None
 
 

@@ -35,15 +35,55 @@ def causes(reference: str, hypothesis: str, vocabularies=EVERYTHING) -> list:
         ("他/ta1", "<unk>/ta1", attribution.HOMOPHONE),
         ("他/ta1", "他/ta1", None),
         ("他/ta1", "他/ta2", None),  # written right in spite of what was heard
-        ("A/A", "B/B", attribution.SUBSTITUTION),
+        ("A/A", "B/B", attribution.LETTER),
+        ("A/A", "", attribution.LETTER),
+        ("", "A/A", attribution.LETTER),
+        ("A/A", "八/ba1", attribution.LETTER),
+        ("，/，", "。/。", attribution.SUBSTITUTION),
     ],
 )
 def test_one_position(reference, hypothesis, cause):
     assert causes(reference, hypothesis) == [cause]
 
 
-def test_unknown_is_wrong_even_where_the_reference_says_so():
-    assert causes("<unk>/ta1", "<unk>/ta1") == [attribution.HOMOPHONE]
+@pytest.mark.parametrize("reference", ["<unk>/ta1", "他/<unk>"])
+def test_unknown_references_are_unreachable(reference):
+    assert causes(reference, "<unk>/ta1") == [attribution.UNREACHABLE]
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis"),
+    [
+        ("是/shi4 市/shi4 式/shi4", "市/shi4 式/shi4 是/shi4"),
+        ("在/zai4 是/shi4 市/shi4", "在/zai4 市/shi4 是/shi4"),
+    ],
+)
+def test_shifted_characters_whose_syllables_are_right_are_the_language_models(reference, hypothesis):
+    """The shortest alignment has an insertion and a deletion."""
+    wrong = [cause for cause in causes(reference, hypothesis) if cause]
+    assert wrong == [attribution.HOMOPHONE] * 2
+
+
+def test_a_repeated_syllable_that_was_said_twice_and_heard_once_is_a_deletion():
+    assert causes("他/ta1 她/ta1", "她/ta1") == [attribution.DELETION, None]
+    assert causes("她/ta1", "他/ta1 她/ta1") == [attribution.INSERTION, None]
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "cause"),
+    [
+        ("妈/ma", "八/ba", attribution.INITIAL),
+        ("妈/ma", "门/men", attribution.FINAL),
+        ("A/A", "八/ba", attribution.LETTER),
+    ],
+)
+def test_toneless_syllables_have_parts(reference, hypothesis, cause):
+    assert causes(reference, hypothesis, attribution.Vocabularies(token_type="toneless")) == [cause]
+
+
+def test_tokens_that_are_no_syllables_have_neither_parts_nor_letters():
+    known = attribution.Vocabularies(token_type="character")
+    assert causes("o/o n/n", "a/a", known) == [attribution.DELETION, attribution.SUBSTITUTION]
 
 
 @pytest.mark.parametrize("hypothesis", ["她/ta1", "马/ma3", "<unk>/ta1", ""])
@@ -76,7 +116,7 @@ def test_positions_are_from_left_to_right():
 def test_units_have_syllables_only_if_there_is_one_for_each():
     assert attribution.pair("你好", ["ni3", "hao3"]) == units("你/ni3 好/hao3")
     assert attribution.pair("OK吗", ["ou1", "ma5"]) == [(text, None) for text in "OK吗"]
-    found = attribution.attribute(attribution.pair("a", []), attribution.pair("b", []), EVERYTHING)
+    found = attribution.attribute(attribution.pair("，", []), attribution.pair("。", []), EVERYTHING)
     assert [each.cause for each in found] == [attribution.SUBSTITUTION]
 
 

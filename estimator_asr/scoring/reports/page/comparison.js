@@ -10,7 +10,7 @@ new Table(document.getElementById("texts"), [
   number("said", (row) => row[1]),
   ...DATA.reports.map((_, i) => number(`wrong in ${letter(i)}`, (row) => row[2][i])),
   number("last minus first", (row) => difference(row[2])),
-], DATA.texts, (row, query) => row[0].toLowerCase().includes(query), "characters");
+], DATA.texts, (row, query) => row[0].toLowerCase().includes(query.toLowerCase()), "characters");
 
 const count = (row, i) => errorsOf(row[2][i]).length;
 const counts = (row) => row[2].map((_, i) => count(row, i));
@@ -25,4 +25,4 @@ new Table(document.getElementById("utterances"), [
   number("last minus first", (row) => difference(counts(row))),
   { title: "utterance", value: (row) => row[0], show: (row) => row[0], className: "utterance-id" },
   { title: "speaker", value: (row) => row[1], show: (row) => row[1], className: "utterance-id" },
-], DATA.utterances, (row, query) => texts(row).some((text) => text.toLowerCase().includes(query)), "utterances");
+], DATA.utterances, (row, query) => texts(row).some((text) => text.toLowerCase().includes(query.toLowerCase())), "utterances");

@@ -1,6 +1,7 @@
 // The tables of report.html: characters and utterances.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
+const clips = new Map(Object.entries(DATA.audio)), files = new Map(Object.entries(DATA.files.rest));
 const utterances = DATA.utterances.map(([id, speaker, level, confidence, alignment]) => ({
   id, level, confidence, alignment, speaker: DATA.speakers[speaker], errors: errorsOf(alignment).length,
   length: lengthOf(alignment), reference: textOf(alignment, "r", DATA.separator), hypothesis: textOf(alignment, "h", DATA.separator),
@@ -27,6 +28,7 @@ const percent = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} 
 function showText(row) {
   const button = make("button", { type: "button", textContent: row.text, title: "show the utterances where it is wrong" });
   button.addEventListener("click", () => {
+    causeChoice.value = "";
     utteranceTable.filter.value = `wrong:${row.text}`;
     utteranceTable.draw(ROWS_AT_ONCE);
     utteranceTable.filter.scrollIntoView({ block: "center" });
@@ -39,24 +41,25 @@ const textTable = new Table(document.getElementById("texts"), [
   { title: "reference", value: (row) => row.text, show: showText },
   { title: "said", value: (row) => row.said, show: (row) => row.said, isNumber: true },
   { title: "wrong", value: (row) => row.wrong, show: (row) => row.wrong, isNumber: true },
-  { title: "rate", value: (row) => row.wrong / Math.max(1, row.said), show: (row) => percent(row.wrong, row.said), isNumber: true },
+  { title: "rate", value: (row) => (row.said ? row.wrong / row.said : null), show: (row) => percent(row.wrong, row.said), isNumber: true },
   { title: "became", value: (row) => row.became.size, show: listBecame },
-], countTexts(), (row, query) => row.text.toLowerCase().includes(query), "characters");
+], countTexts(), (row, query) => row.text.toLowerCase().includes(query.toLowerCase()), "characters");
 
 function matchesUtterance(row, query) {
   const cause = causeChoice.value;
   if (cause !== "" && !errorsOf(row.alignment).some((part) => part.c === Number(cause))) return false;
   if (query.startsWith("wrong:")) {
     const text = query.slice(6);
-    return errorsOf(row.alignment).some((part) => (part.r === null ? "(nothing)" : part.r).toLowerCase() === text);
+    return errorsOf(row.alignment).some((part) => (part.r === null ? "(nothing)" : part.r) === text);
   }
-  return [row.id, row.speaker, row.reference, row.hypothesis].some((text) => text.toLowerCase().includes(query));
+  return [row.id, row.speaker, row.reference, row.hypothesis].some((text) => text.toLowerCase().includes(query.toLowerCase()));
 }
 
 function showPlayer(row) {
-  const clip = DATA.audio[row.id], rest = DATA.files.rest[row.id];
+  const clip = clips.get(row.id), rest = files.get(row.id);
   if (!clip && rest === undefined) return "";
   const player = make("audio", { controls: true, preload: "none", src: clip ? clip.url : DATA.files.root + rest });
+  player.setAttribute("aria-label", row.id);
   return make("span", {}, player, clip ? drawSpectrogram(clip) : null);
 }
 

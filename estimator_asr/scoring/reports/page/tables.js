@@ -45,7 +45,7 @@ class Table {
 
   draw(shown) {
     this.shown = shown;
-    const found = this.rows.filter((row) => this.matches(row, this.filter.value.trim().toLowerCase()));
+    const found = this.rows.filter((row) => this.matches(row, this.filter.value.trim()));
     this.body.replaceChildren(...found.slice(0, shown).map((row) => this.makeRow(row)));
     this.count.textContent = `${found.length} of ${this.rows.length}`;
     this.more.hidden = found.length <= shown;
@@ -77,9 +77,9 @@ function showAlignment(alignment, separator, causes) {
 }
 
 function showError(part, causes) {
-  const cause = causes[part.c];
+  const cause = causes[part.c] || "";
   const spoken = part.s[0] === part.s[1] ? part.s[0] : part.s.map((each) => each || "–").join(" → ");
-  return make("ruby", { className: cause.split("_")[0], title: cause.replace("_", ": ") },
+  return make("ruby", { className: cause.split("_")[0], title: cause.replace("_", ": "), lang: "zh" },
     part.r === null ? null : make("del", {}, part.r), part.h === null ? null : make("ins", {}, part.h),
-    make("rt", {}, part.s.some(Boolean) ? spoken : ""));
+    make("rt", {}, part.s.some(Boolean) ? spoken : ""), make("span", { className: "hidden" }, cause.replace("_", ": ")));
 }

@@ -67,6 +67,16 @@ def test_a_tone_is_one_row_of_the_spectrogram():
     assert picture.max() == 255 and np.median(picture) == 0
 
 
+def test_what_is_not_finite_too_long_or_remote_is_left_out(tmp_path):
+    waveforms = {"nan": [0.0, np.nan] * 800, "inf": [0.0, np.inf] * 800, "long": np.ones(31 * 16000) * 0.1}
+    found = {"remote": recordings.Recording("s3://bucket/a.wav")}
+    for name, waveform in waveforms.items():
+        soundfile.write(tmp_path / f"{name}.wav", waveform, 16000, subtype="FLOAT")
+        found[name] = recordings.Recording(str(tmp_path / f"{name}.wav"))
+    assert clips.embed(found, list(found)) == {}
+    assert list(clips.measure_levels(found)) == ["long"]
+
+
 @pytest.mark.parametrize("num_samples", [1, 511, 512, 80000])
 def test_spectrograms_of_any_length(num_samples):
     picture = clips.draw(np.ones(num_samples, np.float32))

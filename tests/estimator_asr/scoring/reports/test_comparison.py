@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from estimator_asr.scoring import utterances
-from estimator_asr.scoring.reports import comparison, report, scored_split
+from estimator_asr.scoring.reports import comparison, report, report_reader, scored_split
 from tfrecord_builder import errors
+
+
+def read(paths):
+    return {path: report_reader.read(path) for path in paths}
 
 
 def make_report(path, hypotheses, references=("a b c d",) * 40, measure=utterances.TOKEN_ERROR_RATE) -> str:
@@ -30,7 +34,7 @@ MIXED = [("x b c d", "a b c d")[i % 2] for i in range(40)]
 
 def test_rates_difference_and_tests(tmp_path):
     bad, good = (make_report(tmp_path / name, each) for name, each in (("bad", BAD), ("good", MIXED)))
-    (found,) = comparison.compare([bad, good])
+    (found,) = comparison.compare(read([bad, good]))
     assert (found.a, found.b, found.measure) == (bad, good, "token_error_rate")
     assert (found.rate_a, found.rate_b) == (40 / 200, 20 / 200)
     assert found.difference == pytest.approx(-0.1)
@@ -46,7 +50,7 @@ def test_rates_difference_and_tests(tmp_path):
 
 def test_the_same_system_twice_is_no_improvement(tmp_path):
     reports = [make_report(tmp_path / name, MIXED) for name in "ab"]
-    (found,) = comparison.compare(reports)
+    (found,) = comparison.compare(read(reports))
     assert found.difference == 0 and found.confidence_interval == (0.0, 0.0)
     assert found.probability_of_improvement == 0.5 and found.mapsswe["p"] == 1.0
 
@@ -67,7 +71,7 @@ def test_the_interval_covers_the_true_difference():
 
 def test_three_systems_are_corrected(tmp_path):
     reports = [make_report(tmp_path / name, each) for name, each in (("a", BAD), ("b", MIXED), ("c", GOOD))]
-    found = comparison.compare(reports)
+    found = comparison.compare(read(reports))
     assert [(each.a, each.b) for each in found] == [
         (reports[0], reports[1]),
         (reports[0], reports[2]),
@@ -85,8 +89,8 @@ def test_holms_correction():
 
 def test_comparison_file(tmp_path):
     reports = [make_report(tmp_path / name, each) for name, each in (("a", BAD), ("b", GOOD))]
-    found = comparison.compare(reports)
-    comparison.write(found, str(tmp_path))
+    found = comparison.compare(read(reports))
+    comparison.write(found, read(reports), str(tmp_path))
     (saved,) = json.loads((tmp_path / "comparison.json").read_text())
     assert saved == json.loads(json.dumps(dataclasses.asdict(found[0])))
 
@@ -95,7 +99,7 @@ def test_other_utterances_are_refused(tmp_path):
     one = make_report(tmp_path / "a", BAD)
     other = make_report(tmp_path / "b", BAD[:39])
     with pytest.raises(errors.UserError) as refused:
-        comparison.compare([one, other])
+        comparison.compare(read([one, other]))
     assert str(refused.value) == (
         f"evaluate: --compare: {other} has other utterances or references than {one}, for instance u39; "
         "expected the same; evaluate both on the same data and split"
@@ -110,12 +114,12 @@ def test_what_is_no_report_is_refused(tmp_path, content):
     with pytest.raises(
         errors.UserError, match=r"--compare: \S+: hypotheses.jsonl cannot be read \(.*evaluate again"
     ):
-        comparison.compare([str(tmp_path), str(tmp_path)])
+        comparison.compare(read([str(tmp_path), str(tmp_path)]))
 
 
 def test_a_missing_report_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="cannot be read .FileNotFoundError"):
-        comparison.compare([str(tmp_path / "none"), str(tmp_path)])
+        comparison.compare(read([str(tmp_path / "none"), str(tmp_path)]))
 
 
 def test_reports_without_references_are_refused(tmp_path):
@@ -129,4 +133,18 @@ def test_reports_without_references_are_refused(tmp_path):
     with pytest.raises(
         errors.UserError, match="has no reference token, expected some; evaluate data with transcripts"
     ):
-        comparison.compare(reports)
+        comparison.compare(read(reports))
+
+
+def test_models_of_two_kinds_have_nothing_to_compare(tmp_path):
+    measures = (utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE)
+    reports = [make_report(tmp_path / name, GOOD, measure=name) for name in measures]
+    with pytest.raises(errors.UserError, match="the reports have no error rate in common, expected token"):
+        comparison.compare(read(reports))
+
+
+def test_line_separators_within_texts_are_read_back(tmp_path):
+    texts = ["a\u2028b\x85 c d"] * 40
+    path = make_report(tmp_path, texts, texts)
+    (rows,) = report_reader.read(path).values()
+    assert len(rows) == 40 and rows[0].reference == "a\u2028b\x85 c d t0"

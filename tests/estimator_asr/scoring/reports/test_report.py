@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import html.parser
 import json
@@ -193,3 +194,11 @@ def test_a_full_disk_is_reported_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(report.tempfile, "TemporaryFile", fill_up)
     with pytest.raises(errors.UserError, match=r"cannot be written \(No space left on device\)"):
         report.create_output_dir(str(tmp_path))
+
+
+def test_names_that_are_not_text_are_replaced(tmp_path):
+    """A path that is not UTF-8, as Python gives it."""
+    split = dataclasses.replace(make_split(), facts={"model": "a\udc80"}, command="evaluate a\udc80")
+    report.write(split, str(tmp_path))
+    assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["model"] == "a?"
+    assert "evaluate a?" in (tmp_path / "report.html").read_text("utf-8")
