@@ -1,9 +1,10 @@
 """Dynamic batching: items wait in a queue, and a worker recognises the first with others of similar length.
 
-When the worker is free, a batch begins as soon as it is full, or no request comes for some milliseconds and
-none is being read, or its oldest item has waited for the delay. Items whose client has gone are dropped. A
-request that would make the queue longer than its limit is refused, with the time after which the queue has
-room by the rate that was measured.
+While no batch is recognised, one begins as soon as it is full, or no request comes for some milliseconds and
+none is being read, or its oldest item has waited for the delay. If there are enough items, a full batch is
+two halves in two threads, so that one is recognised while the clients of the other are answered and come
+again. Items whose client has gone are dropped. A request that would make the queue longer than its limit is
+refused, with the time after which the queue has room by the rate that was measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from absl import logging
 from estimator_asr.server import item_queue, items, metrics, worker
 from tfrecord_builder import errors
 
+_NUM_THREADS = 2
+_LEAST_HALF = 8  # items; smaller batches take almost as long as one of twice their size
 _QUIET_SECONDS = 0.004  # clients that were answered at one time come again at one time
 _FIRST_RATE = 10.0  # seconds of audio per second, before any is measured
 _RATE_MEMORY = 0.8  # of the moving average
@@ -40,8 +43,9 @@ class Batcher:
         self._queue = item_queue.ItemQueue(max_queue_seconds)
         self._has_new = asyncio.Event()
         self._num_requests = 0
-        self._worker = worker.Worker()
-        self._patience_ends = 0.0
+        self._half = max_batch_size // 2 if max_batch_size >= 2 * _LEAST_HALF else None
+        self._worker = worker.Worker(_NUM_THREADS)
+        self._tasks: dict[asyncio.Task, float] = {}  # of running batches, with the time when patience ends
         self.rate = _FIRST_RATE
         counters.watch_queue(lambda: len(self._queue.items), lambda: self._queue.seconds)
 
@@ -49,8 +53,8 @@ class Batcher:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the worker has a batch that has not taken much longer than it should."""
-        return time.monotonic() < self._patience_ends
+        """Whether there are batches, none of which has taken much longer than it should."""
+        return bool(self._tasks) and time.monotonic() < min(self._tasks.values())
 
     async def recognise(self, batch: Sequence[items.Item], is_urgent: bool = False) -> list[dict]:
         """Returns the outputs of each item; see served_version.ServedVersion.run.
@@ -77,12 +81,25 @@ class Batcher:
 
     async def run(self) -> None:
         """Recognises what is in the queue, until it is cancelled."""
+        try:
+            while True:
+                await self._wait_for_turn()
+                batch = self._take()
+                if batch:
+                    self._begin(batch)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _wait_for_turn(self) -> None:
+        """Returns when a batch may begin: alone, or half a full one beside another."""
         while True:
             await self._has_new.wait()
-            await self._wait_for_others()
-            batch = self._take()
-            if batch:
-                await self._recognise(batch)
+            if not self._tasks:
+                return await self._wait_for_others()
+            if self._half and len(self._tasks) < _NUM_THREADS and len(self._queue.items) >= self._half:
+                return None
+            self._has_new.clear()
 
     async def _wait_for_others(self) -> None:
         waiting = self._queue.items
@@ -98,24 +115,33 @@ class Batcher:
                     return
 
     def _take(self) -> list[items.Item]:
-        batch = self._queue.take(self._max_batch_size)
+        is_full = bool(self._tasks) or len(self._queue.items) >= self._max_batch_size
+        batch = self._queue.take(self._half if self._half and is_full else self._max_batch_size)
         if self._queue.items:
             self._has_new.set()
         else:
             self._has_new.clear()
         return batch
 
+    def _begin(self, batch: Sequence[items.Item]) -> None:
+        patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * _cost(batch) / self.rate)
+        task = asyncio.create_task(self._recognise(batch))
+        self._tasks[task] = time.monotonic() + patience
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task) -> None:
+        del self._tasks[task]
+        self._has_new.set()
+
     async def _recognise(self, batch: Sequence[items.Item]) -> None:
         version, signature, hotwords = batch[0].group
         started = time.monotonic()
-        self._patience_ends = started + max(_LEAST_PATIENCE_SECONDS, _PATIENCE * _cost(batch) / self.rate)
         version.begin_use()  # also when its clients have gone
         try:
             rows = await self._worker.call(version.run, signature, hotwords, [item.row for item in batch])
         except Exception as error:
             return await self._blame(batch, error)
         finally:
-            self._patience_ends = 0.0
             version.end_use()
         self._measure(batch, time.monotonic() - started)
         for item, row in zip(batch, rows):
@@ -139,7 +165,8 @@ class Batcher:
         counted = [item.seconds for item in batch if not item.is_urgent]
         if not counted:
             return
-        self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * sum(counted) / max(seconds, 1e-3)
+        rate = len(self._tasks) * sum(counted) / max(seconds, 1e-3)  # of all that run
+        self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * rate
         self._metrics.count_batch(len(counted), sum(counted))
 
 

@@ -220,13 +220,37 @@ def test_a_long_batch_is_busy_and_a_stalled_one_is_not(monkeypatch):
             await asyncio.sleep(pause)
             found.append(batcher.is_busy)
             if seconds == 40.0:
-                found.append(30 < batcher._patience_ends - time.monotonic() < 32)
+                found.append(30 < min(batcher._tasks.values()) - time.monotonic() < 32)
             version.may_run.set()
             await running
             found.append(batcher.is_busy)
         return found
 
     assert serve(scenario) == [False, True, False, False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [(16, 0, [8, 8]), (15, 0, [15]), (8, 8, [8, 8]), (8, 7, [8]), (16, 16, [8, 8])],
+)
+def test_full_batches_are_two_halves_at_one_time(first, then, expected):
+    """What is begun before any of it is recognised."""
+
+    async def scenario(batcher, version):
+        version.may_run.clear()
+        begun, run = [], version.run
+        version.run = lambda *arguments: begun.append(len(arguments[2])) or run(*arguments)
+        requests = [asyncio.ensure_future(batcher.recognise([make_item(version, i)])) for i in range(first)]
+        await asyncio.sleep(0.1)
+        requests += [asyncio.ensure_future(batcher.recognise([make_item(version, i)])) for i in range(then)]
+        await asyncio.sleep(0.1)
+        found = list(begun)
+        version.may_run.set()
+        rows = await asyncio.gather(*requests)
+        return found, [row["y"] for (row,) in rows]
+
+    found, rows = serve(scenario, max_batch_size=16)
+    assert found == expected and rows == [*range(first), *range(then)]
 
 
 def test_what_asks_for_health_is_not_counted():
