@@ -17,7 +17,7 @@ import pytest
 import requests
 import soundfile
 
-from estimator_asr.server import connections, health
+from estimator_asr.server import batching, connections, health
 
 PREDICT = "/v1/models/asr:predict"
 TRANSCRIBE = "/v1/audio/transcriptions"
@@ -39,17 +39,19 @@ def guarded(tiny_export):
 
 @pytest.fixture
 def stall(server):
-    """Stops the worker until the test is over, or sets the event."""
+    """Stops the threads of the worker until the test is over, or sets the event."""
     goes_on = threading.Event()
-    stopped = threading.Event()
+    stopped = threading.Semaphore(0)
 
     def hold():
-        stopped.set()
+        stopped.release()
         goes_on.wait(60)
 
-    loop_call = server.parts.batcher._worker._calls.put
-    loop_call((_Loop(), concurrent.futures.Future(), hold, ()))
-    assert stopped.wait(30)
+    for _ in range(batching._NUM_THREADS):
+        call = (_Loop(), concurrent.futures.Future(), hold, ())
+        server.parts.batcher._worker._calls.put(call)
+    for _ in range(batching._NUM_THREADS):
+        assert stopped.acquire(timeout=30)
     yield goes_on
     goes_on.set()
 
@@ -196,7 +198,8 @@ def test_a_worker_with_a_long_batch_is_healthy(server, stall, monkeypatch):
     response = server.get("/healthz")
     version = server.parts.versions.current.number
     assert (response.status_code, response.json()) == (200, {"status": "busy", "version": version})
-    server.parts.batcher._patience_ends = 0.0
+    running = server.parts.batcher._tasks
+    running.update(dict.fromkeys(running, 0.0))  # patience is over
     assert server.get("/healthz").status_code == 503
     stall.set()
     thread.join(60)
