@@ -98,13 +98,16 @@ def test_honest_clients_beside_slow_bodies():
 
 
 def test_a_body_that_keeps_coming_does_not_give_way():
-    with serve(LIMIT) as (_, _, port), send_all(port, [b"POST /length HTTP/1.1\r\nhost: x\r\n"]) as (upload,):
-        upload.sendall(b"content-length: 400000\r\nconnection: close\r\n\r\n")
+    """The server has read its first part; until then it is the one that keeps the server waiting longest."""
+    part = b"x" * 50_000
+    head = b"POST /length HTTP/1.1\r\nhost: x\r\ncontent-length: 400000\r\nconnection: close\r\n\r\n"
+    with serve(LIMIT) as (_, server, port), send_all(port, [head + part]) as (upload,):
+        wait_for(lambda: server.server_state.tasks)
         with send_all(port, [HEAD + b"x"] * LIMIT):
-            for _ in range(8):
-                upload.sendall(b"x" * 50_000)
+            for _ in range(7):
                 time.sleep(0.05)
                 assert ask(port).text == "5"
+                upload.sendall(part)
         assert upload.makefile("rb").read().endswith(b"\r\n\r\n400000")
 
 
