@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import paths
@@ -33,23 +33,17 @@ def test_starts_recognises_and_finishes_what_is_open(tiny_export, content):
         version = tiny_export.version_dir.rsplit("/", 1)[1]
         ready = rf"{tiny_export.version_dir}: version {version}, loaded in [\d.]+ s\n"
         assert re.fullmatch(rf"http://127\.0\.0\.1:\d+ serves {ready}", program.line)
-        found = []
-
-        def ask():
-            found.append(requests.post(f"{program.url}/v1/models/asr:predict", json=content, timeout=60))
-
-        ask()
-        threads = [threading.Thread(target=ask) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.15)
+        opened = [http.client.HTTPConnection("127.0.0.1", program.port, timeout=60) for _ in range(7)]
+        for connection in opened:
+            connection.request("POST", "/v1/models/asr:predict", json.dumps(content))
+        # Its connection comes after theirs, so that their headers have been read when it is answered.
+        assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 200
         code, said = program.stop(signal.SIGTERM)
-        for thread in threads:
-            thread.join()
+        responses = [connection.getresponse() for connection in opened]
     finally:
         program.process.kill()
     assert (code, said) == (0, "")
-    assert [each.status_code for each in found] == [200] * 7
+    assert [each.status for each in responses] == [200] * 7
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", program.port), timeout=1).close()
 
