@@ -45,9 +45,10 @@ class LimitedProtocol(h11_impl.H11Protocol):
         transport.set_write_buffer_limits(high=0)  # pause_writing: the client has not read all
         super().connection_made(transport)
         self._update()
-        if len(self._pool) >= self._max_connections:
-            self._make_room()
-        self._pool.add(self)
+        if len(self._pool) < self._max_connections:
+            self._pool.add(self)
+        else:
+            self.loop.call_soon(self._queue_for_room)
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         self._leave()
@@ -80,12 +81,25 @@ class LimitedProtocol(h11_impl.H11Protocol):
         received = self._num_bytes / _LEAST_RATE if self._state == _READING else 0.0
         return time.monotonic() - self._since - received
 
+    def _queue_for_room(self) -> None:
+        """Waits until the requests of others, which may have come at the same moment, have been read."""
+        self.flow.pause_reading()
+        self.loop.call_soon(self._enter)
+
+    def _enter(self) -> None:
+        if self.transport.is_closing():
+            return
+        self._make_room()
+        self._pool.add(self)
+        self.flow.resume_reading()
+
     def _make_room(self) -> None:
-        slowest = max(self._pool, key=LimitedProtocol.measure_delay)
-        if slowest.measure_delay() > 0:
+        while len(self._pool) >= self._max_connections:
+            slowest = max(self._pool, key=LimitedProtocol.measure_delay)
+            if slowest.measure_delay() <= 0:
+                self.app = functools.partial(_refuse, self._max_connections)
+                return
             slowest.abort()
-        else:
-            self.app = functools.partial(_refuse, self._max_connections)
 
     def abort(self) -> None:
         self._leave()

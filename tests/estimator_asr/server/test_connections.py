@@ -31,6 +31,11 @@ async def show_large(_):
     return responses.Response(b"x" * (64 << 20))
 
 
+async def stall(_):
+    time.sleep(0.5)  # noqa: ASYNC251  nothing is accepted or read meanwhile
+    return responses.Response()
+
+
 class Application:
     """Answers with the length of the body, with 64 MiB, or when `may_answer` is set."""
 
@@ -39,6 +44,7 @@ class Application:
         routes = [
             routing.Route("/length", show_length, methods=["POST"]),
             routing.Route("/large", show_large),
+            routing.Route("/stall", stall),
             routing.Route("/wait", self.wait),
         ]
         self.app = applications.Starlette(routes=routes)
@@ -95,6 +101,16 @@ def test_honest_clients_beside_slow_bodies():
         started = time.monotonic()
         assert [ask(port).text for _ in range(20)] == ["5"] * 20
         assert time.monotonic() - started < 5
+
+
+def test_a_request_that_waits_to_be_read_does_not_give_way():
+    """All connections come at one moment, as after a pause of the machine; it is the oldest of them."""
+    request = HEAD.replace(b"content-length: 1000", b"connection: close\r\ncontent-length: 1") + b"x"
+    with serve(LIMIT) as (_, server, port), send_all(port, [b"GET /stall HTTP/1.1\r\nhost: x\r\n\r\n"]):
+        time.sleep(0.1)
+        with send_all(port, [request] + [HEAD + b"x"] * (LIMIT + 10)) as opened:
+            assert opened[0].makefile("rb").read().endswith(b"\r\n\r\n1")
+            wait_for(lambda: len(server.server_state.connections) <= LIMIT)
 
 
 def test_a_body_that_keeps_coming_does_not_give_way():
@@ -155,6 +171,14 @@ def test_too_many_busy_connections_are_refused_in_a_sentence():
         }
         application.may_answer.set()
         assert all(each.recv(100).startswith(b"HTTP/1.1 200 ") for each in busy)
+
+
+def test_a_connection_that_was_refused_has_no_place_to_give():
+    with serve(2) as (_, _, port), send_all(port, [b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n"] * 2):
+        time.sleep(0.3)
+        with send_all(port, [b""]):
+            time.sleep(0.1)
+            assert [ask(port).status_code for _ in range(3)] == [503] * 3
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /large HTTP/1.1\r\n"])
