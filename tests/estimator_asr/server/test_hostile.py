@@ -126,7 +126,8 @@ def test_thousand_connections(program):
             with contextlib.suppress(OSError):
                 each.sendall(head if i % 4 == 0 else b"")
             opened.append(each)
-        for _ in range(20):
+        least, most = time.monotonic() + 2, time.monotonic() + 60
+        while time.monotonic() < least or (len(honest.found) < 10 and time.monotonic() < most):
             for each in opened:
                 with contextlib.suppress(OSError):
                     each.sendall(b"x")
