@@ -101,10 +101,24 @@ def build_strategy(
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
         return None if cluster.is_evaluator else create()
     if config.num_cpu_replicas > 1:
-        return tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(config.num_cpu_replicas)])
+        devices = [f"/cpu:{i}" for i in range(config.num_cpu_replicas)]
+        return tf.distribute.MirroredStrategy(devices, cross_device_ops=_build_collectives(devices))
     if len(tf.config.list_physical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return None
+
+
+def _build_collectives(devices):
+    """Returns the collectives that GPUs get, over rings of CPUs.
+
+    In graph mode TensorFlow would copy everything to one CPU and add it up there, so CPU replicas would not
+    show what hangs or fails on GPUs.
+    """
+    from tensorflow.python.distribute import cross_device_ops
+
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
+    return cross_device_ops.CollectiveAllReduce(devices, len(devices), options)
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:
