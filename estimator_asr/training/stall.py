@@ -28,9 +28,10 @@ _POLL_SECONDS = 5.0
 _SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
 _WORKER_SECONDS = 20.0  # without a step, after which a worker that does not answer is dead
 # What a replica has in a step, and what it waits for then.
-_INPUT, _LOSS, _SUMS = "its input", "its loss", "the sums over all replicas"
+_NOTHING, _INPUT, _LOSS, _SUMS = "nothing", "its input", "its loss", "the sums over all replicas"
 _AFTER = {
-    None: f"waits for {_INPUT}",
+    None: "has not begun the step",
+    _NOTHING: f"waits for {_INPUT}",
     _INPUT: f"has {_INPUT}, and waits for {_LOSS} (batch norm sums over all replicas)",
     _LOSS: f"has {_LOSS}, and waits for its gradients or {_SUMS}",
     _SUMS: f"has {_SUMS}",
@@ -137,7 +138,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
         self.watch.begin_step(is_first=True)
 
     def before_run(self, run_context):
-        self.watch.stages.update(dict.fromkeys(self.watch.stages))
+        self.watch.stages.update(dict.fromkeys(self.watch.stages, _NOTHING))
         return estimator_api.SessionRunArgs(self._marks)
 
     def after_run(self, run_context, run_values):

@@ -31,6 +31,7 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
     return [sums[place] for place in range(len(values))]
 
 
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
 def merge_rows(slices):
     """Sums rows of equal index of tf.IndexedSlices, so that their norm is that of the dense tensor."""
     if not isinstance(slices, tf.IndexedSlices):
