@@ -59,6 +59,9 @@ class TrainConfig(config_flags.Checked):
     num_cpu_replicas: int = config_flags.setting(
         1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True
     )
+    gpu_memory_growth: bool = config_flags.setting(
+        False, "take GPU memory when it is needed instead of all at the start, to share a GPU"
+    )
     xla: bool = config_flags.setting(
         False, "compile with XLA, for GPUs; on a CPU a step takes three times as long (measured)"
     )

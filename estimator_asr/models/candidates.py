@@ -68,7 +68,9 @@ def list_pairs(
 def _pad(pairs, at_least):
     number, sizes = tf.size(pairs.positions), tf.constant([2**power for power in range(31)])
     missing = tf.gather(sizes, tf.searchsorted(sizes, tf.maximum(number, at_least)[None])[0]) - number
-    return Pairs(*(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in zip(pairs, (0, -1, 0))))
+    return Pairs(
+        *(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in zip(pairs, (0, -1, 0)))
+    )
 
 
 def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -89,14 +89,17 @@ class StepWatch:
         limit, dead = getattr(self._config, name), self._peers.find_dead()
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
         if dead and seconds >= _WORKER_SECONDS:
-            reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run; start all of them again"
+            reason = (
+                f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run; start all of them again"
+            )
             _end(EXIT_WORKER_DIED, f"{reason}; {_CONTINUES}")
         elif signal_number and seconds >= _SIGNAL_SECONDS:
             reason = f"train: the step has not ended {_SIGNAL_SECONDS:.0f} s after signal {signal_number}"
             _end(128 + signal_number, f"{reason}, so nothing was saved; {self._describe()}; {_CONTINUES}")
         elif seconds >= 60 * limit:
-            reason = f"train: the step has not ended in {seconds / 60:.1f} minutes, expected at most --{name}={limit:g}"
-            _end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}", with_stacks=True)
+            reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
+            details = f"expected at most --{name}={limit:g}; {self._describe()}; {_CONTINUES}"
+            _end(EXIT_STALLED, f"{reason}, {details}", with_stacks=True)
 
     def _describe(self):
         each = (f"replica {number} {_AFTER[stage]}" for number, stage in sorted(self.stages.items()))
@@ -114,7 +117,7 @@ def _end(code, sentence, with_stacks=False):
 
 @dataclasses.dataclass(eq=False)
 class StepWatchHook(estimator_api.SessionRunHook):
-    """Tells a StepWatch of steps, and of what each replica has; to be built before all other hooks of a step."""
+    """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step."""
 
     watch: StepWatch
     step: model_fn.Step  # of this replica

@@ -40,7 +40,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # Python calls handlers in the main thread, which TensorFlow may hold; the descriptor gets them anyway.
+        # Handlers run in the main thread, which TensorFlow may hold; the descriptor is written anyway.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)

@@ -15,6 +15,7 @@ SMALL = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
     *("--subsampling_channels=4", "--language_layers=1", "--language_units=16", "--language_inner_units=16"),
     *("--language_heads=2", "--ngram_rows=31", "--ngram_units=4", "--progress_seconds=0.001"),
+    *("--decoder_layers=1", "--show_utterances=0"),
 ]
 DATA = {"acoustic": "speech", "language": "text"}
 # Three utterances a batch, and one or two in the last of an epoch, on replicas of two or four.
@@ -63,7 +64,9 @@ def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, nu
     assert alone.returncode == 0, alone.stderr
     for steps in (7, 12):
         run = programs.run(
-            *command(directory, kind, many, *flags, f"--train_steps={steps}", f"--num_cpu_replicas={num_replicas}"),
+            *command(
+                directory, kind, many, *flags, f"--train_steps={steps}", f"--num_cpu_replicas={num_replicas}"
+            ),
             timeout=TIMEOUT_SECONDS,
         )
         assert run.returncode == 0, run.stderr

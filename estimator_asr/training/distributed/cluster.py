@@ -41,6 +41,12 @@ class Cluster:
         return self.rank is None
 
     @property
+    def shares_host(self) -> bool:
+        """Whether the evaluator runs on the machine of a worker, by the addresses."""
+        hosts = {address.rpartition(":")[0] for address in self.workers}
+        return self.evaluator is not None and self.evaluator.rpartition(":")[0] in hosts
+
+    @property
     def name(self) -> str:
         """Name in log lines and files: chief, worker-1, worker-2, ..., evaluator."""
         return "evaluator" if self.is_evaluator else f"worker-{self.rank}" if self.rank else "chief"
@@ -166,7 +172,9 @@ class Peers:
 
     def describe_missing(self) -> list[str]:
         """Returns a clause for each worker that never answered."""
-        return [f"{self._describe(rank)} never answered" for rank in sorted(set(self._addresses) - self._seen)]
+        return [
+            f"{self._describe(rank)} never answered" for rank in sorted(set(self._addresses) - self._seen)
+        ]
 
     def _describe(self, rank):
         return f"worker {rank} ({self._addresses[rank]})"

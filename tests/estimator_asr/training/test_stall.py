@@ -1,4 +1,4 @@
-"""A training step that does not end: real replicas that wait for each other, and the verdicts of the watch."""
+"""A training step that does not end: real replicas that wait for each other; the verdicts of the watch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     os.kill(process.pid, number)
     process.join(60)
     assert process.exitcode == code
-    assert f"the step has not ended 1 s after signal {number:d}, so nothing was saved" in open(outputs[1]).read()
+    assert (
+        f"the step has not ended 1 s after signal {number:d}, so nothing was saved" in open(outputs[1]).read()
+    )
 
 
 def test_the_limits_leave_time_to_compile_and_a_minute_to_stop():
@@ -57,12 +59,17 @@ def ended(monkeypatch):
     return codes
 
 
-def make_watch(peers=(), **limits):
-    worker = cluster_lib.Cluster(("127.0.0.1:1", *peers), None, 0) if peers else None
-    return stall.StepWatch(training_config.TrainConfig(**limits), stopping.Termination(), worker)
+@pytest.fixture
+def make_watch():
+    def make(peers=(), **limits):
+        worker = cluster_lib.Cluster(("127.0.0.1:1", *peers), None, 0) if peers else None
+        return stall.StepWatch(training_config.TrainConfig(**limits), termination, worker)
+
+    with stopping.Termination() as termination:
+        yield make
 
 
-def test_the_first_step_has_a_limit_of_its_own(ended):
+def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
     watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
     watch.begin_step(is_first=True)
     watch._judge(119.0)
@@ -74,7 +81,7 @@ def test_the_first_step_has_a_limit_of_its_own(ended):
     assert [code for code, _ in ended] == [75]
 
 
-def test_what_each_replica_waits_for_is_said(ended):
+def test_what_each_replica_waits_for_is_said(ended, make_watch):
     watch = make_watch()
     watch.stages = {0: "its loss", 1: "its input", 2: "nothing", 3: None}
     watch._judge(1800.0)
@@ -86,7 +93,7 @@ def test_what_each_replica_waits_for_is_said(ended):
     ) in sentence
 
 
-def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missing(ended):
+def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missing(ended, make_watch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = f"127.0.0.1:{listener.getsockname()[1]}"
         watch = make_watch([peer, "127.0.0.1:2"])
@@ -107,7 +114,7 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
     assert watch._describe() == "worker 2 (127.0.0.1:2) never answered"
 
 
-def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, monkeypatch):
+def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
     monkeypatch.setattr(stall, "_POLL_SECONDS", 0.01)
     watch = make_watch(max_step_minutes=1e-6)
     with watch:
