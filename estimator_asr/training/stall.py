@@ -74,7 +74,7 @@ class StepWatch:
         self._since = time.monotonic()
 
     def pause(self) -> None:
-        """Stops watching until the next step begins: a checkpoint is saved and evaluated, or training ends."""
+        """Stops watching until the next step: a checkpoint is saved and evaluated, or training ends."""
         self._since = None
 
     def _watch(self):
@@ -89,10 +89,8 @@ class StepWatch:
         limit, dead = getattr(self._config, name), self._peers.find_dead()
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
         if dead and seconds >= _WORKER_SECONDS:
-            reason = (
-                f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run; start all of them again"
-            )
-            _end(EXIT_WORKER_DIED, f"{reason}; {_CONTINUES}")
+            reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"
+            _end(EXIT_WORKER_DIED, f"{reason}; start all of them again; {_CONTINUES}")
         elif signal_number and seconds >= _SIGNAL_SECONDS:
             reason = f"train: the step has not ended {_SIGNAL_SECONDS:.0f} s after signal {signal_number}"
             _end(128 + signal_number, f"{reason}, so nothing was saved; {self._describe()}; {_CONTINUES}")

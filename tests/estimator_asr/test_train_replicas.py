@@ -6,10 +6,10 @@ import os
 import signal
 import time
 
+import event_files
 import programs
 import pytest
 import small_records
-import tensorflow as tf
 
 SMALL = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
@@ -18,7 +18,7 @@ SMALL = [
     *("--decoder_layers=1", "--show_utterances=0"),
 ]
 DATA = {"acoustic": "speech", "language": "text"}
-# Three utterances a batch, and one or two in the last of an epoch, on replicas of two or four.
+# Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.
 BATCH = {"acoustic": "--batch_frames=160", "language": "--batch_tokens=8"}
 TIMEOUT_SECONDS = 250
 
@@ -35,18 +35,6 @@ def directory(tmp_path_factory):
 def command(directory, kind, name, *flags):
     data = [f"--data_dir={directory / DATA[kind]}", f"--model_dir={directory / name}", f"--model={kind}"]
     return ["estimator_asr.train", *SMALL, *data, BATCH[kind], "--save_summary_steps=1", *flags]
-
-
-def read_losses(path):
-    events = [event for file in sorted(path.glob("events.*")) for event in _read(str(file))]
-    return {step: loss for step, loss in events}
-
-
-def _read(file):
-    for event in tf.compat.v1.train.summary_iterator(file):
-        for value in event.summary.value:
-            if value.tag == "loss":
-                yield event.step, value.simple_value
 
 
 @pytest.mark.slow
@@ -72,7 +60,7 @@ def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, nu
         assert run.returncode == 0, run.stderr
         assert f"dev at step {steps}: " in run.stderr
         assert "largest batch: " in run.stderr
-    losses, expected = read_losses(directory / many), read_losses(directory / one)
+    losses, expected = (event_files.read_scalars(directory / name, "loss") for name in (many, one))
     assert len(expected) == 12
     assert losses == pytest.approx(expected, rel=1e-4)
 

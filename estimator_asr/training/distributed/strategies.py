@@ -46,8 +46,8 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if cluster and cluster.shares_host and has_gpu and not config.gpu_memory_growth:
         logging.warning(
-            "TF_CONFIG: the evaluator runs on the machine of a worker, and TensorFlow takes all memory of the "
-            "GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
+            "TF_CONFIG: the evaluator runs on the machine of a worker, and TensorFlow takes all memory of "
+            "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
             "--gpu_memory_growth"
         )
     if config.xla and not has_gpu:
