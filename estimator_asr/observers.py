@@ -137,7 +137,8 @@ class Training(NamedTuple):
         return memory_probe.MemoryProbeHook(
             step.features,
             step.labels,
-            step.update.gradient_norm,
+            # A collective waits forever for replicas that do not run it.
+            replicas.group_over_replicas(step.update.gradient_norm.op),
             model=self.model,
             source=plan.source,
             bucketing=plan.progress.bucketing,

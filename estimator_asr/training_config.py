@@ -36,6 +36,10 @@ class TrainConfig(config_flags.Checked):
     )
     save_summary_steps: int = config_flags.setting(50, "steps between TensorBoard points", positive=True)
     progress_seconds: float = config_flags.setting(10.0, "seconds between progress lines", positive=True)
+    max_first_step_minutes: float = config_flags.setting(
+        30.0, "end the program, with exit code 75, if the first step takes longer", positive=True
+    )
+    max_step_minutes: float = config_flags.setting(10.0, "the same for each later step", positive=True)
     seed: int = config_flags.setting(  # seed + epoch is the seed of an epoch, an int64
         1, "random seed of weights, order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
@@ -54,6 +58,9 @@ class TrainConfig(config_flags.Checked):
     )
     num_cpu_replicas: int = config_flags.setting(
         1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True
+    )
+    gpu_memory_growth: bool = config_flags.setting(
+        False, "take GPU memory when it is needed instead of all at the start, to share a GPU"
     )
     xla: bool = config_flags.setting(
         False, "compile with XLA, for GPUs; on a CPU a step takes three times as long (measured)"

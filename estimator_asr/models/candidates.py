@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+_USUAL_CANDIDATES = 16
+
 
 class Pairs(NamedTuple):
     """The (position, character) pairs of a batch, ordered by position, before they are scored."""
@@ -37,10 +39,17 @@ class Best(NamedTuple):
     log_probs: tf.Tensor  # float32 [batch, length], 0 at padding
 
 
-def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray) -> Pairs:
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of pairs
+def list_pairs(
+    token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray, is_padded: bool = False
+) -> Pairs:
     """Returns the candidates of each real position, by `character_mask` bool [tokens, characters].
 
-    `token_ids` are int32 [batch, length], of which `num_tokens` int32 [batch] are real.
+    Args:
+        token_ids: int32 [batch, length].
+        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+        is_padded: whether pairs of position 0 with the character -1 are appended, up to a power of two that
+            has space for _USUAL_CANDIDATES of each position: mostly one number per batch and length.
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -48,10 +57,19 @@ def list_pairs(token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.n
     starts, limits = tf.gather(bounds, token_ids), tf.gather(bounds[1:], token_ids)
     limits = tf.where(is_real, limits, starts)
     readings = tf.ragged.range(tf.reshape(starts, [-1]), tf.reshape(limits, [-1]))
-    return Pairs(
+    pairs = Pairs(
         tf.cast(readings.value_rowids(), tf.int32),
         tf.gather(characters.astype(np.int32), readings.flat_values),
         readings.flat_values,
+    )
+    return _pad(pairs, _USUAL_CANDIDATES * tf.size(token_ids)) if is_padded else pairs
+
+
+def _pad(pairs, at_least):
+    number, sizes = tf.size(pairs.positions), tf.constant([2**power for power in range(31)])
+    missing = tf.gather(sizes, tf.searchsorted(sizes, tf.maximum(number, at_least)[None])[0]) - number
+    return Pairs(
+        *(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in zip(pairs, (0, -1, 0)))
     )
 
 

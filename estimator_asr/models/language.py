@@ -30,6 +30,7 @@ def build(
     character_mask: np.ndarray,
     token_parts: Optional[np.ndarray] = None,
     seed: Optional[tf.Tensor] = None,
+    fixed_shapes: bool = False,
 ) -> candidates.Candidates:
     """Scores the candidates of each token. All variables are under the scope "language".
 
@@ -41,6 +42,7 @@ def build(
         character_mask: bool [tokens, characters], the candidates of each token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
         seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
+        fixed_shapes: whether to pad the candidates to few numbers (for XLA).
 
     Returns:
         Candidates of [batch, length] positions; with token noise those of the replacing tokens.
@@ -51,7 +53,7 @@ def build(
     with tf.compat.v1.variable_scope("language"):
         inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, seed)
         outputs = _encode(config, inputs, mask, seed)  # [batch, length, units]
-        pairs = candidates.list_pairs(token_ids, num_tokens, character_mask)
+        pairs = candidates.list_pairs(token_ids, num_tokens, character_mask, fixed_shapes)
         num_readings = int(np.count_nonzero(character_mask))
         logits = _score(outputs, pairs, character_vocabulary_size, num_readings)
     return candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(token_ids))
@@ -131,8 +133,8 @@ def _score(outputs, pairs, num_characters, num_readings):
     table = _get_table("characters", [num_characters, units])
     bias = layers.get_bias("reading_bias", [num_readings])
     positions = tf.gather(tf.reshape(outputs, [-1, units]), pairs.positions)  # [num_pairs, units]
-    products = tf.reduce_sum(positions * tf.gather(table, pairs.characters), axis=-1)
-    return products + tf.gather(bias, pairs.readings)
+    products = tf.reduce_sum(positions * tf.gather(table, tf.maximum(pairs.characters, 0)), axis=-1)
+    return tf.where(pairs.characters >= 0, products + tf.gather(bias, pairs.readings), layers.MASKED_SCORE)
 
 
 def _get_table(name, shape):

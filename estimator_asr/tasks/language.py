@@ -31,6 +31,7 @@ class Language(task.Task):
             character_mask=self.model.readings.mask(self.model.tokens, self.model.characters),
             token_parts=self.token_parts(),
             seed=seed,
+            fixed_shapes=seed is not None and self.model.config.train.xla,
         )
 
     def losses(self, outputs, features, labels, training, ctc_kernel) -> metrics.Losses:

@@ -130,7 +130,8 @@ class Task(abc.ABC):
         outputs = self.build(features, labels, features["seed"] if training else None)
         num_inputs = tf.reduce_sum(features[self.spec.length_key])
         losses = self.losses(outputs, features, labels, training, ctc_kernel)
-        return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
+        with tf.xla.experimental.jit_scope(compile_ops=False):  # or each length of a hypothesis
+            return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 
     def recognise(self, features: Tensors, labels: Optional[Tensors] = None) -> Recognition:
         """Builds the model and decodes; with labels the attention to them is returned too."""

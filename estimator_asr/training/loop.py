@@ -15,7 +15,7 @@ from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
 from estimator_asr.inputs import input_fn, input_progress, splits
 from estimator_asr.models import losses
-from estimator_asr.training import evaluation, model_fn, step_time, stopping
+from estimator_asr.training import evaluation, model_fn, stall, step_time, stopping
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import devices, strategies
@@ -58,7 +58,7 @@ def train(
     with splits.explain_damage(data_dirs, "train or dev"), stopping.Termination() as termination:
         loop.prepare(observe(loop.plan, loop.clock), termination)
         loop.save_settings()  # nothing refuses the run from here on
-        with loop.observers.running:
+        with loop.observers.running, loop.watch:
             loop.run()
 
 
@@ -92,6 +92,7 @@ class Loop:
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
         """Builds the inputs and the evaluation, and finds the weights of a warm start."""
         self.observers, self.termination = observers, termination
+        self.watch = stall.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
         self.train_input_fn = self._build_input_fn(self.plan.source, training=True, **options)
         if not (self.cluster and self.cluster.is_evaluator):
@@ -126,7 +127,7 @@ class Loop:
         regular = saver.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
         # The saver comes last: after SIGTERM its listener raises, and hooks after it would never end.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
-        listeners = [stopping.CheckpointListener(self.termination, self.clock)]
+        listeners = [stopping.CheckpointListener(self.termination, [self.clock, self.watch])]
         max_steps = self.plan.max_steps
         if self.dev is None:
             estimator.train(self.train_input_fn, hooks, max_steps=max_steps, saving_listeners=listeners)
@@ -199,6 +200,7 @@ class Loop:
         )
         # The workers of a cluster stop together.
         stops_alone = self.rule.patience and self.cluster is None
-        build_hooks = [*self.observers.build_hooks, *([self._build_early_stop] if stops_alone else [])]
+        build_hooks = [functools.partial(stall.StepWatchHook, self.watch), *self.observers.build_hooks]
+        build_hooks += [self._build_early_stop] if stops_alone else []
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks, self.observers.ctc_kernel)
         return estimator_api.Estimator(inner, config=run_config)

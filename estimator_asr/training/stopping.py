@@ -4,18 +4,20 @@ cluster.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import signal
+import socket
+import time
 from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import Optional, Protocol
 
 import tensorflow as tf
 from absl import logging
 
 from estimator_asr import estimator_api
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.training import step_time
 from tfrecord_builder import errors
 
 
@@ -23,18 +25,42 @@ class Terminated(Exception):
     """SIGTERM came; the last checkpoint is on disk."""
 
 
+class Timer(Protocol):
+    """What measures training steps, step_time.Clock or stall.StepWatch."""
+
+    def pause(self) -> None: ...
+
+
 class Termination:
     """SIGTERM during training: the step ends, a checkpoint is saved, and nothing is evaluated any more."""
 
     def __init__(self):
         self.is_requested = False
+        self._received = None
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
+        # Handlers run in the main thread, which TensorFlow may hold; the descriptor is written anyway.
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._previous_descriptor = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_):
+        signal.set_wakeup_fd(self._previous_descriptor)
         signal.signal(signal.SIGTERM, self._previous)
+        self._reader.close()
+        self._writer.close()
+
+    def received_before(self, seconds: float) -> int:
+        """Returns the number of SIGTERM or SIGINT if it came so long ago, otherwise 0; for another thread."""
+        with contextlib.suppress(OSError):  # none came, or training has ended
+            stops = [number for number in self._reader.recv(64) if number in (signal.SIGTERM, signal.SIGINT)]
+            if stops and self._received is None:
+                self._received = stops[0], time.monotonic()
+        number, received = self._received or (0, math.inf)
+        return number if time.monotonic() - received >= seconds else 0
 
     def raise_if_requested(self) -> None:
         """Raises Terminated after SIGTERM."""
@@ -68,13 +94,14 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Stops the clock while a checkpoint is saved and evaluated; skips the evaluation after SIGTERM."""
+    """Stops the timers while a checkpoint is saved and evaluated; skips the evaluation after SIGTERM."""
 
     termination: Termination
-    clock: step_time.Clock
+    timers: Sequence[Timer]
 
     def before_save(self, session, global_step_value):
-        self.clock.pause()
+        for timer in self.timers:
+            timer.pause()
 
     def after_save(self, session, global_step_value):
         self.termination.raise_if_requested()

@@ -9,6 +9,7 @@ checkpoint and does not train. All processes have the same cluster and different
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -38,6 +39,12 @@ class Cluster:
     @property
     def is_evaluator(self) -> bool:
         return self.rank is None
+
+    @property
+    def shares_host(self) -> bool:
+        """Whether the evaluator runs on the machine of a worker, by the addresses."""
+        hosts = {address.rpartition(":")[0] for address in self.workers}
+        return self.evaluator is not None and self.evaluator.rpartition(":")[0] in hosts
 
     @property
     def name(self) -> str:
@@ -144,3 +151,37 @@ def check_port(cluster: Cluster) -> None:
                 f"{VARIABLE}: cannot listen on {address} of this task ({error.strerror}), expected a free "
                 "port; end the process that uses it or choose another port"
             ) from None
+
+
+class Peers:
+    """The other workers of a cluster, as seen by connecting to their ports; none without a cluster."""
+
+    def __init__(self, cluster: Optional[Cluster]):
+        workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
+        self._addresses = {rank: address for rank, address in workers.items() if rank != cluster.rank}
+        self._seen, self._answering = set(), set()
+
+    def ask(self) -> None:
+        """Connects to each of them."""
+        self._answering = {rank for rank, address in self._addresses.items() if _answers(address)}
+        self._seen |= self._answering
+
+    def find_dead(self) -> list[str]:
+        """Returns the workers that answered once and no longer do."""
+        return [self._describe(rank) for rank in sorted(self._seen - self._answering)]
+
+    def describe_missing(self) -> list[str]:
+        """Returns a clause for each worker that never answered."""
+        return [
+            f"{self._describe(rank)} never answered" for rank in sorted(set(self._addresses) - self._seen)
+        ]
+
+    def _describe(self, rank):
+        return f"worker {rank} ({self._addresses[rank]})"
+
+
+def _answers(address):
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+        return True
+    return False

@@ -138,12 +138,16 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated."""
+    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated.
+
+    XLA compiles nothing of it, since the number of rows differs.
+    """
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
         self._occurs = _get_variable(f"{name}/occurs", shape[:1])
 
+    @tf.xla.experimental.jit_scope(compile_ops=False)
     def add(self, slices):
         ones = tf.ones(tf.shape(slices.indices))
         return tf.group(
@@ -155,11 +159,13 @@ class _RowSum:
             ),
         )
 
+    @tf.xla.experimental.jit_scope(compile_ops=False)
     def read(self):
         indices = tf.where(tf.identity(self._occurs) > 0)[:, 0]
         values = tf.raw_ops.ResourceGather(resource=self._sum.handle, indices=indices, dtype=tf.float32)
         return tf.IndexedSlices(values, indices, tf.constant(self._sum.shape.as_list(), tf.int64))
 
+    @tf.xla.experimental.jit_scope(compile_ops=False)
     def reset(self):
         rows = self.read()
         with tf.control_dependencies([rows.values]):

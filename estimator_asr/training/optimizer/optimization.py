@@ -101,6 +101,7 @@ def compute_gradients(loss: tf.Tensor, scale: Optional[loss_scale.LossScale]) ->
     return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
 
 
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows; Adam is one kernel
 def apply(
     pairs: list,
     divisor: Optional[tf.Tensor],

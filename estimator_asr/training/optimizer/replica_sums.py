@@ -1,8 +1,9 @@
 """Sums of gradients over the replicas of all workers.
 
-A sparse gradient holds the rows of a table that a step has used. With several workers TensorFlow 2.15 gathers
-these rows, and in graph mode the gather fails as soon as their number changes between steps ("Shape mismatch
-in the collective instance"). So rows are padded to a power of two, with one gather op per power.
+A sparse gradient holds the rows of a table that a step has used. TensorFlow's collective gathers these rows,
+and in graph mode it fails as soon as their number differs between replicas or steps ("Shape mismatch in the
+collective instance"). So the rows of one machine are concatenated without a collective; those of several
+workers are padded to a power of two, with one gather op per power.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ _PADDING = -1  # as the index of a row
 def reduce(strategy: tf.distribute.Strategy, *values) -> list:
     """Returns the sums of tensors or IndexedSlices over all replicas; to be called by merge_call."""
     sums = {}
-    if isinstance(strategy, _MULTI_WORKER):
-        for place, value in enumerate(values):
-            if isinstance(strategy.experimental_local_results(value)[0], tf.IndexedSlices):
-                sums[place] = _sum_rows(strategy, value)
+    for place, value in enumerate(values):
+        parts = strategy.experimental_local_results(value)
+        if isinstance(parts[0], tf.IndexedSlices):
+            rows = merge_rows(_concat(parts))
+            sums[place] = _sum_rows(strategy, rows) if isinstance(strategy, _MULTI_WORKER) else rows
     others = [place for place in range(len(values)) if place not in sums]
     pairs = [(values[place], values[place]) for place in others]  # each sum is placed where its terms are
     sums.update(zip(others, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
     return [sums[place] for place in range(len(values))]
 
 
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
 def merge_rows(slices):
     """Sums rows of equal index of tf.IndexedSlices, so that their norm is that of the dense tensor."""
     if not isinstance(slices, tf.IndexedSlices):
@@ -38,9 +41,8 @@ def merge_rows(slices):
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
-def _sum_rows(strategy, slices):
-    """Returns the sums of the rows of all workers, with unique indices."""
-    own = merge_rows(_concat(strategy.experimental_local_results(slices)))
+def _sum_rows(strategy, own):
+    """Returns the sums of the rows of all workers, with unique indices; `own` are those of this worker."""
     powers = range(_SMALLEST_POWER, _count_powers(own) + 1)
     fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))

@@ -97,3 +97,37 @@ def test_gradient_is_softmax_minus_target():
     probs = np.exp(dense_log_probs(scored, TOKENS.shape)[scored.positions, scored.characters])
     is_label = scored.characters == labels.ravel()[scored.positions]
     np.testing.assert_allclose(gradients, probs - is_label, atol=1e-6)
+
+
+def test_padded_pairs_change_neither_losses_nor_gradients_nor_the_best():
+    """Sixteen candidates at each of six positions are 96, and 128 is the next power of two."""
+    results = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        labels = tf.constant([[1, 3, 2], [3, 2, 0]])
+        table = tf.random.stateless_normal([4, 1], [1, 2])
+        for is_padded in (False, True):
+            pairs = candidates.list_pairs(tf.constant(TOKENS), tf.constant(NUM_TOKENS), ALLOWED, is_padded)
+            scores = tf.gather(table, tf.maximum(pairs.characters, 0))[:, 0]
+            logits = tf.where(pairs.characters >= 0, scores, -3e4)
+            scored = candidates.Candidates(logits, pairs.positions, pairs.characters, tf.shape(TOKENS))
+            losses, weights = candidates.cross_entropy(scored, labels)
+            gradient = tf.convert_to_tensor(tf.gradients(losses, table)[0])
+            results.append(
+                session.run([losses, weights, gradient, candidates.best(scored)._asdict(), logits])
+            )
+    plain, padded = results
+    assert [len(result[-1]) for result in results] == [11, 128]
+    for expected, value in zip(plain[:3], padded[:3]):
+        np.testing.assert_allclose(value, expected, atol=1e-6)
+    for key, expected in plain[3].items():
+        np.testing.assert_allclose(padded[3][key], expected, atol=1e-6)
+
+
+def test_more_pairs_than_usual_take_the_next_power_of_two():
+    allowed = np.ones([1, 40], bool)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        pairs = candidates.list_pairs(tf.zeros([1, 2], tf.int32), tf.constant([2]), allowed, True)
+        positions, characters = session.run([pairs.positions, pairs.characters])
+    assert len(positions) == 128
+    assert positions[:80].tolist() == [0] * 40 + [1] * 40 and not positions[80:].any()
+    assert characters[:80].tolist() == [*range(40)] * 2 and set(characters[80:]) == {-1}

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import training_config
+from estimator_asr.models import replicas
 from estimator_asr.training.distributed import cluster, strategies
 from tfrecord_builder import cpu, errors
 
@@ -23,10 +24,54 @@ def test_several_gpus_share_the_batch_without_a_flag(monkeypatch):
     show_gpus(monkeypatch, 2)
     monkeypatch.setattr(strategies.tf.distribute, "MirroredStrategy", lambda *devices: ("mirrored", devices))
     assert strategies.build_strategy(training_config.TrainConfig()) == ("mirrored", ())
-    assert strategies.build_strategy(training_config.TrainConfig(num_cpu_replicas=2)) == (
-        "mirrored",
-        (["/cpu:0", "/cpu:1"],),
-    )
+
+
+def test_cpu_replicas_run_the_collectives_of_gpus():
+    """On GPUs TensorFlow chooses CollectiveAllReduce, on CPUs in graph mode ReductionToOneDevice."""
+    with tf.Graph().as_default():
+        strategy = strategies.build_strategy(training_config.TrainConfig(num_cpu_replicas=2))
+        sums = strategy.extended.call_for_each_replica(lambda: replicas.sum_over_replicas([tf.ones([3])]))
+        nodes = {node.op for node in tf.compat.v1.get_default_graph().as_graph_def().node}
+    assert len(strategy.experimental_local_results(sums[0])) == 2
+    assert "CollectiveReduce" in nodes and "AddN" not in nodes
+
+
+@pytest.mark.parametrize("num_gpus, communication", [(0, "RING"), (2, "NCCL")])
+def test_workers_name_what_they_communicate_by(monkeypatch, num_gpus, communication):
+    show_gpus(monkeypatch, num_gpus)
+    kinds = strategies.tf.compat.v1.distribute.experimental
+    monkeypatch.setattr(kinds, "MultiWorkerMirroredStrategy", lambda kind: kind.value)
+    monkeypatch.setattr(strategies.cluster_lib, "check_port", lambda cluster: None)
+    assert strategies.build_strategy(training_config.TrainConfig(), CLUSTER) == communication
+
+
+def test_gpus_launch_collectives_in_one_order_and_memory_grows_if_asked_for():
+    session = strategies.session_config(training_config.TrainConfig())
+    assert session.experimental.collective_nccl and not session.gpu_options.allow_growth
+    growing = training_config.TrainConfig(gpu_memory_growth=True)
+    assert strategies.session_config(growing).gpu_options.allow_growth
+
+
+@pytest.mark.parametrize(
+    "num_gpus, evaluator, growth, count",
+    [
+        (1, "a:9", False, 1),
+        (1, "a:9", True, 0),
+        (1, "e:9", False, 0),
+        (0, "a:9", False, 0),
+        (1, None, False, 0),
+    ],
+)
+def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
+    monkeypatch, num_gpus, evaluator, growth, count
+):
+    lines = []
+    show_gpus(monkeypatch, num_gpus)
+    monkeypatch.setattr(strategies.logging, "warning", lambda *line: lines.append(line[0]))
+    shared = cluster.Cluster(("a:1", "b:2"), evaluator, 0)
+    strategies.check(training_config.TrainConfig(gpu_memory_growth=growth), shared)
+    assert len(lines) == count
+    assert all("start the evaluator with CUDA_VISIBLE_DEVICES=" in line for line in lines)
 
 
 def test_the_session_has_a_device_for_each_cpu_replica():
@@ -45,7 +90,7 @@ CLUSTER = cluster.Cluster(("a:1", "b:2"), None, 0)
 
 def test_the_workers_of_a_cluster_have_a_strategy_and_its_evaluator_has_none(monkeypatch):
     monkeypatch.setattr(
-        strategies.tf.compat.v1.distribute.experimental, "MultiWorkerMirroredStrategy", lambda: "workers"
+        strategies.tf.compat.v1.distribute.experimental, "MultiWorkerMirroredStrategy", lambda kind: "workers"
     )
     monkeypatch.setattr(strategies.cluster_lib, "check_port", lambda cluster: None)
     for rank, strategy in ((0, "workers"), (1, "workers"), (None, None)):

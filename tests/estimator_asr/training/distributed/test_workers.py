@@ -84,11 +84,18 @@ def test_sigterm_to_one_worker_ends_all_and_a_second_start_continues(data, tmp_p
 
 
 @pytest.mark.slow
-def test_after_a_worker_was_killed_all_continue_from_the_last_checkpoint(data, tmp_path):
+def test_a_worker_that_was_killed_ends_the_others_and_all_continue_from_the_last_checkpoint(data, tmp_path):
     model_dir, logs = tmp_path / "model", tmp_path / "logs"
     command = [*build_command(data, model_dir, 100_000), "--save_checkpoints_steps=20"]
     with local_cluster.start(command, 2, logs) as workers:
         wait_for_checkpoint(model_dir / "model.ckpt-20.index", workers)
         workers.send_signal("worker-1", signal.SIGKILL)
+        workers.processes["chief"].join(TIMEOUT_SECONDS)
+        assert workers.processes["chief"].exitcode == 70, workers.read_log("chief")
+    said = workers.read_log("chief").splitlines()[-1]
+    assert "TF_CONFIG: worker 1 (127.0.0.1:" in said and said.endswith(
+        "died, expected all workers to run; start all of them again; "
+        "the same command continues from the last checkpoint"
+    )
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert_equal(*finish(data, model_dir, logs, step + 10))

@@ -1,0 +1,80 @@
+"""The training program with default flags on replicas under the collectives that GPUs get."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import event_files
+import programs
+import pytest
+import small_records
+
+SMALL = [
+    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
+    *("--subsampling_channels=4", "--language_layers=1", "--language_units=16", "--language_inner_units=16"),
+    *("--language_heads=2", "--ngram_rows=31", "--ngram_units=4", "--progress_seconds=0.001"),
+    *("--decoder_layers=1", "--show_utterances=0"),
+]
+DATA = {"acoustic": "speech", "language": "text"}
+# Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.
+BATCH = {"acoustic": "--batch_frames=160", "language": "--batch_tokens=8"}
+TIMEOUT_SECONDS = 250
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replicas")
+    splits = [("train", 25), ("dev", 3)]
+    small_records.make_data(str(path / "speech"), splits=splits)
+    small_records.make_data(str(path / "text"), splits=splits, with_audio=False)
+    return path
+
+
+def command(directory, kind, name, *flags):
+    data = [f"--data_dir={directory / DATA[kind]}", f"--model_dir={directory / name}", f"--model={kind}"]
+    return ["estimator_asr.train", *SMALL, *data, BATCH[kind], "--save_summary_steps=1", *flags]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * TIMEOUT_SECONDS)
+@pytest.mark.parametrize(
+    "kind, num_replicas, accumulation",
+    [("acoustic", 2, 2), ("acoustic", 4, 1), ("language", 2, 1), ("language", 4, 2)],
+)
+def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, num_replicas, accumulation):
+    """Batch norm, watchdog, memory probe and summaries are on; replicas would draw other dropout."""
+    flags = ["--acoustic_dropout=0", "--language_dropout=0", "--ngram_dropout=0", "--token_noise=0"]
+    flags += ["--nospec_augment", f"--gradient_accumulation_steps={accumulation}", "--warmup_epochs=0"]
+    one, many = (f"{kind}-{accumulation}-{n}" for n in (1, num_replicas))
+    alone = programs.run(*command(directory, kind, one, *flags, "--train_steps=12"), timeout=TIMEOUT_SECONDS)
+    assert alone.returncode == 0, alone.stderr
+    for steps in (7, 12):
+        run = programs.run(
+            *command(
+                directory, kind, many, *flags, f"--train_steps={steps}", f"--num_cpu_replicas={num_replicas}"
+            ),
+            timeout=TIMEOUT_SECONDS,
+        )
+        assert run.returncode == 0, run.stderr
+        assert f"dev at step {steps}: " in run.stderr
+        assert "largest batch: " in run.stderr
+    losses, expected = (event_files.read_scalars(directory / name, "loss") for name in (many, one))
+    assert len(expected) == 12
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_sigterm_saves_a_checkpoint_of_replicas(directory, tmp_path):
+    outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
+    endless = command(directory, "language", "endless", "--train_steps=1000000", "--num_cpu_replicas=2")
+    process = programs.start(*endless, outputs=outputs)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (os.path.exists(outputs[1]) and "step 3 of" in open(outputs[1]).read()):
+        assert process.is_alive() and time.monotonic() < deadline, open(outputs[1]).read()
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(60)
+    assert process.exitcode == 143
+    assert "SIGTERM: a checkpoint is saved" in open(outputs[1]).read()

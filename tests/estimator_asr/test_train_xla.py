@@ -1,0 +1,61 @@
+"""The training program with --xla: the losses without it, and one compilation per shape of a batch."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import event_files
+import programs
+import pytest
+import small_records
+
+SMALL = [
+    *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
+    *("--subsampling_channels=4", "--decoder_layers=1", "--language_layers=1", "--language_units=16"),
+    *("--language_inner_units=16", "--language_heads=2", "--ngram_rows=31", "--ngram_units=4"),
+    *("--num_buckets=2", "--batch_frames=160", "--batch_tokens=8", "--warmup_epochs=0", "--train_steps=24"),
+    *("--save_summary_steps=1", "--show_utterances=0", "--notry_worst_batch"),
+]
+NUM_SHAPES = 2  # of batches, as --num_buckets says
+TIMEOUT_SECONDS = 400
+LOGGED = {"TF_CPP_VMODULE": "device_compilation_profiler=1", "TF_CPP_MIN_LOG_LEVEL": "0"}
+
+
+def train(data, model_dir, kind, *flags):
+    """Returns the log of a training without dev."""
+    places = [f"--data_dir={data}", f"--model_dir={model_dir}", f"--model={kind}"]
+    run = subprocess.run(
+        [sys.executable, "-m", "estimator_asr.train", *SMALL, *places, *flags],
+        cwd=programs.ROOT,
+        env={**os.environ, **LOGGED},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * TIMEOUT_SECONDS)
+@pytest.mark.parametrize("kind", ["acoustic", "language"])
+def test_losses_are_those_without_xla_and_each_shape_is_compiled_once(tmp_path, kind):
+    """Dropout and SpecAugment are on: both draw the same numbers. A step of each shape comes many times."""
+    small_records.make_data(str(tmp_path / "data"), splits=[("train", 25)], with_audio=kind == "acoustic")
+    train(tmp_path / "data", tmp_path / "plain", kind)
+    log = train(tmp_path / "data", tmp_path / "xla", kind, "--xla")
+    assert "--xla on a CPU: measured" in log
+    counts = {}
+    for cluster, count in re.findall(r"Compiled (cluster_\d+) (\d+) times", log):
+        counts[cluster] = max(int(count), counts.get(cluster, 0))
+    assert counts and max(counts.values()) <= NUM_SHAPES, counts
+    expected = event_files.read_scalars(tmp_path / "plain", "loss")
+    assert len(expected) == 24
+    # Rounding differs, and Adam divides small gradients by their size, so that it grows from step to step.
+    first = {step: expected[step] for step in (1, 2, 3)}
+    losses = event_files.read_scalars(tmp_path / "xla", "loss")
+    assert {step: losses[step] for step in first} == pytest.approx(first, rel=1e-5)
+    assert losses == pytest.approx(expected, rel=1e-3)
