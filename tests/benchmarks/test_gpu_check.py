@@ -131,7 +131,7 @@ def test_the_language_model_can_learn_its_hanzi(tmp_path):
 
 
 def answer(monkeypatch, **runs):
-    """Replaces the child processes: problem and log of devices, ctc, build, and of trainings by their names."""
+    """Replaces the child processes: problem and log of devices, ctc, build, and trainings by name."""
 
     def run(words, log, limit, environment):
         names = [word.split(".")[-1] if "=" not in word else os.path.basename(word) for word in words]
