@@ -27,9 +27,18 @@ def find_devices() -> dict:
 
 
 def compare_ctc_kernels() -> dict:
-    """Returns the largest relative difference between the CTC kernels, and the one that is allowed."""
+    """Returns the largest relative difference between the CTC kernels, and the one that is allowed.
+
+    Exits with a sentence if cuDNN's kernel fails.
+    """
     tf.compat.v1.disable_eager_execution()
-    difference = ctc_check.measure_difference(tf.compat.v1.ConfigProto())
+    try:
+        difference = ctc_check.measure_difference(tf.compat.v1.ConfigProto())
+    except tf.errors.OpError as error:
+        lines = (
+            line for line in error.message.splitlines() if line and not line.startswith("Graph execution")
+        )
+        sys.exit(f"{type(error).__name__}: {next(lines, '')}")
     return {"difference": difference, "tolerance": ctc_check.TOLERANCE}
 
 

@@ -225,6 +225,14 @@ def test_children_that_hang_fail_the_check():
 
 
 @pytest.mark.slow
+def test_a_ctc_kernel_that_fails_is_explained(tmp_path):
+    words = ["-m", "benchmarks.gpu_check_facts", "ctc"]
+    done = gpu_check_runs.run(words, str(tmp_path / "log"), 120, {"CUDA_VISIBLE_DEVICES": ""})
+    problem = "exit code 1: InvalidArgumentError: No OpKernel was registered to support Op 'CTCLossV2'"
+    assert done.problem.startswith(problem)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_whole_check_passes_on_a_cpu():
     done = check()
