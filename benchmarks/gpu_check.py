@@ -23,23 +23,13 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
-from benchmarks import gpu_check_data, gpu_check_runs
+from benchmarks import gpu_check_data, gpu_check_runs, gpu_check_trainings
 from tfrecord_builder import config_flags, cpu, lazy_tensorflow, program
 
 PASS, FAIL = "pass", "FAIL"
-_ROUNDED = 0.1  # tolerance of reduced precision
-_EXACT = {"NVIDIA_TF32_OVERRIDE": "0"}
-_BFLOAT16_CPUS = {"avx512_bf16", "amx_bf16"}
 _TAIL = 10  # lines of the log of a failed child
-
-# Small models without what is random in a step: replicas sample other masks.
-_FLAGS = """--train_steps=50 --save_summary_steps=1 --learning_rate=0.0005 --warmup_epochs=0 --nospec_augment
---acoustic_dropout=0 --language_dropout=0 --ngram_dropout=0 --token_noise=0 --batch_frames=4000
---batch_tokens=200 --encoder_layers=2 --encoder_units=32 --encoder_inner_units=64 --attention_heads=2
---language_layers=2 --language_units=32 --language_inner_units=64 --ngram_rows=1023
---ngram_units=16""".split()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,36 +39,6 @@ class CheckConfig(config_flags.Checked):
     limit_seconds: float = config_flags.setting(
         600.0, "a child process that takes longer is killed, and its line fails", positive=True
     )
-
-
-class Training(NamedTuple):
-    """A way to train."""
-
-    name: str
-    flags: tuple[str, ...] = ()
-    num_gpus: int = 0
-    capability: tuple[int, int] = (0, 0)  # lowest compute capability
-    tolerance: float = 1e-3
-    environment: dict[str, str] = _EXACT
-    cpu_flags: frozenset[str] = frozenset()  # of which the CPU must have one
-
-
-CPU = Training("CPU")
-TRAININGS = (
-    CPU,
-    Training("two CPU replicas", ("--num_cpu_replicas=2",), tolerance=1e-4),
-    Training(
-        *("CPU, bfloat16", ("--precision=bfloat16",)), tolerance=_ROUNDED, cpu_flags=frozenset(_BFLOAT16_CPUS)
-    ),
-    Training("GPU", num_gpus=1),
-    Training("GPU, TF32", (), 1, (8, 0), _ROUNDED, {}),
-    Training("GPU, XLA", ("--xla",), 1),
-    Training("GPU, float16", ("--precision=float16",), 1, (7, 0), _ROUNDED, {}),
-    Training("GPU, bfloat16", ("--precision=bfloat16",), 1, (8, 0), _ROUNDED, {}),
-    Training("two GPUs", num_gpus=2),
-    Training("two GPUs, XLA", ("--xla",), 2),
-    Training("two GPUs, float16", ("--precision=float16",), 2, (7, 0), _ROUNDED, {}),
-)
 
 
 class Line(NamedTuple):
@@ -125,23 +85,6 @@ def tabulate(lines: Iterable[Line]) -> Iterator[str]:
         yield f"| {' | '.join(f'{cell:{width}}' for cell, width in zip(row, widths))} |"
 
 
-def find_need(training: Training, capabilities: Sequence[Optional[Sequence[int]]], flags: set[str]) -> str:
-    """Returns what a training needs and the machine lacks, "" if nothing.
-
-    Args:
-        training: to run.
-        capabilities: compute capability of each GPU that TensorFlow lists, None where it is unknown.
-        flags: of the CPU, as in /proc/cpuinfo.
-    """
-    if len(capabilities) < training.num_gpus:
-        return "needs a GPU" if training.num_gpus == 1 else "needs two GPUs"
-    if any(tuple(each or (0, 0)) < training.capability for each in capabilities[: training.num_gpus]):
-        return "needs compute capability {}.{}".format(*training.capability)
-    if training.cpu_flags and not training.cpu_flags & flags:
-        return f"needs a CPU with {' or '.join(sorted(training.cpu_flags))}"
-    return ""
-
-
 class Checks:
     """The checks of a machine; everything is written into a directory."""
 
@@ -156,13 +99,16 @@ class Checks:
         yield data
         if not data.is_failed:
             for model in ("acoustic", "language"):
-                yield from self.train(model, TRAININGS)
+                yield from self.train(model, gpu_check_trainings.TRAININGS)
 
-    def train(self, model: str, trainings: Sequence[Training]) -> Iterator[Line]:
+    def train(self, model: str, trainings: Sequence[gpu_check_trainings.Training]) -> Iterator[Line]:
         """Yields the lines of a model; the first training is the one that the others are compared with."""
         expected, cpu_flags = [], cpu.read_flags()
         for training in trainings:
-            name, need = f"{model}, {training.name}", find_need(training, self.capabilities, cpu_flags)
+            name, need = (
+                f"{model}, {training.name}",
+                gpu_check_trainings.find_need(training, self.capabilities, cpu_flags),
+            )
             if need:
                 yield Line(name, need)
                 continue
@@ -180,7 +126,7 @@ class Checks:
             "estimator_asr.train",
             f"--model={model}",
             f"--model_dir={path}",
-            *_FLAGS,
+            *gpu_check_trainings.FLAGS,
             *training.flags,
         ]
         visible = gpu_check_runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -203,7 +149,7 @@ class Checks:
         name = "CTC by cuDNN"
         if not self.capabilities:
             return Line(name, "needs a GPU")
-        done = self._run(["-m", "benchmarks.gpu_check_facts", "ctc"], _EXACT)
+        done = self._run(["-m", "benchmarks.gpu_check_facts", "ctc"], gpu_check_trainings.EXACT)
         if done.problem:
             return _fail(name, done, f"{done.problem}; the classic kernel is used")
         apart, tolerance = _parse(done.log).values()
