@@ -3,6 +3,7 @@
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
 # make lint   ruff alone
 # make bench  builder, training, encode, transcription and decoding, each beside a peer: ratios and bars
+# make gpu-check  what a machine with GPUs runs first: devices, XLA, precisions, replicas, beside the CPU's losses
 # make soak   a build killed a thousand times, at random moments; ten thousand hostile requests to the server
 #
 # The first call makes .venv and installs the pinned requirements; later calls install nothing until those change.
@@ -28,7 +29,7 @@ TEST_WORKERS ?= 3
 
 PYTEST = $(VENV_PYTHON) -m pytest -q -n $(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all lint bench soak environment
+.PHONY: demo test test-all lint bench gpu-check soak environment
 
 demo: $(VENV)/installed
 	$(VENV_PYTHON) -m estimator_asr.demo --output_dir=demo
@@ -51,6 +52,9 @@ bench: $(VENV)/installed-dev
 	@failed=0; for name in $(BENCHMARKS); do \
 	  echo "$(VENV_PYTHON) -m benchmarks.$$name"; $(VENV_PYTHON) -m benchmarks.$$name || failed=1; \
 	done; exit $$failed
+
+gpu-check: $(VENV)/installed
+	$(VENV_PYTHON) -m benchmarks.gpu_check
 
 soak: $(VENV)/installed-dev
 	NUM_KILLS=1000 $(VENV_PYTHON) -m pytest -q --timeout=7200 tests/tfrecord_builder/building/test_recovery.py

@@ -46,7 +46,9 @@ _BATCH_SIZE = 16
 class BenchmarkConfig(config_flags.Checked):
     """The model, the speech, the words, and how often they are timed."""
 
-    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
+    saved_model: str = config_flags.setting(
+        "", "export directory, or one version in it", required=True, local=True
+    )
     data_dir: str = config_flags.setting("", "data directory of the speech", required=True)
     text_dir: str = config_flags.setting("", "data directory of text for the other words", required=True)
     split: str = config_flags.setting("dev", "split of both")

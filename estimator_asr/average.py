@@ -30,7 +30,9 @@ DIRECTORY = "averaged"
 class AverageConfig(config_flags.Checked):
     """Which checkpoints are averaged."""
 
-    model_dir: str = config_flags.setting("", "model directory, acoustic or language", required=True)
+    model_dir: str = config_flags.setting(
+        "", "model directory, acoustic or language", required=True, local=True
+    )
     num_checkpoints: int = config_flags.setting(
         5,
         "number of checkpoints in best/ to average, those with the lowest error rates on dev",

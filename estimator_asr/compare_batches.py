@@ -35,11 +35,15 @@ _SPLIT = "train"
 class CompareBatchesConfig(config_flags.Checked):
     """Flags of the program."""
 
-    model_dir: str = config_flags.setting("", "model directory, trained with --dump_batches", required=True)
+    model_dir: str = config_flags.setting(
+        "", "model directory, trained with --dump_batches", required=True, local=True
+    )
     data_dir: tuple[str, ...] = config_flags.setting(
         (), "data directories, comma separated, as in training", required=True
     )
-    output_dir: str = config_flags.setting("", f"directory of the report {REPORT_FILE}", required=True)
+    output_dir: str = config_flags.setting(
+        "", f"directory of the report {REPORT_FILE}", required=True, local=True
+    )
 
 
 class Comparison(NamedTuple):

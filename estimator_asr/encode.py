@@ -24,7 +24,7 @@ class EncodeConfig(config_flags.Checked):
     """What to encode."""
 
     weights: str = config_flags.setting(
-        "", "directory with config.json and model.safetensors of a Whisper model", required=True
+        "", "directory with config.json and model.safetensors of a Whisper model", required=True, local=True
     )
     data_dir: str = config_flags.setting(
         "", "one data directory, built with --frontend=whisper_log_mel; train takes several", required=True

@@ -46,12 +46,14 @@ _MAX_COMPARED = 26  # named by letters
 class EvaluateConfig(config_flags.Checked):
     """Flags of evaluate."""
 
-    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language")
-    saved_model: Optional[str] = config_flags.setting(None, "export directory, or one version in it")
+    model_dir: Optional[str] = config_flags.setting(None, "model directory, acoustic or language", local=True)
+    saved_model: Optional[str] = config_flags.setting(
+        None, "export directory, or one version in it", local=True
+    )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
     output_dir: str = config_flags.setting(
-        "", "directory of the report; an older one is replaced", required=True
+        "", "directory of the report; an older one is replaced", required=True, local=True
     )
     decoding: Optional[str] = config_flags.setting(
         None, "with --model_dir: search for the tokens, beam or greedy; default: that of the model directory"

@@ -34,11 +34,15 @@ from tfrecord_builder import config_flags, errors, program
 class ExportConfig(config_flags.Checked):
     """Flags of export."""
 
-    acoustic_model_dir: str = config_flags.setting("", "model directory of the acoustic model", required=True)
-    language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model; without it transcripts are tokens"
+    acoustic_model_dir: str = config_flags.setting(
+        "", "model directory of the acoustic model", required=True, local=True
     )
-    export_dir: str = config_flags.setting("", "directory in which the version is written", required=True)
+    language_model_dir: Optional[str] = config_flags.setting(
+        None, "model directory of the language model; without it transcripts are tokens", local=True
+    )
+    export_dir: str = config_flags.setting(
+        "", "directory in which the version is written", required=True, local=True
+    )
     decoding: Optional[str] = config_flags.setting(
         None, "beam (search) or greedy, in both models; default: what each directory has"
     )
@@ -50,7 +54,7 @@ class ExportConfig(config_flags.Checked):
     split: str = config_flags.setting("dev", "split of these utterances")
     parity_utterances: int = config_flags.setting(24, "how many of them, at most", positive=True)
     report_dir: tuple[str, ...] = config_flags.setting(
-        (), "reports of evaluate, comma separated, whose error rates the model card has"
+        (), "reports of evaluate, comma separated, whose error rates the model card has", local=True
     )
     licence: str = config_flags.setting("", "licence of the model, for the model card, as CC-BY-4.0")
 

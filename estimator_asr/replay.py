@@ -33,7 +33,7 @@ from tfrecord_builder import config_flags, errors, program
 class ReplayConfig(config_flags.Checked):
     """Flags of the program."""
 
-    nan_dir: str = config_flags.setting("", "a directory step-N of MODEL_DIR/nan", required=True)
+    nan_dir: str = config_flags.setting("", "a directory step-N of MODEL_DIR/nan", required=True, local=True)
 
 
 class Replay(NamedTuple):

@@ -46,7 +46,9 @@ class Directories(config_flags.Checked):
     data_dir: tuple[str, ...] = config_flags.setting(
         (), "data directories made by tfrecord_builder.build, comma separated", required=True
     )
-    model_dir: str = config_flags.setting("", "model directory, created or continued", required=True)
+    model_dir: str = config_flags.setting(
+        "", "model directory, created or continued", required=True, local=True
+    )
 
 
 def main(directories: Directories, *sections: Any) -> int:

@@ -44,10 +44,12 @@ class TrainConfig(config_flags.Checked):
         1, "random seed of weights, order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
     warm_start_from: Optional[str] = config_flags.setting(
-        None, "model directory, checkpoint or Keras .h5 file with the initial weights of a new model"
+        None,
+        "model directory, checkpoint or Keras .h5 file with the initial weights of a new model",
+        local=True,
     )
     warm_start_tokens: Optional[str] = config_flags.setting(
-        None, "with --warm_start_from=FILE.h5: its tokens, one per line, without the blank"
+        None, "with --warm_start_from=FILE.h5: its tokens, one per line, without the blank", local=True
     )
     precision: str = config_flags.setting(
         "float32",

@@ -38,7 +38,9 @@ _STANDARD_OUTPUT = "-"
 class TranscribeConfig(config_flags.Checked):
     """Flags of transcribe."""
 
-    saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
+    saved_model: str = config_flags.setting(
+        "", "export directory, or one version in it", required=True, local=True
+    )
     format: str = config_flags.setting("tsv", "output for each recording", choices=outputs.FORMATS)
     output_dir: str = config_flags.setting(
         _STANDARD_OUTPUT,

@@ -44,10 +44,12 @@ class TuneConfig(config_flags.Checked):
     """Flags of tune."""
 
     acoustic_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the acoustic model; without it the language model is tuned"
+        None, "model directory of the acoustic model; without it the language model is tuned", local=True
     )
     language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model: the one to tune, or to export the acoustic model with"
+        None,
+        "model directory of the language model: the one to tune, or to export the acoustic model with",
+        local=True,
     )
     ngram: Optional[str] = config_flags.setting(
         None, "ARPA file, also .gz: tokens for an acoustic model, characters for a language model"

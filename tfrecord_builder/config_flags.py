@@ -19,7 +19,7 @@ from typing import Any, Optional, TypeVar
 
 from absl import flags
 
-from tfrecord_builder import config_json, errors
+from tfrecord_builder import config_json, errors, files
 
 Config = TypeVar("Config")
 _BOOLEANS = {"true": True, "false": False}
@@ -36,6 +36,7 @@ class _Setting:
     not_empty: bool
     training_only: bool
     alternative: str
+    local: bool
 
 
 def setting(
@@ -51,6 +52,7 @@ def setting(
     former_name: str = "",
     training_only: bool = False,
     alternative: str = "",
+    local: bool = False,
 ) -> Any:
     """Describes a field of a config: its default, its meaning and its allowed values.
 
@@ -66,10 +68,11 @@ def setting(
         former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
         training_only: whether a model that was trained with one value may continue with another one.
         alternative: another field, whose value in a flag file is ignored if this one is on the command line.
+        local: whether a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
     """
     choices = None if choices is None else tuple(choices)
     described = _Setting(
-        help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative
+        help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative, local
     )
     return dataclasses.field(
         default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
@@ -150,6 +153,8 @@ def _find_problem(value: Any, described: _Setting) -> Optional[str]:
             continue
         if described.choices is not None and item not in described.choices:
             return f"expected one of {', '.join(map(str, described.choices))}"
+        if described.local and files.is_remote(item):
+            return files.EXPECTED_LOCAL
         if isinstance(item, (int, float)) and not _is_in_range(item, described):
             return f"expected {_format_range(described)}"
     return None

@@ -31,7 +31,9 @@ class DownloadConfig(config_flags.Checked):
     corpus: Optional[str] = config_flags.setting(
         None, "what to download", choices=sorted(archives.CORPORA), required=True
     )
-    corpus_dir: str = config_flags.setting("", "directory of corpora; created if missing", required=True)
+    corpus_dir: str = config_flags.setting(
+        "", "directory of corpora; created if missing", required=True, local=True
+    )
     parts: tuple[str, ...] = config_flags.setting(
         (), "archives to download, without .tar.gz, comma separated; default: all"
     )

@@ -20,6 +20,10 @@ from typing import BinaryIO
 
 from tfrecord_builder import members
 
+EXPECTED_LOCAL = (
+    "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
+    "such as gcloud storage cp or aws s3 cp"
+)
 # Error codes of flock on file systems without locks: NFS has none for directories.
 _NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 

@@ -27,7 +27,7 @@ from tfrecord_builder import config_flags, cpu, program
 class OutputConfig(config_flags.Checked):
     """Output directory and number of workers; neither changes a byte of the corpus."""
 
-    output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True)
+    output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
     num_workers: Optional[int] = config_flags.setting(
         None, "number of voices that speak at the same time; one per core if empty", minimum=1
     )

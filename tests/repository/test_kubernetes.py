@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import paths
@@ -80,3 +81,18 @@ def test_all_pods_share_the_volume_with_data_and_model(documents):
         assert mount["name"] == pod["volumes"][0]["name"]
         for flag in ("--data_dir", "--model_dir"):
             assert f"{flag}={mount['mountPath']}/" in pod["containers"][0]["args"][0]
+
+
+def test_the_image_is_that_of_the_dockerfile(documents):
+    """Its user can write the volume, and its working directory has the flag file that the command names."""
+    dockerfile = (paths.ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (user,) = re.findall(r"(?m)^USER (\d+)$", dockerfile)
+    assert "COPY flags flags\n" in dockerfile
+    built = "docker build --tag={} ."
+    for spec in list_jobs(documents).values():
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        assert pod["securityContext"] == {"runAsNonRoot": True, "runAsUser": int(user), "fsGroup": int(user)}
+        (flagfile,) = re.findall(r"--flagfile=(\S+)", container["args"][0])
+        assert flagfile.startswith("flags/") and (paths.ROOT / flagfile).is_file()
+        assert built.format(container["image"]) in MANIFEST.with_name("README.md").read_text()

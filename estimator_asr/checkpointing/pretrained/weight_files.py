@@ -13,7 +13,7 @@ import re
 import numpy as np
 
 from estimator_asr.checkpointing import checkpoints
-from tfrecord_builder import errors
+from tfrecord_builder import errors, files
 
 _CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 
@@ -38,8 +38,10 @@ def is_keras(path: str) -> bool:
 def find_checkpoint(path: str) -> str:
     """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
 
-    Raises errors.UserError if there is none.
+    Raises errors.UserError if there is none, or it is in an object store.
     """
+    if files.is_remote(path):
+        raise errors.UserError(f"{path}: is in an object store, {files.EXPECTED_LOCAL}")
     if os.path.isdir(path):
         return checkpoints.latest(path)
     prefix = _CHECKPOINT_SUFFIX.sub("", path)

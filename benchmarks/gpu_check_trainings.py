@@ -1,0 +1,62 @@
+"""Trainings of the GPU check: their flags, what they need, and how far their losses may be from the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+_ROUNDED = 0.1  # tolerance of reduced precision
+EXACT = {"NVIDIA_TF32_OVERRIDE": "0"}  # GPUs from compute capability 8.0 on round float32 products to TF32
+_BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
+
+# Small models without what is random in a step: replicas sample other masks.
+FLAGS = """--train_steps=50 --save_summary_steps=1 --learning_rate=0.0005 --warmup_epochs=0 --nospec_augment
+--acoustic_dropout=0 --language_dropout=0 --ngram_dropout=0 --token_noise=0 --batch_frames=4000
+--batch_tokens=200 --encoder_layers=2 --encoder_units=32 --encoder_inner_units=64 --attention_heads=2
+--language_layers=2 --language_units=32 --language_inner_units=64 --ngram_rows=1023
+--ngram_units=16""".split()
+
+
+class Training(NamedTuple):
+    """A way to train."""
+
+    name: str
+    flags: tuple[str, ...] = ()
+    num_gpus: int = 0
+    capability: tuple[int, int] = (0, 0)  # lowest compute capability
+    tolerance: float = 1e-3
+    environment: dict[str, str] = EXACT
+    cpu_flags: frozenset[str] = frozenset()  # of which the CPU must have one
+
+
+# The others are compared with the first.
+TRAININGS = (
+    Training("CPU"),
+    Training("two CPU replicas", ("--num_cpu_replicas=2",), tolerance=1e-4),
+    Training("CPU, bfloat16", ("--precision=bfloat16",), 0, (0, 0), _ROUNDED, {}, _BFLOAT16_CPUS),
+    Training("GPU", num_gpus=1),
+    Training("GPU, TF32", (), 1, (8, 0), _ROUNDED, {}),
+    Training("GPU, XLA", ("--xla",), 1),
+    Training("GPU, float16", ("--precision=float16",), 1, (7, 0), _ROUNDED, {}),
+    Training("GPU, bfloat16", ("--precision=bfloat16",), 1, (8, 0), _ROUNDED, {}),
+    Training("two GPUs", num_gpus=2),
+    Training("two GPUs, XLA", ("--xla",), 2),
+    Training("two GPUs, float16", ("--precision=float16",), 2, (7, 0), _ROUNDED, {}),
+)
+
+
+def find_need(training: Training, capabilities: Sequence[Optional[Sequence[int]]], flags: set[str]) -> str:
+    """Returns what a training needs and the machine lacks, "" if nothing.
+
+    Args:
+        training: to run.
+        capabilities: compute capability of each GPU that TensorFlow lists, None where it is unknown.
+        flags: of the CPU, as in /proc/cpuinfo.
+    """
+    if len(capabilities) < training.num_gpus:
+        return "needs a GPU" if training.num_gpus == 1 else "needs two GPUs"
+    if any(tuple(each or (0, 0)) < training.capability for each in capabilities[: training.num_gpus]):
+        return "needs compute capability {}.{}".format(*training.capability)
+    if training.cpu_flags and not training.cpu_flags & flags:
+        return f"needs a CPU with {' or '.join(sorted(training.cpu_flags))}"
+    return ""
