@@ -37,5 +37,6 @@ def _convolve(inputs, mask, channels, seed, name):
     """3 x 3 convolution, masked batch norm, relu; zero at padded positions."""
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-        hidden = normalisation.batch_norm(tf.nn.conv2d(inputs, kernel, 1, "SAME"), mask, seed is not None)
+        convolved = tf.nn.conv2d(tf.cast(inputs, kernel.dtype), kernel, 1, "SAME")
+        hidden = normalisation.batch_norm(convolved, mask, seed is not None)
     return layers.clear_padding(tf.nn.relu(hidden), mask)

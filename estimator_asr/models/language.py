@@ -117,13 +117,10 @@ def _encode(config, inputs, mask, seed):
             attended = layers.self_attention(
                 layers.layer_norm(hidden, "attention_norm"), mask, config.language_heads
             )
-            hidden += layers.dropout(attended, config.language_dropout, seed)
+            hidden += tf.cast(layers.dropout(attended, config.language_dropout, seed), hidden.dtype)
             normed = layers.layer_norm(hidden, "feed_forward_norm")
-            hidden += layers.dropout(
-                layers.feed_forward(normed, config.language_inner_units, 0.0, seed),
-                config.language_dropout,
-                seed,
-            )
+            module = layers.feed_forward(normed, config.language_inner_units, 0.0, seed)
+            hidden += tf.cast(layers.dropout(module, config.language_dropout, seed), hidden.dtype)
     return layers.layer_norm(hidden, "final_norm")
 
 

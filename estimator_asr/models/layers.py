@@ -47,7 +47,11 @@ def linear(
     bias: Optional[tf.Tensor] = None,
     activation: Optional[Callable] = None,
 ) -> tf.Tensor:
-    """Returns activation(inputs x kernel + bias) of [..., inputs] and [inputs, outputs] by one matmul."""
+    """Returns activation(inputs x kernel + bias) of [..., inputs] and [inputs, outputs] by one matmul.
+
+    The product, and so the result, has the type of the kernel.
+    """
+    inputs = tf.cast(inputs, kernel.dtype)
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
     if bias is not None:
         outputs = tf.nn.bias_add(outputs, bias)

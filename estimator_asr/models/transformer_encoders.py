@@ -72,7 +72,7 @@ def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str, hide_edg
         inputs, around = layers.clear_padding(inputs, mask), 1
     # As an argument of the convolution, this padding would select gradient kernels half as fast.
     padded = tf.pad(inputs, [[0, 0], [around, around], [1, 1], [0, 0]])
-    return tf.nn.conv2d(padded, kernel, strides=2, padding="VALID")
+    return tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
 
 
 def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:

@@ -43,7 +43,7 @@ def _convolve(inputs, units, stride, name):
         kernel = layers.get_kernel("kernel", [3, inputs.shape[-1], units])
         bias = layers.get_bias("bias", [units])
     padded = tf.pad(inputs, [[0, 0], [1, 1], [0, 0]])
-    hidden = tf.nn.conv1d(padded, kernel, stride, "VALID")
+    hidden = tf.nn.conv1d(tf.cast(padded, kernel.dtype), kernel, stride, "VALID")
     return tf.nn.gelu(tf.nn.bias_add(hidden, bias), approximate=False)
 
 

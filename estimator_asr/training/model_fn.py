@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
@@ -14,9 +16,11 @@ from estimator_asr.models import losses, replicas
 from estimator_asr.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training import step_time
+from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, schedules
 
 _SERVING_KEY = "serving_default"
+_ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 
 
 class Step(NamedTuple):
@@ -54,7 +58,9 @@ def build_model_fn(
         training = mode == estimator_api.ModeKeys.TRAIN
         if training:
             features, labels, wait = step_time.time_input(features, labels)
-        forward = task.forward(features, labels, training, ctc_kernel)
+        cast = functools.partial(_cast_kernels, strategies.product_type(model.config.train, training))
+        with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), custom_getter=cast):
+            forward = task.forward(features, labels, training, ctc_kernel)
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
@@ -66,6 +72,13 @@ def build_model_fn(
         raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
 
     return model_fn
+
+
+def _cast_kernels(product_type, getter, name, *args, **kwargs):
+    """Gets a variable; casts what an encoder multiplies sequences by, not embeddings, norms and heads."""
+    variable = getter(name, *args, **kwargs)
+    is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
+    return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
 def _predict_spec(predictions):

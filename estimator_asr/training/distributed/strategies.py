@@ -1,7 +1,7 @@
 """Distribution strategy, precision and session settings of a training, and the hardware that they need.
 
-Under --precision=float16 or bfloat16 variables and checkpoints stay float32; TensorFlow rewrites the graph so
-that matrix products and convolutions use 16 bits.
+Under --precision=float16 or bfloat16 variables and checkpoints stay float32. TensorFlow rewrites the graph so
+that matrix products and convolutions use 16 bits; for bfloat16 on GPUs the model_fn casts the kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tfrecord_builder import cpu, errors
 
 # CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
-_TENSOR_CORES = (7, 0)  # compute capability of NVIDIA Volta
+_CAPABILITIES = {
+    "float16": (7, 0),
+    "bfloat16": (8, 0),
+}  # NVIDIA Volta and Ampere, the first with tensor cores for it
 _OFF = "use --precision=float32"
 _REWRITES = {
     "float16": "auto_mixed_precision",
@@ -34,51 +37,50 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
         errors.UserError: two settings contradict each other, or the precision needs other hardware or another
             setting of TensorFlow.
     """
-    if config.precision == "float16":
-        _check_gpus()
-    if config.precision == "bfloat16":
+    gpus = tf.config.list_physical_devices("GPU")
+    if config.precision == "float16" and not gpus:
+        raise errors.UserError(
+            "train: --precision=float16 without a GPU that TensorFlow can use, expected one with compute "
+            f"capability 7.0 or higher; {_OFF}, or bfloat16 if the CPU supports it"
+        )
+    if config.precision in _CAPABILITIES:
+        _check_gpus(gpus, config.precision)
+    if config.precision == "bfloat16" and not gpus:
         _check_cpu()
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
             f"{len(cluster.workers)} workers, expected 1; a worker on a CPU is one replica; add workers"
         )
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if cluster and cluster.shares_host and has_gpu and not config.gpu_memory_growth:
+    if cluster and cluster.shares_host and gpus and not config.gpu_memory_growth:
         logging.warning(
             "TF_CONFIG: the evaluator runs on the machine of a worker, and TensorFlow takes all memory of "
             "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
             "--gpu_memory_growth"
         )
-    if config.xla and not has_gpu:
+    if config.xla and not gpus:
         logging.warning(
             "--xla on a CPU: measured with a Conformer of 4 layers, a step took three times as long (553 ms "
             "instead of 182 ms) and compiling one shape took 44 s; leave it out"
         )
 
 
-def _check_gpus():
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
-        raise errors.UserError(
-            "train: --precision=float16 without a GPU that TensorFlow can use, expected one with compute "
-            f"capability 7.0 or higher; {_OFF}, or bfloat16 if the CPU supports it"
-        )
+def _check_gpus(gpus, precision):
     for gpu in gpus:
         capability = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
-        if tuple(capability) < _TENSOR_CORES:
+        if tuple(capability) < _CAPABILITIES[precision]:
             raise errors.UserError(
-                f"train: --precision=float16 with {gpu.name} of compute capability "
-                f"{'.'.join(map(str, capability))}, expected 7.0 or higher; {_OFF}, which is as fast there"
+                f"train: --precision={precision} with {gpu.name} of compute capability "
+                f"{_join(capability)}, expected {_join(_CAPABILITIES[precision])} or higher; {_OFF}, which "
+                "is as fast there"
             )
 
 
+def _join(capability):
+    return ".".join(map(str, capability))
+
+
 def _check_cpu():
-    if tf.config.list_physical_devices("GPU"):
-        raise errors.UserError(
-            "train: --precision=bfloat16 on a machine that trains on its GPU, expected a CPU; "
-            "use --precision=float16"
-        )
     if not cpu.read_flags() & set(_CPU_FLAGS):
         raise errors.UserError(
             f"train: --precision=bfloat16 on a CPU without {' and '.join(_CPU_FLAGS)}, expected one of them; "
@@ -89,6 +91,16 @@ def _check_cpu():
             "train: --precision=bfloat16 with TF_ENABLE_ONEDNN_OPTS=0, expected oneDNN, which implements it; "
             f"unset the variable, or {_OFF}"
         )
+
+
+def product_type(config: training_config.TrainConfig, training: bool) -> tf.DType:
+    """Returns the type in which the graph multiplies: bfloat16 in training on GPUs with that precision.
+
+    Everywhere else it is float32, which TensorFlow may rewrite (_REWRITES); its rewrite to bfloat16 is for
+    CPUs alone.
+    """
+    is_cast = training and config.precision == "bfloat16" and tf.config.list_physical_devices("GPU")
+    return tf.bfloat16 if is_cast else tf.float32
 
 
 def build_strategy(
@@ -143,7 +155,8 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     session.experimental.collective_nccl = True
     if config.xla:
         session.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
-    if rewrite := _REWRITES.get(config.precision):
+    rewrite = _REWRITES.get(config.precision)
+    if rewrite and product_type(config, training=True) == tf.float32:
         rewrites = session.graph_options.rewrite_options
         setattr(rewrites, rewrite, rewrites.ON)
     return session

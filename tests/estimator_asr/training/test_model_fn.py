@@ -83,6 +83,30 @@ def test_train(tmp_path, kind):
     assert np.mean(losses[-3:]) < np.mean(losses[:3])  # the dev split has three batches
 
 
+@pytest.mark.parametrize("kind, first", [("acoustic", "Conv2D"), ("language", "MatMul")])
+def test_bfloat16_of_gpus_multiplies_in_the_encoder_alone(tmp_path, kind, first, monkeypatch):
+    losses = []
+    for product_type in (tf.float32, tf.bfloat16):
+        with tf.Graph().as_default() as graph:
+            tf.compat.v1.train.create_global_step()
+            monkeypatch.setattr(model_fn.strategies, "product_type", lambda *_, kind=product_type: kind)
+            spec, _, _ = build(tmp_path / product_type.name, kind, estimator_api.ModeKeys.TRAIN)
+            assert {variable.dtype.base_dtype for variable in tf.compat.v1.trainable_variables()} == {
+                tf.float32
+            }
+            products = [op for op in graph.get_operations() if op.type in (first, "MatMul", "BatchMatMulV2")]
+            is_inside = {"encoder/" in op.name or "/layer_" in op.name for op in products if _is_half(op)}
+            assert is_inside == ({True} if product_type == tf.bfloat16 else set())
+            assert any(_is_half(op) for op in products if op.type == first) == (product_type == tf.bfloat16)
+            with start() as session:
+                losses.append([session.run([spec.loss, spec.train_op])[0] for _ in range(9)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.05)
+
+
+def _is_half(op):
+    return "gradients" not in op.name and op.outputs[0].dtype == tf.bfloat16
+
+
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_tensorboard_gets_exactly_these_tags(tmp_path, kind):
     build(tmp_path, kind, estimator_api.ModeKeys.TRAIN)

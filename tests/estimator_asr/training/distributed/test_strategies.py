@@ -33,7 +33,7 @@ def test_cpu_replicas_run_the_collectives_of_gpus():
         sums = strategy.extended.call_for_each_replica(lambda: replicas.sum_over_replicas([tf.ones([3])]))
         nodes = {node.op for node in tf.compat.v1.get_default_graph().as_graph_def().node}
     assert len(strategy.experimental_local_results(sums[0])) == 2
-    assert "CollectiveReduce" in nodes and "AddN" not in nodes
+    assert any(node.startswith("CollectiveReduce") for node in nodes) and "AddN" not in nodes
 
 
 @pytest.mark.parametrize("num_gpus, communication", [(0, "RING"), (2, "NCCL")])
@@ -145,6 +145,8 @@ def test_supported_precisions_pass(machine):
     check("bfloat16")
     machine(gpus=[(7, 0), (9, 0)])
     check("float16")
+    machine(gpus=[(8, 0), (9, 0)])
+    check("bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_supported_precisions_pass(machine):
         ("avx512_bf16", [], "float16", "--precision=float16 without a GPU that TensorFlow can use, expected"),
         ("avx2", [(7, 5), (6, 1)], "float16", "float16 with GPU:1 of compute capability 6.1, expected 7.0"),
         ("avx512f", [], "bfloat16", "bfloat16 on a CPU without avx512_bf16 and amx_bf16, expected one of"),
-        ("avx512_bf16", [(8, 0)], "bfloat16", "on a machine that trains on its GPU, .* --precision=float16"),
+        ("avx512_bf16", [(7, 5)], "bfloat16", "bfloat16 with GPU:0 of compute capability 7.5, expected 8.0"),
     ],
 )
 def test_unsupported_precisions_are_refused_with_the_reason(machine, cpu_flags, gpus, wanted, said):
@@ -206,6 +208,16 @@ def test_float32_changes_nothing():
     result, exact, has_bfloat16 = multiply("float32")
     assert not has_bfloat16
     np.testing.assert_allclose(result, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("num_gpus, kind, rewrite", [(0, tf.float32, 1), (1, tf.bfloat16, 0)])
+def test_bfloat16_is_a_rewrite_on_cpus_and_casts_on_gpus(monkeypatch, num_gpus, kind, rewrite):
+    show_gpus(monkeypatch, num_gpus)
+    config = training_config.TrainConfig(precision="bfloat16")
+    assert strategies.product_type(config, training=True) == kind
+    assert strategies.product_type(config, training=False) == tf.float32
+    rewrites = strategies.session_config(config).graph_options.rewrite_options
+    assert rewrites.auto_mixed_precision_onednn_bfloat16 == rewrite
 
 
 def test_float16_is_the_rewrite_for_gpus_and_never_the_one_that_crashes():
