@@ -28,10 +28,10 @@ from absl import logging as absl_logging
 
 from benchmarks import bars, machine
 from estimator_asr import config as config_lib
+from estimator_asr import training_config
 from estimator_asr.models import acoustic, encoders, losses, sampled_losses
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
-from estimator_asr import training_config
 from tfrecord_builder import config_flags, program, vocabulary
 from tfrecord_builder.labels import subwords
 
@@ -92,7 +92,9 @@ class Side:
                 sums = sampled_losses.LOSSES[softmax](*trained, sample)
                 loss = tf.reduce_sum(sums) / tf.reduce_sum(trained[-1])
             step = tf.compat.v1.train.create_global_step()
-            optimizer = optimization.build_optimizer(config_lib.OptimizerConfig(), tf.constant(_LEARNING_RATE))
+            optimizer = optimization.build_optimizer(
+                config_lib.OptimizerConfig(), tf.constant(_LEARNING_RATE)
+            )
             update = optimization.minimize(loss, optimizer, 5.0, step)
             initialise = tf.compat.v1.global_variables_initializer()
         self._session = tf.compat.v1.Session(
@@ -136,7 +138,9 @@ def main(config: BenchmarkConfig) -> int:
     print(f"{text.num_classes} classes, {len(text.train)} sentences, {config.batch_size} per step")
     choices = [(config_lib.FULL, 0)]
     choices += [(name, count) for name in sampled_losses.LOSSES for count in config.num_sampled]
-    sides = {f"{name} {count or ''}".strip(): Side(config.decoder(), name, count, text) for name, count in choices}
+    sides = {
+        f"{name} {count or ''}".strip(): Side(config.decoder(), name, count, text) for name, count in choices
+    }
     run(sides, text, config)
     return 0
 

@@ -8,7 +8,6 @@ from typing import Optional
 from estimator_asr import training_config
 from tfrecord_builder import config_flags, config_json, errors, pretrained_encoder
 
-
 FULL = "full"  # of AcousticConfig.softmax
 
 

@@ -133,7 +133,7 @@ def build_config(
 def sort_tokens(
     config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings with the order of the tokens by frequency, by which --softmax=sampled and nce draw.
+    """Returns the settings with the order of tokens by which --softmax=sampled and nce draw.
 
     Raises:
         errors.UserError: a directory has no counts of tokens, or fewer tokens are known than are to be drawn.

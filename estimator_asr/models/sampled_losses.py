@@ -8,6 +8,7 @@ so an interrupted training would continue with other draws; and it runs on CPUs 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +32,10 @@ class Sample(NamedTuple):
     expected_counts: tf.Tensor  # float32 [num_classes]
 
 
-def log_uniform(by_frequency: np.ndarray) -> np.ndarray:
+def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
     """Returns P of each class, float32 [num_classes], by the ids of all classes, most frequent first."""
     ranks = np.empty(len(by_frequency))
-    ranks[by_frequency] = np.arange(len(by_frequency))
+    ranks[list(by_frequency)] = np.arange(len(by_frequency))
     return np.float32(np.log1p(1 / (ranks + 1)) / np.log(len(by_frequency) + 1))
 
 
@@ -57,9 +58,7 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
     return Sample(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
 
-def sampled_softmax(
-    scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample
-) -> tf.Tensor:
+def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
     """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
     Args:
@@ -85,7 +84,7 @@ LOSSES = {"sampled": sampled_softmax, "nce": nce}
 
 
 def _score(scorer, labels, weights, sample):
-    """Returns logits minus log expected counts: [batch, length, 1] of labels, [..., num_sampled] of others."""
+    """Returns logits minus log expected counts, of labels [..., 1] and of the sample [..., num_sampled]."""
     hidden = layers.clear_padding(scorer.hidden, weights)
     corrected = scorer.biases - tf.math.log(sample.expected_counts)
     label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)
