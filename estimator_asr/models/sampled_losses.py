@@ -74,8 +74,10 @@ def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sampl
 def nce(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
     """Returns the loss of noise-contrastive estimation (Gutmann and Hyvarinen, 2010); see sampled_softmax.
 
-    It is that of telling the label from the classes of the sample, each by a logistic regression.
+    It is that of telling the label from the classes of the sample, each by a logistic regression. Logits are
+    log probabilities plus log num_classes, so that all classes are equally probable before training.
     """
+    sample = sample._replace(expected_counts=scorer.vectors.shape[0] * sample.expected_counts)
     label, others = _score(scorer, labels, weights, sample)
     return weights * (tf.nn.softplus(-label[..., 0]) + tf.reduce_sum(tf.nn.softplus(others), -1))
 

@@ -107,6 +107,8 @@ def test_losses_and_gradients_are_those_of_tensorflow(name):
     )
     ours = sampled_losses.LOSSES[name](scorer, labels, tf.constant(WEIGHTS), sample)
     flat = tf.cast(tf.reshape(labels, [-1, 1]), tf.int64)
+    # Theirs has no constant that makes zero logits probabilities of 1 / num_classes.
+    factor = {"sampled": 1, "nce": NUM_CLASSES}[name]
     theirs = PEERS[name](
         scorer.vectors,
         scorer.biases,
@@ -116,8 +118,8 @@ def test_losses_and_gradients_are_those_of_tensorflow(name):
         NUM_CLASSES,
         sampled_values=(
             tf.cast(sample.classes, tf.int64),
-            tf.gather(sample.expected_counts, flat),
-            tf.gather(sample.expected_counts, sample.classes),
+            tf.gather(factor * sample.expected_counts, flat),
+            tf.gather(factor * sample.expected_counts, sample.classes),
         ),
         remove_accidental_hits=True,
     )
@@ -158,7 +160,8 @@ def test_a_label_in_the_sample_is_not_among_the_others(name):
     scorer = make_scorer(np.random.default_rng(3))
     sample = sampled_losses.Sample(tf.constant([4]), tf.ones([NUM_CLASSES]))
     found = sampled_losses.LOSSES[name](scorer, tf.fill([BATCH, LENGTH], 4), tf.constant(WEIGHTS), sample)
-    alone = {"sampled": 0.0, "nce": tf.nn.softplus(-acoustic.classify(scorer)[..., 4]) * WEIGHTS}[name]
+    logits = acoustic.classify(scorer)[..., 4] - np.float32(np.log(NUM_CLASSES))
+    alone = {"sampled": 0.0, "nce": tf.nn.softplus(-logits) * WEIGHTS}[name]
     np.testing.assert_allclose(*evaluate([found, alone + tf.zeros_like(found)]), atol=1e-6)
 
 
