@@ -8,6 +8,8 @@ from typing import Optional
 from estimator_asr import training_config
 from tfrecord_builder import config_flags, config_json, errors, pretrained_encoder
 
+FULL = "full"  # of AcousticConfig.softmax
+
 
 def _fraction(default: float, help: str) -> float:
     """Returns the setting of a regulariser: a fraction that may change when training continues."""
@@ -52,6 +54,16 @@ class AcousticConfig(config_flags.Checked):
     label_smoothing: float = _fraction(
         0.1, "fraction of the decoder's target that is spread evenly over all tokens"
     )
+    softmax: str = config_flags.setting(
+        FULL,
+        "loss of the attention decoder in training: cross-entropy over all tokens, or over --num_sampled "
+        "ones (sampled), or noise-contrastive estimation with these (nce); for vocabularies of thousands",
+        choices=(FULL, "sampled", "nce"),
+        training_only=True,
+    )
+    num_sampled: int = config_flags.setting(
+        256, "--softmax=sampled and nce: tokens drawn in each step", positive=True, training_only=True
+    )
 
     trainable_blocks: int = config_flags.setting(
         0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
@@ -74,6 +86,21 @@ class AcousticConfig(config_flags.Checked):
         if self.conv_kernel_size % 2 == 0:
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
+            )
+        if self.softmax != FULL:
+            self._check_sampled()
+
+    def _check_sampled(self):
+        if not self.decoder_layers:
+            raise errors.UserError(
+                f"train: --softmax={self.softmax} is of the attention decoder, but --decoder_layers is 0; "
+                "leave one of them out."
+            )
+        if self.label_smoothing:
+            raise errors.UserError(
+                f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
+                f"--softmax={self.softmax}, which scores a few tokens and cannot spread the target over all; "
+                "pass --label_smoothing=0."
             )
 
 

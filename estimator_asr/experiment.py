@@ -37,6 +37,8 @@ class ExperimentConfig:
     watch: training_config.WatchConfig = training_config.WatchConfig()
     display: training_config.DisplayConfig = training_config.DisplayConfig()
     bpe_sha256: str = ""  # of bpe.model; empty for other token types
+    # Ids of all tokens, those that are most frequent in training first; empty with --softmax=full.
+    tokens_by_frequency: tuple[int, ...] = ()
     subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
 
     @property

@@ -76,6 +76,7 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
     known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
         model_directory.check_data(known, config, info, data_dir)
+    config = sort_tokens(config, infos, data_dirs)
     tf.compat.v1.disable_eager_execution()
     if config.watch.overfit_batches:
         from estimator_asr.diagnostics import overfit
@@ -129,6 +130,33 @@ def build_config(
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
     return registry.complete(_find_pretrained(config, data_dirs[0]))
+
+
+def sort_tokens(
+    config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
+) -> experiment.ExperimentConfig:
+    """Returns the settings with the order of tokens by which --softmax=sampled and nce draw.
+
+    Raises:
+        errors.UserError: a directory has no counts of tokens, or fewer tokens are known than are to be drawn.
+    """
+    chosen = config.acoustic
+    if config.model != "acoustic" or chosen.softmax == config_lib.FULL:
+        return config
+    for info, data_dir in zip(infos, data_dirs):
+        if not info.token_counts:
+            raise errors.UserError(
+                f"{data_dir}: token_counts of {dataset_info.INFO_FILE} is empty, expected the counts of the "
+                f"tokens for --softmax={chosen.softmax}; build the data with this version, or leave it out"
+            )
+    counts = [sum(of_token) for of_token in zip(*(info.token_counts for info in infos))]
+    if chosen.num_sampled > len(counts):
+        raise errors.UserError(
+            f"train: --num_sampled is {chosen.num_sampled}, expected at most the {len(counts)} tokens of the "
+            "vocabulary; leave --softmax out, which scores all of them"
+        )
+    by_frequency = sorted(range(len(counts)), key=lambda token: -counts[token])
+    return dataclasses.replace(config, tokens_by_frequency=tuple(by_frequency))
 
 
 def _find_pretrained(config, data_dir):

@@ -99,6 +99,7 @@ class DatasetInfo:
         num_rejected: number of rejected utterances of all splits.
         config_sha256: hex digest of all settings of the records apart from the corpus and the vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
+        token_counts: of each token in the train split, by id; empty in data of an earlier version.
         rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
 
     Raises:
@@ -117,6 +118,7 @@ class DatasetInfo:
     num_rejected: int
     config_sha256: str = ""
     bpe_sha256: str = ""
+    token_counts: tuple[int, ...] = ()
     rejected_sha256: str = ""
     report_sha256: str = ""
 

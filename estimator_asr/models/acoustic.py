@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import encoders, layers
+from estimator_asr.models import encoders, layers, sampled_losses
 
 
 def _find(module: str, name: str) -> Callable[..., encoders.Encoding]:
@@ -46,6 +46,7 @@ class AcousticOutputs(NamedTuple):
     num_frames: tf.Tensor  # int32 [batch], subsampled
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
+    scorer: Optional[sampled_losses.Scorer] = None  # of the decoder
 
 
 def build(
@@ -80,13 +81,15 @@ def build(
             encoding = ENCODERS[config.encoder].build(config, fbank, num_frames, seed)
         with tf.compat.v1.variable_scope("ctc"):
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
-            ctc_logits = classify(hidden, class_vectors(num_classes, hidden.shape[-1], token_parts))
-        decoder_logits = None
+            vectors = class_vectors(num_classes, hidden.shape[-1], token_parts)
+            ctc_logits = classify(get_scorer(hidden, vectors))
+        decoder_logits = scorer = None
         if token_ids is not None and config.decoder_layers:
             with tf.compat.v1.variable_scope("decoder"):
                 previous = shift_right(token_ids, num_tokens, num_classes - 1)
-                decoder_logits = decode(config, previous, encoding, num_classes, token_parts, seed)
-    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding)
+                scorer = decode(config, previous, encoding, num_classes, token_parts, seed)
+                decoder_logits = classify(scorer)
+    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer)
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
@@ -135,11 +138,16 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
     return own + tf.matmul(parts, tf.compat.v1.get_variable("part_vectors", shape, initializer=scale))
 
 
-def classify(hidden: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
-    """Returns logits of hidden [batch, length, units]: products with the class vectors, plus biases."""
+def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> sampled_losses.Scorer:
+    """Returns what scores hidden [batch, length, units]: products with the class vectors, plus biases."""
     # Two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
-    return layers.linear(hidden, tf.transpose(vectors), tf.squeeze(bias, 0))
+    return sampled_losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))
+
+
+def classify(scorer: sampled_losses.Scorer) -> tf.Tensor:
+    """Returns logits of all classes, float32 [batch, length, num_classes]."""
+    return layers.linear(scorer.hidden, tf.transpose(scorer.vectors), scorer.biases)
 
 
 def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -> tf.Tensor:
@@ -149,7 +157,9 @@ def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -
     return tf.pad(token_ids, [[0, 0], [1, 0]], constant_values=boundary_id)
 
 
-def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optional[tf.Tensor]) -> tf.Tensor:
+def decode(
+    config, previous_ids, encoding, num_classes, token_parts, seed: Optional[tf.Tensor]
+) -> sampled_losses.Scorer:
     """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
 
     Args:
@@ -158,7 +168,7 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
         config, num_classes, token_parts, seed: as for build.
 
     Returns:
-        float32 [batch, length, num_classes]; position i depends on previous_ids 0 to i.
+        What scores the classes at each of `length` positions; position i depends on previous_ids 0 to i.
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = layers.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
@@ -167,7 +177,7 @@ def decode(config, previous_ids, encoding, num_classes, token_parts, seed: Optio
     for i in range(config.decoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
             hidden = decoder_block(config, hidden, causal, encoding, seed)
-    return classify(layers.layer_norm(hidden, "output_norm"), vectors)
+    return get_scorer(layers.layer_norm(hidden, "output_norm"), vectors)
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -206,7 +216,7 @@ def score(
     repeated = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding))
     with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
         previous = shift_right(ids, counts, num_classes - 1)
-        logits = decode(config, previous, repeated, num_classes, token_parts, None)
+        logits = classify(decode(config, previous, repeated, num_classes, token_parts, None))
     targets, weights = decoder_targets(ids, counts, num_classes - 1)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     return tf.reshape(-tf.reduce_sum(losses * weights, axis=1), shape[:2])

@@ -14,8 +14,9 @@ from typing import Optional
 
 import tensorflow as tf
 
+from estimator_asr import config as config_lib
 from estimator_asr import experiment, task_spec
-from estimator_asr.models import acoustic, losses
+from estimator_asr.models import acoustic, losses, sampled_losses
 from estimator_asr.models.decoding import decoders, greedy, hotwords, ngram, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
@@ -66,8 +67,24 @@ class Acoustic(task.Task):
         config = self.model.config.acoustic
         decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
         weight = config.ctc_weight
+        parts = {"ctc-loss": ctc, "decoder-loss": decoder}
+        if training and config.softmax != config_lib.FULL:
+            # The other one runs only where it is shown.
+            decoder = self._sampled_part(outputs, features, labels)
+            parts[f"{config.softmax}-loss"] = decoder
         total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
-        return metrics.Losses(total, {"ctc-loss": ctc, "decoder-loss": decoder}, num_labels)
+        return metrics.Losses(total, parts, num_labels)
+
+    def _sampled_part(self, outputs, features, labels) -> metrics.Ratio:
+        """Returns the decoder's loss over the classes that this step draws."""
+        config = self.model.config
+        # The end symbol of each utterance is as frequent as the most frequent tokens.
+        by_frequency = [self.model.tokens.blank_id, *config.tokens_by_frequency]
+        probabilities = sampled_losses.log_uniform(by_frequency)
+        sample = sampled_losses.draw(probabilities, config.acoustic.num_sampled, features["seed"])
+        targets, weights = decoder_positions(outputs, labels)
+        loss = sampled_losses.LOSSES[config.acoustic.softmax](outputs.scorer, targets, weights, sample)
+        return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         """Returns ratios by tag; greedy decoding runs only where what needs it is fetched."""
@@ -189,13 +206,18 @@ def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -
 
 
 def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothing: float) -> metrics.Ratio:
-    """Returns the decoder's cross-entropy over its positions: one for each label, and one for the end."""
+    """Returns the decoder's cross-entropy over its positions."""
+    targets, weights = decoder_positions(outputs, labels)
+    loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
+    return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
+
+
+def decoder_positions(outputs: acoustic.AcousticOutputs, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns targets and weights of the decoder's positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = acoustic.decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
     # A row without frames only fills the batch of a replica: its end symbol does not count.
-    weights *= tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
-    loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
-    return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
+    return targets, weights * tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
 
 
 def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:

@@ -36,6 +36,16 @@ from tfrecord_builder import errors
             lambda: training_config.TrainConfig(model="both"),
             "flag --model=both: expected one of acoustic, language",
         ),
+        (
+            lambda: config.AcousticConfig(softmax="sampled"),
+            "--label_smoothing is 0.1, expected 0 with --softmax=sampled, .*; pass --label_smoothing=0",
+        ),
+        (
+            lambda: config.AcousticConfig(softmax="nce", label_smoothing=0.0, decoder_layers=0),
+            "--softmax=nce is of the attention decoder, but --decoder_layers is 0; leave one of them out",
+        ),
+        (lambda: config.AcousticConfig(softmax="half"), "--softmax=half: expected one of full, sampled, nce"),
+        (lambda: config.AcousticConfig(num_sampled=0), "flag --num_sampled=0: expected more than 0"),
     ],
 )
 def test_what_cannot_be_is_refused_by_flag(build, said):

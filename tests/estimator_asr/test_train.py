@@ -23,7 +23,7 @@ from estimator_asr import observers, training_config
 from estimator_asr import train as train_program
 from estimator_asr.checkpointing import checkpoints, recovery
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import errors, frontend, vocabulary
+from tfrecord_builder import dataset_info, errors, frontend, vocabulary
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),
@@ -307,3 +307,39 @@ def test_a_full_disk_is_one_sentence_and_earlier_checkpoints_stay(directory, tmp
     assert last.endswith(": No space left on device; free some space; what was finished is kept")
     found, faults = recovery.find(str(tmp_path / "place.kept" / "lm"))
     assert checkpoints.step_of(found) >= 1 and faults == {}
+
+
+def sample_tokens(directory, num_sampled, *counts):
+    data = str(directory / "data")
+    info = dataset_info.DatasetInfo.load(data)
+    infos = [dataclasses.replace(info, token_counts=of_directory) for of_directory in counts]
+    sections = {
+        "acoustic": config_lib.AcousticConfig(softmax="nce", label_smoothing=0.0, num_sampled=num_sampled),
+        "train": training_config.TrainConfig(model="acoustic"),
+    }
+    names = [data] * len(infos)
+    return train_program.sort_tokens(train_program.build_config(sections, infos, names), infos, names)
+
+
+def test_tokens_are_sorted_by_their_counts_in_all_directories(directory):
+    made = sample_tokens(directory, 5, (0, 3, 9, 1, 1), (0, 8, 1, 1, 1))
+    assert made.tokens_by_frequency == (1, 2, 3, 4, 0)  # 11, 10, 2, 2 and 0
+
+
+def test_what_cannot_be_sampled_is_refused(directory):
+    with pytest.raises(errors.UserError, match="data: token_counts of dataset_info.json is empty, expected"):
+        sample_tokens(directory, 5, (1, 1, 1, 1, 1), ())
+    with pytest.raises(errors.UserError, match="--num_sampled is 6, expected at most the 5 tokens of the"):
+        sample_tokens(directory, 6, (1, 1, 1, 1, 1))
+
+
+@pytest.mark.slow
+def test_two_replicas_train_with_a_sampled_softmax_and_one_device_goes_on_with_the_full_one(directory):
+    flags = [f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'sampled'}", "--decoder_layers=1"]
+    sampled = ["--softmax=sampled", "--num_sampled=2", "--label_smoothing=0"]
+    done = train(*flags, *sampled, "--train_steps=3", "--num_cpu_replicas=2")
+    assert done.returncode == 0, done.stderr
+    assert "2 replica(s)" in done.stderr
+    done = train(*flags, "--train_steps=4")
+    assert done.returncode == 0, done.stderr
+    assert "--softmax sampled -> full" in done.stderr and last_step(directory / "sampled") == 4

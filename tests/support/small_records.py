@@ -44,6 +44,8 @@ def make_data(
         for name, count in splits
     }
     bins = frontend_config.num_bins if with_audio else 0
+    training = make_records("train", dict(splits).get("train", 0), tokens, frontend_config, with_audio)
+    counts = collections.Counter(token for record in training for token in record.token_ids)
     info = dataset_info.DatasetInfo(
         frontend=frontend_config if with_audio else None,
         fbank_dtype="float16",
@@ -55,6 +57,7 @@ def make_data(
         feature_stddev=(1.0,) * bins,
         splits=infos,
         num_rejected=0,
+        token_counts=tuple(counts[token] for token in range(tokens.size)),
     )
     info.save(path)
     return info

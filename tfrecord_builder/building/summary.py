@@ -90,7 +90,9 @@ def _make_info(
     listed: catalog.Catalog,
 ) -> dataset_info.DatasetInfo:
     saved = settings.vocabularies
-    mean, stddev = totals.get("train", shard_statistics.ShardStatistics()).feature_moments()
+    training = totals.get("train", shard_statistics.ShardStatistics())
+    mean, stddev = training.feature_moments()
+    known = saved.tokens.tokens[1:]  # <unk> is first
     described = [sharding.config_sha256(settings), dataclasses.asdict(label_config)]
     return dataset_info.DatasetInfo(
         frontend=settings.frontend,
@@ -105,6 +107,7 @@ def _make_info(
         num_rejected=sum(count for _, count in listed.reasons()),
         config_sha256=sharding.hash_json(described),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
+        token_counts=(training.unknown_tokens, *(training.token_counts[each] for each in known)),
     )
 
 

@@ -156,3 +156,43 @@ def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
     np.testing.assert_allclose(found.scores[0], expected[order], rtol=1e-4)
     np.testing.assert_array_equal(found.ids[0], before.ids[0][order])
     np.testing.assert_allclose(found.acoustic_scores[0], before.acoustic_scores[0][order], rtol=1e-5)
+
+
+def build_decoder_losses(tmp_path, softmax, training, index):
+    """Names of the variables, what is shown, and the loss of a batch at a step."""
+    model = small_batches.make_model(str(tmp_path / f"{softmax}{training}{index}"), "acoustic")
+    chosen = dataclasses.replace(model.config.acoustic, softmax=softmax, num_sampled=2, label_smoothing=0.0)
+    settings = dataclasses.replace(model.config, acoustic=chosen, tokens_by_frequency=(3, 1, 2, 4, 0))
+    model = dataclasses.replace(model, config=settings)
+    records = small_records.make_records("train", 3, small_records.TOKENS, small_records.FRONTEND, True)
+    part = small_batches.make_part(records, [0, 1, 2])
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        inputs = {name: tf.constant(each) for name, each in part.items()}
+        inputs["seed"] = tf.constant([1, index], tf.int64)
+        sums = acoustic_task.Acoustic(model).forward(inputs, inputs, training).losses
+        session.run(tf.compat.v1.global_variables_initializer())
+        names = {variable.op.name: variable.shape for variable in tf.compat.v1.global_variables()}
+        return names, session.run((sums.parts, sums.total)), len(graph.get_operations())
+
+
+@pytest.mark.parametrize("softmax", ["sampled", "nce"])
+def test_a_sampled_softmax_is_of_training_alone_and_has_the_same_variables(tmp_path, softmax):
+    full, sampled = (build_decoder_losses(tmp_path, name, True, 0) for name in ("full", softmax))
+    assert sampled[0] == full[0]
+    (parts, total), (full_parts, full_total) = sampled[1], full[1]
+    assert set(parts) == {"ctc-loss", "decoder-loss", f"{softmax}-loss"}
+    assert parts["decoder-loss"] == pytest.approx(full_parts["decoder-loss"])  # shown beside that of dev
+    assert parts[f"{softmax}-loss"][1] == full_parts["decoder-loss"][1]
+    weighted = 0.7 * parts["ctc-loss"][0] + 0.3 * parts[f"{softmax}-loss"][0]
+    assert total == pytest.approx(weighted, rel=1e-5) and total != pytest.approx(full_total, rel=1e-3)
+    evaluated = [build_decoder_losses(tmp_path, name, False, 0) for name in ("full", softmax)]
+    assert evaluated[0][1:] == evaluated[1][1:]  # values and number of operations
+
+
+def test_the_same_step_draws_the_same_tokens_and_another_step_others(tmp_path):
+    first, again, other = (
+        build_decoder_losses(tmp_path / str(number), "sampled", True, index)[1][0]["sampled-loss"]
+        for number, index in enumerate((4, 4, 5))
+    )
+    assert first == again and first[0] != pytest.approx(other[0], rel=1e-4)

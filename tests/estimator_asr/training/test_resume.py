@@ -17,6 +17,7 @@ import tensorflow as tf
 from loop_models import LANGUAGE
 
 from estimator_asr import config, experiment, model_directory, observers, training_config
+from estimator_asr import train as train_program
 from estimator_asr.training import loop
 from tfrecord_builder import dataset_info
 
@@ -33,7 +34,16 @@ ROOT = paths.ROOT
 
 
 def train(
-    tmp_path, name, steps, *, kind="language", batch_tokens=6, accumulation=1, is_evaluated=False, **watch
+    tmp_path,
+    name,
+    steps,
+    *,
+    kind="language",
+    batch_tokens=6,
+    accumulation=1,
+    is_evaluated=False,
+    acoustic=ACOUSTIC,
+    **watch,
 ):
     """Trains or continues tmp_path/name; returns its variables."""
     data = str(tmp_path / "data")
@@ -42,7 +52,7 @@ def train(
     info = dataset_info.DatasetInfo.load(data)
     settings = experiment.ExperimentConfig.for_data(
         info,
-        acoustic=ACOUSTIC,
+        acoustic=acoustic,
         language=NOISY,
         optimizer=config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
         input=config.InputConfig(batch_tokens=batch_tokens, batch_frames=130, num_buckets=2),
@@ -52,6 +62,7 @@ def train(
         watch=training_config.WatchConfig(**watch),
         display=training_config.DisplayConfig(show_utterances=0),
     )
+    settings = train_program.sort_tokens(settings, [info], [data])
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
     observe = observers.Training(model, [info], [data], "", None).observe
     loop.train(model, [info], [data], observe=observe)
@@ -81,6 +92,15 @@ def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
     straight = train(tmp_path, "straight", 11, **settings)
     train(tmp_path, "parts", 4, **settings)
     assert_equal(train(tmp_path, "parts", 11, **settings), straight)
+
+
+@pytest.mark.slow
+def test_a_sampled_softmax_draws_the_same_tokens_after_an_interruption(tmp_path):
+    acoustic = dataclasses.replace(ACOUSTIC, softmax="sampled", num_sampled=2, label_smoothing=0.0)
+    settings = {"kind": "acoustic", "acoustic": acoustic}
+    straight = train(tmp_path, "straight", 7, **settings)
+    train(tmp_path, "parts", 3, **settings)
+    assert_equal(train(tmp_path, "parts", 7, **settings), straight)
 
 
 def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):

@@ -101,6 +101,7 @@ def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):
     assert vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens == ("<unk>", "lv4")
     dev = info.splits["dev"]
     assert (dev.num_tokens, dev.unknown_tokens, dev.num_characters, dev.unknown_characters) == (2, 1, 2, 1)
+    assert info.token_counts == (0, 1)  # of train
     (record,) = _records(tmp_path / "out", "dev")
     assert record["pronunciation"] == b"lv4 hong2"
     assert record["token_ids"].tolist() == [1, 0]
