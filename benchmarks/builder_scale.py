@@ -3,11 +3,10 @@
     python -m benchmarks.builder_scale
     python -m benchmarks.builder_scale --num_rows=100000 --num_workers=2 --nobuilds
 
-The rows refer to eight recordings of 0.3 s. Of each list it times the stages before the first shard: listing
-(reads the list, finds duplicate ids), labelling (transcript to tokens, file signature of each recording), the
-same after an interruption, and the assignment to shards. With --builds it then kills a build of as many
-sentences of text at its first shard, runs it again, and verifies the data. CPU seconds are those of all
-processes, the peak memory is that of the largest one.
+The rows refer to eight recordings of 0.3 s. Of each list it times the stages before the first shard, and
+labelling again as after an interruption. With --builds it then kills a build of as many sentences of text
+at its first shard, runs it again, and verifies the data. CPU seconds are those of all processes, the peak
+memory is that of the largest one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ from tfrecord_builder.output import worker_pool
 
 _WORDS = "今天天气很好 我们去北京 你喜欢喝茶 朋友时候吗 一下 谢谢 管理 水果 图书馆 火车站".split()
 _NUM_SHARDS = 64
-_COLUMNS = f"{'rows':>10} {'stage':28}{'seconds':>9}{'CPU s':>9}{'us a row':>9}{'peak MiB':>9}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +51,7 @@ class ScaleConfig(config_flags.Checked):
 
 def main(config: ScaleConfig) -> int:
     """Prints a line per stage."""
-    print(_COLUMNS)
+    print(f"{'rows':>10} {'stage':28}{'seconds':>9}{'CPU s':>9}{'us a row':>9}{'peak MiB':>9}")
     for num_rows in map(int, config.num_rows):
         with tempfile.TemporaryDirectory() as directory:
             make_lists(directory, num_rows)
@@ -90,8 +88,8 @@ def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
     settings = chunks.Settings(labeller, augmentation_config.AugmentationConfig(), sources.Sources())
     with catalog.open_new(os.path.join(directory, "catalog")) as listed:
         measure("listing", lambda: listing.list_corpus("manifest", [directory], listed))
-        measure("labelling", lambda: chunks.label_corpus(listed, settings, directory, run))
-        labelled = measure("labelling, again", lambda: chunks.label_corpus(listed, settings, directory, run))
+        for stage in ("labelling", "labelling, again"):
+            labelled = measure(stage, lambda: chunks.label_corpus(listed, settings, directory, run))
         sizes: collections.Counter = collections.Counter()
         for each in labelled:
             sizes.update(each.split_sizes)
