@@ -8,13 +8,15 @@ import functools
 import glob
 import multiprocessing
 import os
+import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
 from tfrecord_builder import frontend, manifest, schema
-from tfrecord_builder.building import builder, catalog, shard_writer, sharding
+from tfrecord_builder.building import builder, catalog, chunks, shard_writer, sharding
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, shard_statistics
 
 _NUM_SHARDS = 16
@@ -58,10 +60,11 @@ def _write(
     shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
+    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
     if num_workers > 1:
-        return builder.write_shards(shards, settings, directory, num_workers)
+        return builder.write_shards(shards, settings, directory, run)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(builder.write_shards, shards, settings, directory, num_workers).result()
+        return process.submit(builder.write_shards, shards, settings, directory, run).result()
 
 
 def read_features(path: str) -> list:
@@ -84,12 +87,11 @@ def _plan(
 
 
 def _write_plan(found: Iterable[items.Item], num_shards: int, directory: str) -> list[sharding.Shard]:
-    with catalog.open_new(":memory:") as listed:
-        for item in found:
-            listed.add_utterance(item.utterance)
-            copies = [(item.utterance.utterance_id, None)]
-            listed.add_labels(item.utterance, item.labels, item.signature, copies)
-        return sharding.write(listed, num_shards, directory)
+    lines = sorted(map(chunks.to_line, found))
+    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as listed:
+        labelled.writelines(lines)
+        labelled.flush()
+        return sharding.write([labelled.name], {"train": len(lines)}, num_shards, directory, listed)
 
 
 def _make_item(index: int, recording: builder_input.SpokenFile) -> items.Item:

@@ -194,6 +194,12 @@ def writing(path: str) -> Iterator[str]:
         raise
 
 
+def sync(path: str) -> None:
+    """Waits until a local file is on its disk, so that a power failure does not change it."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
 def read_text(path: str) -> str:
     """Reads a UTF-8 file."""
     with open_binary(path) as file:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from tfrecord_builder.building import catalog, sharding
+import collections
+import tempfile
+
+from tfrecord_builder.building import catalog, chunks, sharding
 
 
 def write(items, num_shards: int, directory) -> list[sharding.Shard]:
     """Assigns items to shards and writes the .jsonl file of each shard."""
-    listed = catalog.Catalog(":memory:")
-    for item in items:
-        listed.add_utterance(item.utterance)
-        copies = [(item.utterance.utterance_id, item.variant)]
-        listed.add_labels(item.utterance, item.labels, item.signature, copies)
-    return sharding.write(listed, num_shards, str(directory))
+    split_sizes = collections.Counter(item.utterance.split for item in items)
+    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as listed:
+        labelled.writelines(sorted(map(chunks.to_line, items)))
+        labelled.flush()
+        return sharding.write([labelled.name], split_sizes, num_shards, str(directory), listed)

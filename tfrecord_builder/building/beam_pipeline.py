@@ -1,20 +1,24 @@
-"""Writes the shards of a build on Apache Beam, on as many machines as a runner has.
+"""Labels chunks and writes shards on Apache Beam, on as many machines as a runner has.
 
-Only the name of a shard travels: each worker reads its items from the staging directory and writes there. So
+Only the name of a chunk or shard travels: each worker reads and writes its files in the staging directory. So
 every worker must see that directory and the corpus.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Sequence
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import shard_writer, sharding
-from tfrecord_builder.records import shard_statistics
+from tfrecord_builder.output import worker_pool
 
 # Beam's loggers that tell where a job runs and how it proceeds.
 _JOB_LOGGERS = ("runners.dataflow", "runners.portability.portable_runner")
+_WORKER_THREAD = "run_worker"  # of Beam, which starts a worker process and waits until it ends
 _COUNTERS = "tfrecord_builder"  # namespace of the counters that runners show
 
 
@@ -43,28 +47,29 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
 
 
 def write_shards(
-    shards: Sequence[sharding.Shard],
-    settings: sharding.Settings,
-    directory: str,
+    shards: Sequence[worker_pool.Shard],
+    find_finished: Callable[[Any], Optional[worker_pool.Written]],
+    write: worker_pool.Write,
+    title: str,
     runner: str,
     beam_flags: Sequence[str],
-) -> list[shard_statistics.ShardStatistics]:
-    """Writes the shards that are not finished yet, as worker_pool.write_shards does.
+) -> list[worker_pool.Written]:
+    """Writes the shards (or chunks) that are not finished yet, as worker_pool.write_shards does.
 
-    Every worker must see the directory under this name.
+    Every worker must see their directory under the same name.
 
     Raises:
         UserError: Beam or the runner failed, or a shard cannot be written.
     """
-    finished = [shard_writer.load_finished(each, settings, directory) for each in shards]
-    waiting = [each for each, statistics in zip(shards, finished) if statistics is None]
+    finished = list(map(find_finished, shards))
+    waiting = [each for each, found in zip(shards, finished) if found is None]
     if waiting:
-        _run(waiting, settings, directory, runner, beam_flags)
-        finished = [shard_writer.load_finished(each, settings, directory) for each in shards]
-    missing = [each.file for each, statistics in zip(shards, finished) if statistics is None]
+        _run(waiting, functools.partial(_write, find_finished, write), title, runner, beam_flags)
+        finished = list(map(find_finished, shards))
+    missing = [each.file for each, found in zip(shards, finished) if found is None]
     if missing:
         raise errors.UserError(
-            f"--runner={runner}: the pipeline ended, but {missing[0]} is missing in {directory}; "
+            f"--runner={runner}: the pipeline ended, but {missing[0]} is missing; "
             "choose an --output_dir that all workers see under this name."
         )
     return finished
@@ -109,17 +114,21 @@ def _make_pipeline(runner: str, beam_flags: Sequence[str]):
 
 
 def _run(
-    waiting: Sequence[sharding.Shard],
-    settings: sharding.Settings,
-    directory: str,
+    waiting: Sequence[worker_pool.Shard],
+    write: Callable[[Any], None],
+    title: str,
     runner: str,
     beam_flags: Sequence[str],
 ) -> None:
     beam = _import_beam()
-    try:
+
+    def run_pipeline() -> None:
         with _make_pipeline(runner, beam_flags) as pipeline:
             spread = pipeline | beam.Create(waiting, reshuffle=False) | beam.Reshuffle()
-            spread | "WriteShard" >> beam.Map(_write_shard, settings, directory)
+            spread | title >> beam.Map(write)
+
+    try:
+        _end_with_workers(run_pipeline)
     except Exception as error:  # each runner has errors of its own
         logging.debug("The pipeline failed", exc_info=True)
         raise errors.UserError(
@@ -128,10 +137,42 @@ def _run(
         ) from error
 
 
-def _write_shard(shard: sharding.Shard, settings: sharding.Settings, directory: str) -> None:
+def _end_with_workers(run_pipeline: Callable[[], None]) -> None:
+    """Runs a pipeline in a thread, and raises its error or that of a worker process.
+
+    DirectRunner waits forever for a worker process that was killed, and no signal ends the wait.
+    """
+    outcomes: queue.SimpleQueue = queue.SimpleQueue()
+    report = threading.excepthook
+
+    def note(failure) -> None:
+        is_worker = failure.thread.name == _WORKER_THREAD
+        outcomes.put(failure.exc_value) if is_worker else report(failure)
+
+    def run() -> None:
+        try:
+            outcomes.put(run_pipeline())
+        except Exception as error:
+            outcomes.put(error)
+
+    threading.excepthook = note
+    try:
+        threading.Thread(target=run, daemon=True).start()
+        error = outcomes.get()
+    finally:
+        threading.excepthook = report
+    if error:
+        raise error
+
+
+def _write(
+    find_finished: Callable[[Any], Optional[worker_pool.Written]],
+    write: worker_pool.Write,
+    shard: worker_pool.Shard,
+) -> None:
     """Writes a shard in a worker of Beam."""
-    if not shard_writer.load_finished(shard, settings, directory):  # a runner may repeat one
-        shard_writer.write_shard(shard, settings, directory, _Counters())
+    if not find_finished(shard):  # a runner may repeat one
+        write(shard, _Counters())
 
 
 class _Counters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -18,6 +19,7 @@ from tfrecord_builder.building import (
     beam_pipeline,
     build_config,
     catalog,
+    chunks,
     listing,
     shard_writer,
     sharding,
@@ -54,23 +56,22 @@ def build(
     sources = augmentation_sources.find_sources(augmentation)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)
-    write_shards = _choose_writer(config)
+    run = _choose_runner(config)
     with _open(config) as (workspace, listed):
         listing.list_corpus(config.corpus, config.corpus_dir, listed, config.dev_fraction)
         training = listed.utterances("train")
         bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
         labeller = labelling.Labeller(label_config, bpe_model)
-        collector = vocabularies.Collector(label_config)
-        listing.label_corpus(listed, labeller, collector, augmentation, sources)
+        how = chunks.Settings(labeller, augmentation, sources)
+        collector, shards = _label(config, how, listed, workspace, run)
         summary.check_rejected(config, listed)
         saved = vocabularies.make(collector, vocabulary_config, bpe_model)
         _log_unknown(collector, saved)
         settings = _make_settings(config, frontend_config, saved, augmentation, sources)
-        shards = sharding.write(listed, config.num_shards, workspace)
         fingerprint = sharding.fingerprint(shards, settings)
         directory = staging.start(config.output_dir, fingerprint, config.overwrite)
         staging.take_over((recordings.path_of(each.file) for each in shards), workspace, directory)
-        found = write_shards(shards, settings, directory)
+        found = write_shards(shards, settings, directory, run)
         for row in (row for statistics in found for row in statistics.rejected):
             listed.reject(*row)
         summary.check_rejected(config, listed)
@@ -110,20 +111,40 @@ def _log_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabula
             logging.warning("most frequent %s that the vocabulary lacks: %s", kind, counts)
 
 
-def _choose_writer(config: build_config.BuildConfig) -> Callable[..., list[shard_statistics.ShardStatistics]]:
-    """Returns the function of (shards, settings, directory) that writes what is not finished."""
+def _label(
+    config: build_config.BuildConfig,
+    how: chunks.Settings,
+    listed: catalog.Catalog,
+    workspace: str,
+    run: Callable[..., list],
+) -> tuple[vocabularies.Collector, list[sharding.Shard]]:
+    """Labels the corpus and writes the items of its shards; returns the counts of labels, and the shards."""
+    directory = staging.scratch_directory(config.output_dir)
+    labelled = chunks.label_corpus(listed, how, directory, run)
+    collector, split_sizes = vocabularies.Collector(how.labeller.config), collections.Counter()
+    for each in labelled:
+        collector.merge(each.counts)
+        split_sizes.update(each.split_sizes)
+        for row in each.rejected:
+            listed.reject(*row)
+    paths = [os.path.join(directory, each.file) for each in labelled]
+    return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, listed)
+
+
+def _choose_runner(config: build_config.BuildConfig) -> Callable[..., list]:
+    """Returns the function of (shards, find_finished, write, title) that writes what is not finished."""
     if config.runner:
         beam_pipeline.check(config.runner, config.beam_flags)
         beam = {"runner": config.runner, "beam_flags": config.beam_flags}
         return functools.partial(beam_pipeline.write_shards, **beam)
-    return functools.partial(write_shards, num_workers=config.num_workers or cpu.count_cores())
+    return functools.partial(worker_pool.write_shards, num_workers=config.num_workers or cpu.count_cores())
 
 
 def write_shards(
-    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
+    shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, run: Callable[..., list]
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards that are not finished yet, from their .jsonl files there; see worker_pool."""
     bound = dict(settings=settings, directory=directory)
     find_finished = functools.partial(shard_writer.load_finished, **bound)
     write = functools.partial(shard_writer.write_or_explain, **bound)
-    return worker_pool.write_shards(shards, find_finished, write, num_workers, "building")
+    return run(shards, find_finished, write, title="building")

@@ -1,7 +1,6 @@
-"""Catalog of a build: its utterances, their labels and what was rejected, on disk.
+"""Catalog of a build: its utterances, the items of its shards and what was rejected, on disk.
 
-An SQLite database that every build makes for itself, so that its memory does not grow with the corpus. An
-utterance is written once; augmented copies refer to it.
+An SQLite database that every build makes for itself, so that its memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -11,36 +10,24 @@ import errno
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Optional
 
 from tfrecord_builder import errors, manifest
-from tfrecord_builder.augmentation import copies
-from tfrecord_builder.labels import labelling
-from tfrecord_builder.records import items
 
-# items.utterance refers to a row of utterances and one of labels.
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
+PRAGMA cache_size = -65536;
 CREATE TABLE utterances (row INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT, json TEXT);
-CREATE TABLE labels (row INTEGER PRIMARY KEY, sentence BLOB, json TEXT);
-CREATE TABLE items (digest BLOB, id TEXT UNIQUE, split TEXT, utterance INTEGER, variant TEXT);
+CREATE TABLE items (id TEXT, split TEXT, sentence BLOB);
 CREATE TABLE rejected (row INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
 CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOUT ROWID;
 """
-# What SQLite sorts without an index takes as much space in /tmp, which may be memory.
-_INDEX = "CREATE INDEX IF NOT EXISTS items_in_order ON items (split, digest)"
-_ITEMS = """
-SELECT items.id, items.split, variant, utterances.json, labels.json FROM items
-JOIN utterances ON utterances.row = utterance JOIN labels ON labels.row = utterance
-WHERE items.split = ? ORDER BY items.digest
-"""
 _SENTENCES = """
 CREATE TABLE sentences (sentence BLOB, split TEXT, PRIMARY KEY (sentence, split)) WITHOUT ROWID;
-INSERT OR IGNORE INTO sentences
-  SELECT sentence, split FROM items JOIN labels ON labels.row = utterance
-  WHERE id NOT IN (SELECT id FROM rejected);
+INSERT INTO sentences SELECT DISTINCT sentence, split FROM items
+  WHERE id NOT IN (SELECT id FROM rejected) ORDER BY sentence, split;
 """
 _SHARED = """
 SELECT ours.split, theirs.split, count(*) FROM sentences ours JOIN sentences theirs USING (sentence)
@@ -80,10 +67,13 @@ class Catalog:
 
     def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
         """Yields the utterances of the corpus, or those of one split, in the order of the corpus."""
+        return map(parse_line, self.lines(split))
+
+    def lines(self, split: Optional[str] = None) -> Iterator[str]:
+        """Yields the same as lines for parse_line."""
         where, values = ("", ()) if split is None else ("WHERE split = ?", (split,))
-        query = f"SELECT split, json FROM utterances {where} ORDER BY row"
-        for now, line in self._database.execute(query, values):
-            yield manifest.Utterance(**{**json.loads(line), "split": now})
+        query = f"SELECT split || char(9) || json FROM utterances {where} ORDER BY row"
+        return (line for (line,) in self._database.execute(query, values))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
         """Returns the number of utterances of the corpus, or of one split."""
@@ -109,52 +99,9 @@ class Catalog:
             f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, each) for each in digests)
         )
 
-    def add_labels(
-        self,
-        utterance: manifest.Utterance,
-        labels: labelling.Labels,
-        signature: Optional[tuple[int, int]],
-        variants: Iterable[tuple[str, Optional[copies.Variant]]],
-    ) -> None:
-        """Adds the labels of an utterance and its items: id and augmentation of each copy for the shards.
-
-        Its sentence is the transcript, or the pronunciation if there is no transcript.
-
-        Raises:
-            UserError: the id of a copy is also that of another utterance.
-        """
-        query = "SELECT row FROM utterances WHERE id = ?"
-        (row,) = self._database.execute(query, (utterance.utterance_id,)).fetchone()
-        sentence = hashlib.sha256((labels.transcript or " ".join(labels.tokens)).encode()).digest()
-        parts = json.dumps([vars(labels), signature])
-        self._database.execute("INSERT INTO labels VALUES (?, ?, ?)", (row, sentence, parts))
-        for name, variant in variants:
-            digest = hashlib.sha256(name.encode()).digest()
-            described = variant and json.dumps(vars(variant))
-            self._add_item((digest, name, utterance.split, row, described))
-
-    def _add_item(self, values: tuple) -> None:
-        try:
-            self._database.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?)", values)
-        except sqlite3.IntegrityError:
-            raise errors.UserError(
-                f"--corpus_dir: {values[1]} is the id of an utterance and of an augmented copy of another; "
-                "rename the utterance."
-            ) from None
-
-    def split_sizes(self) -> dict[str, int]:
-        """Returns the number of items of each split, in the order of their names."""
-        return dict(self._database.execute("SELECT split, count(*) FROM items GROUP BY split ORDER BY split"))
-
-    def items(self, split: str, num_shards: int, shards: Container[int]) -> Iterator[tuple[int, items.Item]]:
-        """Yields (shard number, item) of some shards of a split, in the order of the sha256 of the ids.
-
-        Items are assigned to the num_shards shards in turn.
-        """
-        self._database.execute(_INDEX)
-        for rank, row in enumerate(self._database.execute(_ITEMS, (split,))):
-            if rank % num_shards in shards:
-                yield rank % num_shards, _make_item(*row)
+    def add_items(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
+        """Adds id, split and sentence of each item (utterance or copy) that is assigned to a shard."""
+        self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
 
     def reject(self, utterance_id: str, split: str, reason: str, audio: Optional[str]) -> None:
         """Adds a rejected utterance or item."""
@@ -172,8 +119,11 @@ class Catalog:
 
     def count_candidates(self) -> int:
         """Returns the number of items, plus that of utterances that were rejected before they became one."""
-        rejected = "SELECT count(*) FROM rejected WHERE id NOT IN (SELECT id FROM items)"
-        return self._count("SELECT count(*) FROM items") + self._count(rejected)
+        both = self._count("SELECT count(*) FROM items WHERE id IN (SELECT id FROM rejected)")
+        num_items, num_rejected = (
+            self._count(f"SELECT count(*) FROM {each}") for each in ("items", "rejected")
+        )
+        return num_items + num_rejected - both
 
     def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
@@ -203,15 +153,10 @@ def open_new(path: str) -> Iterator[Catalog]:
         raise OSError(errno.ENOSPC, str(error), path) from error
 
 
-def _make_item(name: str, split: str, variant: Optional[str], utterance: str, described: str) -> items.Item:
-    labels, signature = json.loads(described)
-    parts = {
-        "utterance": {**json.loads(utterance), "utterance_id": name, "split": split},
-        "labels": labels,
-        "stamp": signature,
-        "variant": variant and json.loads(variant),
-    }
-    return items.from_json(parts)
+def parse_line(line: str) -> manifest.Utterance:
+    """Returns the utterance of a line of Catalog.lines."""
+    split, _, described = line.partition("\t")
+    return manifest.Utterance(**{**json.loads(described), "split": split})
 
 
 def _check_id(name: str) -> None:

@@ -1,10 +1,9 @@
-"""Lists a corpus into the catalog, makes a dev split, and labels or rejects every utterance."""
+"""Lists a corpus into the catalog and makes a dev split; copies and file signatures of its recordings."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Optional
@@ -15,12 +14,13 @@ from absl import logging
 from tfrecord_builder import errors, files, manifest
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.augmentation import sources as augmentation_sources
-from tfrecord_builder.building import catalog, checks
+from tfrecord_builder.building import catalog
 from tfrecord_builder.corpora import registry
-from tfrecord_builder.labels import labelling, normalisation, vocabularies
+from tfrecord_builder.labels import normalisation
 from tfrecord_builder.records import items
 
 _CONCURRENT_REQUESTS = 32
+_PLAIN = copies.Variant()
 
 
 def list_corpus(
@@ -31,7 +31,7 @@ def list_corpus(
     Raises:
         UserError: the corpus cannot be read or is empty, or an utterance id is a duplicate.
     """
-    for utterance in _progress(registry.list_utterances(corpus, corpus_dirs), "listing"):
+    for utterance in _progress(registry.list_utterances(corpus, corpus_dirs)):
         listed.add_utterance(utterance)
     where = ", ".join(corpus_dirs)
     if not listed.count_utterances():
@@ -70,30 +70,6 @@ def make_dev_split(listed: catalog.Catalog, fraction: float) -> None:
         logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
 
 
-def label_corpus(
-    listed: catalog.Catalog,
-    labeller: labelling.Labeller,
-    collector: vocabularies.Collector,
-    augmentation: augmentation_config.AugmentationConfig,
-    sources: augmentation_sources.Sources,
-) -> None:
-    """Adds labels and copies of every utterance to the catalog, or why it is rejected.
-
-    The collector takes the labels that were not rejected.
-    """
-    utterances = _progress(listed.utterances(), "labelling", listed.count_utterances())
-    for utterance, signature in _with_signatures(utterances):
-        labels = labeller(utterance)
-        try:
-            unknown = labeller.unknown_syllables(utterance, labels.transcript)
-            checks.check_labels(utterance, labels, unknown)
-        except checks.Rejected as reason:
-            listed.reject(utterance.utterance_id, utterance.split, str(reason), utterance.audio)
-        else:
-            collector.add(labels, utterance.split)
-            listed.add_labels(utterance, labels, signature, list_copies(utterance, augmentation, sources))
-
-
 def list_copies(
     utterance: manifest.Utterance,
     config: augmentation_config.AugmentationConfig,
@@ -103,14 +79,27 @@ def list_copies(
 
     Only the train split is augmented. Speed and volume that the corpus itself asks for come on top.
     """
-    name, variants = utterance.utterance_id, [copies.Variant()]
+    name, variants = utterance.utterance_id, [_PLAIN]
     if not config.is_plain and utterance.split == "train":
         variants = copies.list_variants(name, config, sources)
     for variant in variants:
-        changed = dataclasses.replace(
-            variant, speed=variant.speed * utterance.speed, volume_db=variant.volume_db + utterance.volume_db
-        )
-        yield variant.name(name), None if changed == copies.Variant() else changed
+        changed = variant
+        if utterance.speed != 1 or utterance.volume_db:
+            speed, volume_db = variant.speed * utterance.speed, variant.volume_db + utterance.volume_db
+            changed = dataclasses.replace(variant, speed=speed, volume_db=volume_db)
+        yield variant.name(name), None if changed == _PLAIN else changed
+
+
+def signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
+    """Returns the file signature of each recording; an object store is asked for many at once.
+
+    Raises:
+        UserError: the disk or the store fails.
+    """
+    if not any(path and files.is_remote(path) for path in recordings):
+        return list(map(_signature, recordings))
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        return list(pool.map(_signature, recordings))
 
 
 def _group_key(utterance: manifest.Utterance) -> str:
@@ -133,24 +122,8 @@ def _choose(listed: catalog.Catalog, num_utterances: int) -> Iterator[bytes]:
         yield smallest[1]
 
 
-def _progress(
-    utterances: Iterator[manifest.Utterance], what: str, total: Optional[int] = None
-) -> Iterator[manifest.Utterance]:
-    is_hidden = not sys.stderr.isatty()
-    return iter(tqdm.tqdm(utterances, total=total, unit="utt", desc=what, disable=is_hidden))
-
-
-def _with_signatures(
-    utterances: Iterator[manifest.Utterance],
-) -> Iterator[tuple[manifest.Utterance, Optional[tuple[int, int]]]]:
-    """Yields each with the file signature of its recording; an object store is asked for many at once."""
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
-        for first in utterances:
-            if not first.audio or not files.is_remote(first.audio):
-                yield first, _signature(first.audio)
-                continue
-            group = [first, *itertools.islice(utterances, 4 * _CONCURRENT_REQUESTS - 1)]
-            yield from zip(group, pool.map(_signature, [each.audio for each in group]))
+def _progress(utterances: Iterator[manifest.Utterance]) -> Iterator[manifest.Utterance]:
+    return iter(tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()))
 
 
 def _signature(audio: Optional[str]) -> Optional[tuple[int, int]]:

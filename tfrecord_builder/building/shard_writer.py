@@ -61,6 +61,7 @@ def write_shard(
         statistics = _write_records(shard, settings, directory, temporary, on_progress)
         statistics.num_bytes = os.path.getsize(temporary)
         statistics.sha256 = files.sha256(temporary)
+        files.sync(temporary)
     statistics.items_sha256 = shard.items_sha256
     statistics.fingerprint = sharding.shard_fingerprint(shard, settings)
     statistics.save(f"{path}.json")
@@ -70,17 +71,18 @@ def write_shard(
 def load_finished(
     shard: sharding.Shard, settings: sharding.Settings, directory: str
 ) -> Optional[shard_statistics.ShardStatistics]:
-    """Returns the statistics of a shard that an interrupted build finished; None if there is none."""
+    """Returns the statistics of a shard that an interrupted build finished; None if there is none.
+
+    The shard is not read: its statistics were written when all of it was on the disk.
+    """
     path = os.path.join(directory, shard.file)
-    if not files.exists(path) or not files.exists(f"{path}.json"):
-        return None
     try:
         statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
-    except (ValueError, TypeError, AttributeError):  # cut by a power failure, or from another version
+        num_bytes, _ = files.size_and_time(path)
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):  # cut, or from another version
         return None
     is_same = statistics.fingerprint == sharding.shard_fingerprint(shard, settings)
-    # After a power failure a file of the right size may hold something else.
-    return statistics if is_same and files.sha256(path) == statistics.sha256 else None
+    return statistics if is_same and num_bytes == statistics.num_bytes else None
 
 
 def make_record(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import heapq
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder import frontend, recordings, schema
+from tfrecord_builder import errors, files, frontend, recordings, schema
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.building import catalog
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.records import items
 
-_OPEN_FILES = 200  # an operating system allows a few hundred
+_BUFFER_BYTES = 1 << 26  # of all shards together, while their items are written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,19 +54,33 @@ class Shard:
     items_sha256: str
 
 
-def write(listed: catalog.Catalog, num_shards: int, directory: str) -> list[Shard]:
-    """Assigns the items of each split to shards in turn, and writes the .jsonl file of each shard.
+def write(
+    labelled: Sequence[str],
+    split_sizes: Mapping[str, int],
+    num_shards: int,
+    directory: str,
+    listed: catalog.Catalog,
+) -> list[Shard]:
+    """Assigns the items of .labelled files (see chunks.py) to shards, and writes the .jsonl of each shard.
 
-    The order of the items is that of the sha256 of their ids. A split with fewer items than num_shards gets
-    one shard per item.
+    Those of a split go to its shards in turn, in the order of the sha256 of their ids. A split with fewer
+    items than num_shards gets one shard per item. The catalog receives every item.
+
+    Raises:
+        UserError: the id of a copy is also that of another utterance.
     """
-    shards = []
-    for split, size in listed.split_sizes().items():
-        count = min(num_shards, size)
-        for first in range(0, count, _OPEN_FILES):
-            group = range(first, min(first + _OPEN_FILES, count))
-            shards += _write_group(listed, split, group, count, directory)
-    return shards
+    counts = {split: min(num_shards, split_sizes[split]) for split in sorted(split_sizes)}
+    buffer_bytes = _BUFFER_BYTES // sum(counts.values(), 1)
+    outputs = {
+        split: [
+            _Output(split, schema.shard_name(split, i, count), directory, buffer_bytes) for i in range(count)
+        ]
+        for split, count in counts.items()
+    }
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(files.open_binary(path)) for path in labelled]
+        listed.add_items(_assign(heapq.merge(*opened), outputs))
+    return [output.finish() for split in outputs.values() for output in split]
 
 
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
@@ -99,20 +113,46 @@ def hash_json(values: list) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _write_group(
-    listed: catalog.Catalog, split: str, group: range, count: int, directory: str
-) -> list[Shard]:
-    """Writes the items of some of the `count` shards of a split, in one pass over the split."""
-    names = {i: schema.shard_name(split, i, count) for i in group}
-    num_items = dict.fromkeys(group, 0)
-    ids, lines = ({i: hashlib.sha256() for i in group} for _ in range(2))
-    with contextlib.ExitStack() as stack:
-        paths = {i: os.path.join(directory, recordings.path_of(name)) for i, name in names.items()}
-        outputs = {i: stack.enter_context(open(path, "wb")) for i, path in paths.items()}
-        for i, item in listed.items(split, count, group):
-            line = items.to_line(item).encode()
-            outputs[i].write(line)
-            lines[i].update(line)
-            ids[i].update(f"{item.utterance.utterance_id}\n".encode())
-            num_items[i] += 1
-    return [Shard(split, names[i], num_items[i], ids[i].hexdigest(), lines[i].hexdigest()) for i in group]
+class _Output:
+    """The .jsonl file of a shard, which is open only while it grows."""
+
+    def __init__(self, split: str, file: str, directory: str, buffer_bytes: int):
+        self._path = os.path.join(directory, recordings.path_of(file))
+        self._buffer, self._buffer_bytes = bytearray(), buffer_bytes
+        self._ids, self._lines = hashlib.sha256(), hashlib.sha256()
+        self._split, self._file, self._num_items = split, file, 0
+        open(self._path, "wb").close()
+
+    def add(self, utterance_id: bytes, line: bytes) -> None:
+        self._ids.update(utterance_id + b"\n")
+        self._buffer += line
+        self._num_items += 1
+        if len(self._buffer) > self._buffer_bytes:
+            self._write()
+
+    def finish(self) -> Shard:
+        self._write()
+        hashes = self._ids.hexdigest(), self._lines.hexdigest()
+        return Shard(self._split, self._file, self._num_items, *hashes)
+
+    def _write(self) -> None:
+        self._lines.update(self._buffer)
+        with open(self._path, "ab") as file:
+            file.write(self._buffer)
+        self._buffer.clear()
+
+
+def _assign(lines: Iterable[bytes], outputs: Mapping[str, Sequence[_Output]]) -> Iterator[tuple]:
+    """Adds each item to its shard; yields its id, split and sentence."""
+    ranks, last = dict.fromkeys(outputs, 0), b""
+    for line in lines:
+        _, split, sentence, name, item = line.split(b"\t", 4)
+        if name == last:
+            raise errors.UserError(
+                f"--corpus_dir: {name.decode()} is the id of an utterance and of an augmented copy of "
+                "another; rename the utterance."
+            )
+        last, split = name, split.decode()
+        outputs[split][ranks[split] % len(outputs[split])].add(name, item)
+        ranks[split] += 1
+        yield name.decode(), split, sentence

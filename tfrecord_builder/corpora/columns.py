@@ -67,6 +67,10 @@ def read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[s
     """
     row = {}
     for name, indices in find(tuple(header)).items():
+        if len(indices) == 1:
+            value = values[indices[0]]
+            row[name] = value if value.strip() else ""
+            continue
         filled = [values[i] for i in indices if values[i].strip()]
         if len(filled) > 1 and len(set(map(_to_comparable, filled))) > 1:
             raise errors.UserError(

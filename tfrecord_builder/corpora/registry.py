@@ -98,12 +98,13 @@ def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several:
     if utterance.audio is None:
         return dataclasses.replace(utterance, utterance_id=f"{name}-{utterance.utterance_id}", speaker=name)
     speaker = f"{name}/{utterance.speaker}" if is_one_of_several else utterance.speaker
-    return dataclasses.replace(
-        utterance,
-        utterance_id=_to_printable(utterance.utterance_id),
-        speaker=_to_printable(speaker),
-        audio=_to_absolute(utterance.audio),
-    )
+    names = {
+        "utterance_id": _to_printable(utterance.utterance_id),
+        "speaker": _to_printable(speaker),
+        "audio": _to_absolute(utterance.audio),
+    }
+    is_named = names.items() <= vars(utterance).items()
+    return utterance if is_named else dataclasses.replace(utterance, **names)
 
 
 def _to_absolute(path: str) -> str:
@@ -112,5 +113,7 @@ def _to_absolute(path: str) -> str:
 
 def _to_printable(name: str) -> str:
     """Returns a name as UTF-8 text on one line; a file name may have other bytes and control characters."""
+    if name.isprintable():
+        return name
     decoded = os.fsencode(name).decode("utf-8", "backslashreplace")
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], decoded)

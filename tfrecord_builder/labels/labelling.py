@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Sequence
 from typing import Optional
 
@@ -92,14 +93,19 @@ class Labeller:
         Raises:
             errors.UserError: the dictionary or the model cannot be read or is not valid.
         """
-        self._config = config
+        self.config = config
+        self._bpe_sha256 = bpe_model and hashlib.sha256(bpe_model).hexdigest()
         self._subwords = None if bpe_model is None else subwords.SubwordModel(bpe_model)
         self._phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
 
+    def describe(self) -> list:
+        """Returns all that labels depend on besides the utterance and the code, for JSON."""
+        return [dataclasses.asdict(self.config), self._phrases, self._bpe_sha256]
+
     def __call__(self, utterance: manifest.Utterance) -> Labels:
-        text = _read_numbers(utterance, self._config)
+        text = _read_numbers(utterance, self.config)
         transcript = normalisation.normalise(text)
-        token_type = self._config.token_type
+        token_type = self.config.token_type
         if token_type == "character":
             return Labels(transcript, tuple(tokenisation.to_characters(transcript)), ())
         if token_type == "bpe":
@@ -111,14 +117,14 @@ class Labeller:
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
         """Returns the tokens of the corpus's pinyin that should be syllables but are not, if used."""
-        is_used = self._config.token_type in _OF_SYLLABLE
+        is_used = self.config.token_type in _OF_SYLLABLE
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
 
     @functools.cached_property
     def _reader(self):
         from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
 
-        return pinyin.Reader(self._phrases, self._config.tone_sandhi)
+        return pinyin.Reader(self._phrases, self.config.tone_sandhi)
 
     def _read(self, text: str) -> list[str]:
         """Reads a transcript phrase by phrase: no word and no tone sandhi crosses a pause."""

@@ -53,6 +53,8 @@ class Reader:
     def _segment(self, hanzi: str) -> list[str]:
         words: list[str] = []
         start = 0
+        if not self._user_phrases:
+            return list(mmseg.seg.cut(hanzi))
         while start < len(hanzi):
             for word in mmseg.seg.cut(hanzi[start:]):
                 phrase = self._find_phrase(hanzi, start)

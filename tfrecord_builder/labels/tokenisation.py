@@ -40,6 +40,8 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
+    if not tokens:
+        return []
     first = normalisation.HANZI_RUN.search(characters)
     if first:
         tokens = [token for token in tokens if any(map(str.isalnum, token))]

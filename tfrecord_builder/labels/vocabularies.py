@@ -97,6 +97,20 @@ class Collector:
             for token, character in zip(found.tokens, found.characters):
                 self.pairs.setdefault(token, set()).add(character)
 
+    def to_json(self) -> dict:
+        """Returns the counts as merge takes them, for JSON."""
+        sets = {"training_tokens": self.training_tokens, "training_characters": self.training_characters}
+        pairs = {token: sorted(written) for token, written in self.pairs.items()}
+        counts = {"tokens": self.tokens, "characters": self.characters, "pairs": pairs}
+        return {**counts, **{name: sorted(found) for name, found in sets.items()}}
+
+    def merge(self, counts: dict) -> None:
+        """Adds the counts of another collector."""
+        for name in ("tokens", "characters", "training_tokens", "training_characters"):
+            getattr(self, name).update(counts[name])
+        for token, written in counts["pairs"].items():
+            self.pairs.setdefault(token, set()).update(written)
+
 
 def check_token_type(directory: str, token_type: str) -> None:
     """Raises errors.UserError if a data or model directory has tokens of another type."""

@@ -17,7 +17,8 @@ STAGING = ".build"
 _FINGERPRINT_FILE = "plan"
 _PUBLISHED_FILE = "published"  # its name when all but dataset_info.json is in place
 _REPLACED = "replaced"
-_NOT_PUBLISHED = {_FINGERPRINT_FILE, _PUBLISHED_FILE, _REPLACED, dataset_info.INFO_FILE}
+_SCRATCH = "labels"
+_NOT_PUBLISHED = {_FINGERPRINT_FILE, _PUBLISHED_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
 _TEMPORARY_SUFFIX = ".incomplete"
 _UNFINISHED_SUFFIXES = (_TEMPORARY_SUFFIX, ".tfrecord.json")
 
@@ -52,6 +53,13 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     _remove(staging, [name for name in names if name.endswith(_TEMPORARY_SUFFIX)])
     files.write_text(fingerprint_file, fingerprint)
     return staging
+
+
+def scratch_directory(output_dir: str) -> str:
+    """Makes a directory for files that every worker sees, an interrupted build keeps and none publishes."""
+    directory = os.path.join(output_dir, STAGING, _SCRATCH)
+    files.make_directory(directory)
+    return directory
 
 
 def take_over(names: Iterable[str], workspace: str, staging: str) -> None:

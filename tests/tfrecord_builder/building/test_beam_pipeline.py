@@ -1,6 +1,9 @@
+import functools
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import apache_beam as beam
 import paths
@@ -32,8 +35,14 @@ def _settings():
     )
 
 
+def _bound(directory):
+    bound = dict(settings=_settings(), directory=str(directory))
+    functions = (shard_writer.load_finished, shard_writer.write_or_explain)
+    return [functools.partial(function, **bound) for function in functions]
+
+
 def _write(shards, directory, runner="DirectRunner", beam_flags=()):
-    return beam_pipeline.write_shards(shards, _settings(), str(directory), runner, beam_flags)
+    return beam_pipeline.write_shards(shards, *_bound(directory), "building", runner, beam_flags)
 
 
 def _contents(directory):
@@ -88,7 +97,7 @@ def test_counts_for_the_runner(tmp_path):
     (waiting,) = small_shards.write(found, 1, tmp_path)
     pipeline = beam_pipeline._make_pipeline("DirectRunner", ())
     shards = pipeline | beam.Create([waiting])
-    shards | beam.Map(beam_pipeline._write_shard, _settings(), str(tmp_path))
+    shards | beam.Map(functools.partial(beam_pipeline._write, *_bound(tmp_path)))
     result = pipeline.run()
     result.wait_until_finish()
     counted = {each.key.metric.name: each.committed for each in result.metrics().query()["counters"]}
@@ -99,13 +108,13 @@ def test_a_finished_shard_is_not_written_again_by_a_worker(tmp_path):
     (waiting,) = small_shards.write(_items(tmp_path, 2), 1, tmp_path)
     _write([waiting], tmp_path)
     before = os.stat(tmp_path / waiting.file)
-    beam_pipeline._write_shard(waiting, _settings(), str(tmp_path))
+    beam_pipeline._write(*_bound(tmp_path), waiting)
     assert os.stat(tmp_path / waiting.file) == before
 
 
 def test_a_shard_that_does_not_come_is_missed(tmp_path, monkeypatch):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
-    monkeypatch.setattr(beam_pipeline, "_write_shard", lambda *_: None)
+    monkeypatch.setattr(beam_pipeline, "_write", lambda *_: None)
     with pytest.raises(
         errors.UserError, match="the pipeline ended, but train-00000-of-00001.tfrecord is missing"
     ):
@@ -114,7 +123,7 @@ def test_a_shard_that_does_not_come_is_missed(tmp_path, monkeypatch):
 
 def test_a_bug_in_a_worker_is_one_sentence_below_the_traceback_that_beam_logs(tmp_path, monkeypatch, caplog):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
-    monkeypatch.setattr(beam_pipeline, "_write_shard", lambda *_: [][1])
+    monkeypatch.setattr(beam_pipeline, "_write", lambda *_: [][1])
     with pytest.raises(errors.UserError, match="the pipeline failed .list index out of range .while running"):
         _write(shards, tmp_path)
     assert "Traceback" in caplog.text
@@ -189,6 +198,59 @@ def test_flags_of_the_build_that_do_not_fit():
         build_config.BuildConfig(beam_flags=("--x",), **usual)
     with pytest.raises(errors.UserError, match="--num_workers, --runner: both are given, expected one; D"):
         build_config.BuildConfig(runner="DirectRunner", num_workers=2, **usual)
+
+
+def _start(corpus, output_dir, *flags):
+    """Starts a build of several chunks; a corpus of thousands would have them without the change."""
+    code = (
+        "import runpy; from tfrecord_builder.building import chunks; chunks._MIN_UTTERANCES = 300;"
+        "runpy.run_module('tfrecord_builder.build', run_name='__main__')"
+    )
+    options = [f"--corpus_dir={corpus}", f"--output_dir={output_dir}", "--num_shards=40", *flags]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", code, *options], cwd=ROOT, **pipes)
+
+
+def _list_workers(process):
+    """Returns the process ids of Beam's workers below a process."""
+    found = subprocess.run(
+        ["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
+    shells = {pid for pid, parent, *_ in rows if int(parent) == process.pid}
+    return [int(pid) for pid, parent, args in rows if parent in shells and "sdk_worker_main" in args]
+
+
+def _kill_a_worker(process, output_dir, pattern):
+    """Kills a worker process when a file of the pattern is there."""
+    deadline = time.monotonic() + 100
+    while not list((output_dir / ".build").glob(pattern)):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.005)
+    os.kill(_list_workers(process)[-1], signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["labels/*.labelled.json", "*.tfrecord.json"])
+def test_a_worker_process_is_killed_and_the_build_continues_to_the_same_bytes(tmp_path, pattern):
+    small_corpora.make_manifest_corpus(tmp_path / "in", num_train=8, num_dev=0)
+    lines = ["id\taudio\ttext\tsplit"]
+    lines += [f"u{i}\taudio/u0{i % 8}.wav\t{'今天天气很好' * (i % 11 > 0)}\t" for i in range(4000)]
+    small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines))
+    usual = ["--max_rejected=0.5", "--dev_fraction=0.1"]
+    local = _start(tmp_path / "in", tmp_path / "local", *usual, "--num_workers=1")
+    assert local.wait(timeout=100) == 0, local.communicate()
+    processes = "--direct_num_workers=2,--direct_running_mode=multi_processing"
+    beam_flags = [*usual, "--runner=DirectRunner", f"--beam_flags={processes}"]
+    killed = _start(tmp_path / "in", tmp_path / "out", *beam_flags)
+    _kill_a_worker(killed, tmp_path / "out", pattern)
+    _, said = killed.communicate(timeout=60)
+    assert killed.returncode == 1
+    assert "error: --runner=DirectRunner: the pipeline failed (Worker subprocess exited with" in said
+    again = _start(tmp_path / "in", tmp_path / "out", *beam_flags)
+    again.communicate(timeout=200)
+    assert again.returncode == 0
+    assert _contents(tmp_path / "out") == _contents(tmp_path / "local")
 
 
 @pytest.mark.slow

@@ -1,3 +1,4 @@
+import functools
 import hashlib
 import os
 
@@ -7,7 +8,7 @@ import small_corpora
 import small_shards
 import tensorflow as tf
 
-from tfrecord_builder import audio, errors, frontend, manifest, schema
+from tfrecord_builder import audio, errors, files, frontend, manifest, schema
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
@@ -121,10 +122,22 @@ def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, t
     assert shard_writer.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
     other = _shard(tmp_path, _item("u0", tones[1]))
     assert shard_writer.load_finished(other, _settings(), str(tmp_path)) is None
-    content = path.read_bytes()
-    for damaged in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
-        path.write_bytes(damaged)
-        assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+    path.write_bytes(path.read_bytes()[:-1])
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+    path.unlink()
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
+
+
+def test_statistics_come_when_the_shard_is_on_its_disk_and_it_is_not_read_again(tmp_path, tones, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        made = functools.partial(lambda name, call, *args: done.append(name) or call(*args), name)
+        monkeypatch.setattr(os, name, functools.partial(made, getattr(os, name)))
+    planned = _shard(tmp_path, _item("u0", tones[0]))
+    shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+    assert done == ["fsync", "replace", "replace"]  # the shard on its disk, its name, its statistics
+    monkeypatch.setattr(files, "sha256", None)
+    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)).num_records == 1
 
 
 @pytest.mark.parametrize("content", ["", '{"file": "train-000', '{"of": "another version"}', "[]"])

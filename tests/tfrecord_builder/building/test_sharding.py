@@ -1,10 +1,11 @@
 import dataclasses
 import json
 
+import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import frontend, manifest, readings, recordings
+from tfrecord_builder import errors, frontend, manifest, readings, recordings
 from tfrecord_builder.building import sharding
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
@@ -45,13 +46,19 @@ def test_order_is_that_of_the_sha256_of_the_ids(tmp_path):
     assert _names(tmp_path, shards) == ["cba"]  # 2e7d.. 3e23.. ca97..
 
 
-def test_more_shards_than_files_that_are_open_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(sharding, "_OPEN_FILES", 2)
+def test_items_that_are_not_written_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sharding, "_BUFFER_BYTES", 5 * 300)  # a shard of two items is written in two parts
     shards = small_shards.write(_items(*"abcdefg"), 5, tmp_path)
     few = _names(tmp_path, shards)
     monkeypatch.undo()
     assert shards == small_shards.write(_items(*"abcdefg"), 5, tmp_path)
     assert few == _names(tmp_path, shards)
+
+
+def test_an_id_of_two_items(tmp_path):
+    message = "--corpus_dir: a is the id of an utterance and of an augmented copy of another; rename"
+    with pytest.raises(errors.UserError, match=message):
+        small_shards.write(_items(*"abc") + _items("a", split="dev"), 2, tmp_path)
 
 
 def test_splits_have_shards_of_their_own_and_none_is_empty(tmp_path):

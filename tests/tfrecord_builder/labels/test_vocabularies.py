@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from tfrecord_builder import errors, manifest, readings, vocabulary
@@ -30,6 +32,16 @@ def test_vocabularies_contain_all_labels_of_the_train_split():
     assert made.characters.tokens == ("<unk>", "k", "o", "你", "好")
     assert "zai4" not in made.readings.pairs
     assert made.bpe is None
+
+
+def test_counts_of_parts_are_those_of_the_whole():
+    other = labelling.Labels("妳", ("ni3",), ("妳",))
+    whole, merged = _collect([*TRAINING, other], [AGAIN]), _collect([])
+    for part in (_collect(TRAINING), _collect([other], [AGAIN])):
+        merged.merge(json.loads(json.dumps(part.to_json())))
+    assert (merged.training_tokens, merged.pairs) == (whole.training_tokens, whole.pairs)
+    assert merged.training_characters == whole.training_characters
+    assert (merged.tokens["ni3"], merged.tokens["zai4"], merged.characters["好"]) == (2, 1, 1)
 
 
 def test_readings_are_training_pairs_and_the_dictionary():

@@ -43,6 +43,11 @@ def _write(settings, directory):
     return functools.partial(shard_writer.write_or_explain, settings=settings, directory=str(directory))
 
 
+def _write_shards(shards, settings, directory, num_workers):
+    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
+    return builder.write_shards(shards, settings, directory, run)
+
+
 def test_number_of_workers_changes_no_byte(tmp_path):
     found = _items(tmp_path / "audio")
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
@@ -51,7 +56,7 @@ def test_number_of_workers_changes_no_byte(tmp_path):
     expected = [
         shard_writer.write_shard(each, _settings(), here, lambda done, rejected: None) for each in shards
     ]
-    assert builder.write_shards(shards, _settings(), there, num_workers=2) == expected
+    assert _write_shards(shards, _settings(), there, num_workers=2) == expected
     for each in shards:
         assert (tmp_path / "there" / each.file).read_bytes() == (tmp_path / "here" / each.file).read_bytes()
 
@@ -64,7 +69,7 @@ def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
     ]
     started = []
     monkeypatch.setattr(worker_pool, "_run_workers", lambda waiting, *args: started.extend(waiting) or ())
-    assert builder.write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
+    assert _write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
     assert started == []
 
 
@@ -74,7 +79,7 @@ def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     settings = _settings(vocabularies=small_corpora.make_vocabularies(many))
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
     with pytest.raises(errors.UserError, match="a worker process ended with exit code 1 before its shard"):
-        builder.write_shards(shards, settings, str(tmp_path), num_workers=2)
+        _write_shards(shards, settings, str(tmp_path), num_workers=2)
 
 
 def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatch):
@@ -88,7 +93,7 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
     monkeypatch.setattr(worker_pool._Progress, "note", lambda self, *message: told.append(message))
     found = _items(tmp_path)
     shards = small_shards.write(found, 3, out)
-    written = builder.write_shards(shards, _settings(), out, num_workers=1)
+    written = _write_shards(shards, _settings(), out, num_workers=1)
     assert sum(each.num_records for each in written) == 6
     first = shards[0].file
     # After each of its two utterances, and when it is whole.
@@ -98,14 +103,14 @@ def test_one_worker_is_this_process_and_tells_how_far_it_is(tmp_path, monkeypatc
         (first, 2, 0),
     ]
     (last,) = small_shards.write(found, 1, out)
-    assert builder.write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
+    assert _write_shards([last], _settings(), out, num_workers=8)[0].num_records == 6  # one shard
 
 
 def test_one_worker_raises_what_the_user_must_know(tmp_path):
     shards = small_shards.write(_items(tmp_path, 1), 1, tmp_path)
     (tmp_path / "0.wav").write_bytes(b"")
     with pytest.raises(errors.UserError, match="0.wav: the recording has changed since"):
-        builder.write_shards(shards, _settings(), str(tmp_path), num_workers=1)
+        _write_shards(shards, _settings(), str(tmp_path), num_workers=1)
 
 
 def test_ctrl_c_ends_a_worker_without_a_word(tmp_path, capfd):
@@ -145,7 +150,7 @@ def test_all_workers_are_started_before_any_is_sent_anything(tmp_path, monkeypat
     monkeypatch.setattr(worker_pool.multiprocessing.connection, "wait", end)
     with pytest.raises(Ended):
         shards = small_shards.write(_items(tmp_path), 3, tmp_path)
-        builder.write_shards(shards, _settings(), str(tmp_path), num_workers=2)
+        _write_shards(shards, _settings(), str(tmp_path), num_workers=2)
     assert events == ["start", "start", "send", "send", "terminate", "terminate"]
 
 

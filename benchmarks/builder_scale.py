@@ -1,0 +1,151 @@
+"""Measures what a build does besides audio, for lists of many rows, and prints a table.
+
+    python -m benchmarks.builder_scale
+    python -m benchmarks.builder_scale --num_rows=100000 --num_workers=2 --nobuilds
+
+The rows refer to eight recordings of 0.3 s. Of each list it times the stages before the first shard, and
+labelling again as after an interruption. With --builds it then kills a build of as many sentences of text
+at its first shard, runs it again, and verifies the data. CPU seconds are those of all processes, the peak
+memory is that of the largest one.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import glob
+import multiprocessing
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Optional
+
+import numpy as np
+import soundfile
+
+from tfrecord_builder import config_flags, program
+from tfrecord_builder.augmentation import augmentation_config, sources
+from tfrecord_builder.building import catalog, chunks, listing, sharding
+from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import worker_pool
+
+_WORDS = "今天天气很好 我们去北京 你喜欢喝茶 朋友时候吗 一下 谢谢 管理 水果 图书馆 火车站".split()
+_NUM_SHARDS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaleConfig(config_flags.Checked):
+    """Amounts to measure."""
+
+    num_rows: tuple[str, ...] = config_flags.setting(("100000", "1000000"), "rows of each list")
+    num_workers: int = config_flags.setting(2, "processes that label and write", minimum=1)
+    builds: bool = config_flags.setting(True, "also whole builds of text, killed and run again")
+
+
+def main(config: ScaleConfig) -> int:
+    """Prints a line per stage."""
+    print(f"{'rows':>10} {'stage':28}{'seconds':>9}{'CPU s':>9}{'us a row':>9}{'peak MiB':>9}")
+    for num_rows in map(int, config.num_rows):
+        with tempfile.TemporaryDirectory() as directory:
+            make_lists(directory, num_rows)
+            with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                process.submit(measure_stages, directory, num_rows, config.num_workers).result()
+            if config.builds:
+                measure_builds(directory, num_rows, config.num_workers)
+    return 0
+
+
+def make_lists(directory: str, num_rows: int) -> None:
+    """Writes manifest.tsv with its recordings, and train.tsv of text."""
+    for i in range(8):
+        tone = 0.3 * np.sin(2 * np.pi * (200 + 50 * i) * np.arange(4800) / 16000)
+        soundfile.write(os.path.join(directory, f"{i}.wav"), tone, 16000)
+    rng = random.Random(1)
+    paths = (os.path.join(directory, name) for name in ("manifest.tsv", "train.tsv"))
+    spoken, text = (open(path, "w", encoding="utf-8") for path in paths)
+    with spoken, text:
+        spoken.write("id\taudio\tspeaker\ttext\tsplit\n")
+        text.write("hanzi\tpinyin\n")
+        for row in range(num_rows):
+            sentence = "".join(rng.choices(_WORDS, k=4))
+            split = "train" if row % 100 else "dev"
+            spoken.write(f"{rng.getrandbits(64):016x}\t{row % 8}.wav\ts{row % 500}\t{sentence}\t{split}\n")
+            text.write(f"{sentence}\t\n")
+
+
+def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
+    """Prints the stages before the first shard."""
+    measure = functools.partial(_measure, num_rows)
+    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
+    labeller = labelling.Labeller(labelling.LabelConfig())
+    settings = chunks.Settings(labeller, augmentation_config.AugmentationConfig(), sources.Sources())
+    with catalog.open_new(os.path.join(directory, "catalog")) as listed:
+        measure("listing", lambda: listing.list_corpus("manifest", [directory], listed))
+        for stage in ("labelling", "labelling, again"):
+            labelled = measure(stage, lambda: chunks.label_corpus(listed, settings, directory, run))
+        sizes: collections.Counter = collections.Counter()
+        for each in labelled:
+            sizes.update(each.split_sizes)
+        paths = [os.path.join(directory, each.file) for each in labelled]
+        measure("assigning to shards", lambda: sharding.write(paths, sizes, _NUM_SHARDS, directory, listed))
+        measure("distinct sentences", listed.sentences)
+
+
+def measure_builds(directory: str, num_rows: int, num_workers: int) -> None:
+    """Prints a build that is killed at its first shard, the same run again, and verify."""
+    output_dir = os.path.join(directory, "output")
+    flags = [f"--output_dir={output_dir}", f"--num_shards={_NUM_SHARDS}", f"--num_workers={num_workers}"]
+    build = ["build", "--corpus=text", f"--corpus_dir={directory}", *flags]
+    _run(num_rows, "build to its first shard", build, os.path.join(output_dir, ".build", "*.tfrecord.json"))
+    _run(num_rows, "the same build, again", build)
+    _run(num_rows, "verify", ["verify", f"--data_dir={output_dir}"])
+
+
+def _measure(num_rows: int, stage: str, run: Callable[[], object]) -> object:
+    began, before = time.monotonic(), _cpu_seconds()
+    result = run()
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    _print(num_rows, stage, time.monotonic() - began, _cpu_seconds() - before, peak)
+    return result
+
+
+def _cpu_seconds() -> float:
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def _run(num_rows: int, stage: str, command: list[str], kill_at: Optional[str] = None) -> None:
+    """Runs a program of the builder to its end, or until a file of a pattern is there."""
+    began = time.monotonic()
+    name, *flags = command
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", f"tfrecord_builder.{name}", *flags], **quiet)
+    while kill_at and process.poll() is None and not glob.glob(kill_at):
+        time.sleep(0.05)
+    taken = time.monotonic() - began
+    if kill_at:
+        process.kill()
+    _, _, used = os.wait4(process.pid, 0)
+    _print(
+        num_rows,
+        stage,
+        taken if kill_at else time.monotonic() - began,
+        used.ru_utime + used.ru_stime,
+        used.ru_maxrss,
+    )
+
+
+def _print(num_rows: int, stage: str, seconds: float, cpu_seconds: float, peak_kib: int) -> None:
+    each, peak = 1e6 * cpu_seconds / num_rows, peak_kib / 1024
+    print(f"{num_rows:10,} {stage:28}{seconds:9.1f}{cpu_seconds:9.1f}{each:9.0f}{peak:9.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    program.run(main, ScaleConfig)

@@ -1,0 +1,180 @@
+import errno
+import functools
+import json
+import os
+import pickle
+
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors, files, frontend, manifest
+from tfrecord_builder.augmentation import augmentation_config, sources
+from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
+from tfrecord_builder.labels import labelling
+from tfrecord_builder.output import worker_pool
+from tfrecord_builder.records import items
+
+HERE = functools.partial(worker_pool.write_shards, num_workers=1)
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "_MIN_UTTERANCES", 3)
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Seven utterances of half a second, u00 to u06; the last is of dev."""
+    corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
+    (tmp_path / "labels").mkdir()
+    with catalog.open_new(str(tmp_path / "catalog.sqlite")) as opened:
+        listing.list_corpus("manifest", [corpus], opened)
+        yield opened
+
+
+def _settings(augmentation=builder.PLAIN, **label_options):
+    labeller = labelling.Labeller(labelling.LabelConfig(**label_options))
+    return chunks.Settings(labeller, augmentation, sources.Sources())
+
+
+def _label(listed, tmp_path, settings=None, run=HERE):
+    return chunks.label_corpus(listed, settings or _settings(), str(tmp_path / "labels"), run)
+
+
+def _note_labelled(monkeypatch):
+    """Returns the ids of the utterances that are labelled from now on."""
+    labelled, label = [], labelling.Labeller.__call__
+
+    def note(self, utterance):
+        labelled.append(utterance.utterance_id)
+        return label(self, utterance)
+
+    monkeypatch.setattr(labelling.Labeller, "__call__", note)
+    return labelled
+
+
+def test_a_line():
+    utterance = manifest.Utterance("c", "/c.wav", "s", "你，", "", "train")
+    item = items.Item(utterance, labelling.Labels("你", ("ni3",), ("你",)), (1, 2))
+    digest, split, sentence, name, line = chunks.to_line(item).decode().split("\t")
+    assert (split, name, line) == ("train", "c", items.to_line(item))
+    assert digest.startswith("2e7d2c03") and sentence == chunks.hashlib.sha256("你".encode()).hexdigest()
+    spoken = items.Item(utterance, labelling.Labels("", ("ni3", "hao3"), ()))
+    assert chunks.to_line(spoken).split(b"\t")[2].decode() == chunks.hashlib.sha256(b"ni3 hao3").hexdigest()
+
+
+def test_chunks_of_a_corpus(listed, tmp_path):
+    found = _label(listed, tmp_path)
+    assert [each.file for each in found] == ["00000.labelled", "00001.labelled", "00002.labelled"]
+    assert [each.split_sizes for each in found] == [{"train": 3}, {"train": 3}, {"dev": 1}]
+    assert found[0].counts["tokens"]["tian1"] == 2 and found[2].counts["training_tokens"] == []
+    lines = (tmp_path / "labels" / "00000.labelled").read_bytes().splitlines()
+    assert lines == sorted(lines) and sorted(line.split(b"\t")[3] for line in lines) == [
+        b"u00",
+        b"u01",
+        b"u02",
+    ]
+
+
+def test_no_more_chunks_than_files_that_can_be_open(listed, tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "_MAX_CHUNKS", 2)
+    assert [each.num_records for each in _label(listed, tmp_path)] == [4, 3]
+
+
+def test_an_interrupted_build_keeps_what_is_labelled(listed, tmp_path, monkeypatch):
+    expected = _label(listed, tmp_path)
+    labelled = _note_labelled(monkeypatch)
+    again = _label(listed, tmp_path)
+    assert labelled == []
+    assert [each.counts for each in again] == [each.counts for each in expected]
+    os.remove(tmp_path / "labels" / "00002.labelled.json")
+    (tmp_path / "labels" / "00000.labelled.json").write_text('{"file": "0000')
+    _label(listed, tmp_path)
+    assert labelled == ["u00", "u01", "u02", "u06"]
+
+
+def test_a_recording_that_has_changed_costs_its_chunk_alone(listed, tmp_path, monkeypatch):
+    _label(listed, tmp_path)
+    labelled = _note_labelled(monkeypatch)
+    path = small_corpora.write_audio(tmp_path / "in" / "audio" / "u04.wav", small_corpora.tone(0.7))
+    _label(listed, tmp_path)
+    assert labelled == ["u03", "u04", "u05"]
+    lines = (tmp_path / "labels" / "00001.labelled").read_bytes().splitlines()
+    found = [json.loads(line.split(b"\t")[4]) for line in lines]
+    (stamp,) = [each["stamp"] for each in found if each["utterance"]["utterance_id"] == "u04"]
+    assert tuple(stamp) == items.file_signature(path)
+
+
+def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed, tmp_path, monkeypatch):
+    dictionary = tmp_path / "names.tsv"
+    dictionary.write_text("北京\tbei3 jing4\n", "utf-8")
+    _label(listed, tmp_path, _settings(user_dictionary=str(dictionary)))
+    labelled = _note_labelled(monkeypatch)
+    slower = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9,))
+    dictionary.write_text("北京\tbei3 jing3\n", "utf-8")
+    for settings in (_settings(user_dictionary=str(dictionary)), _settings(), _settings(slower)):
+        _label(listed, tmp_path, settings)
+        assert len(labelled) == 7
+        labelled.clear()
+    monkeypatch.setattr(chunks, "_LIBRARIES", ("pypinyin",))
+    _label(listed, tmp_path, _settings(slower))
+    assert len(labelled) == 7
+    labelled.clear()
+    listed.add_utterance(manifest.Utterance("new", "/new.wav", "", "好", "", "train"))
+    _label(listed, tmp_path, _settings(slower))
+    assert labelled == ["u06", "new"]
+
+
+def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(listed, tmp_path):
+    waiting = []
+    _label(listed, tmp_path, run=lambda found, *_, **__: waiting.extend(found))
+    directory = str(tmp_path / "labels")
+    assert chunks.load_finished(waiting[0], directory) is None
+    done = chunks.label_or_explain(waiting[0], lambda *_: None, _settings(), directory)
+    assert chunks.load_finished(waiting[0], directory) == done
+    other = chunks.dataclasses.replace(waiting[0], run="another")
+    assert chunks.load_finished(other, directory) is None
+
+
+def test_workers_do_not_read_the_user_s_dictionary(listed, tmp_path):
+    dictionary = tmp_path / "names.tsv"
+    dictionary.write_text("北京\tbei3 jing4\n", "utf-8")
+    settings = _settings(user_dictionary=str(dictionary))
+    os.remove(dictionary)
+    found = _label(listed, tmp_path, pickle.loads(pickle.dumps(settings)))
+    assert found[1].counts["tokens"]["jing4"] == 1
+
+
+def test_a_full_disk_is_a_sentence(listed, tmp_path, monkeypatch):
+    def fail(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "sync", fail)
+    message = r"labels: 00000.labelled cannot be written \(No space left on device\); free some space"
+    with pytest.raises(errors.UserError, match=message):
+        _label(listed, tmp_path)
+
+
+@pytest.mark.parametrize("num_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_neither_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch, num_workers):
+    corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=9, num_dev=2)
+    path = tmp_path / "in" / "manifest.tsv"
+    rows = [("u20", "u00", "", "train"), ("u21", "u99", "你好", "dev"), ("u22", "u01", "，", "train")]
+    more = [f"{name}\taudio/{audio}.wav\ta\t{text}\t\t{split}\n" for name, audio, text, split in rows]
+    path.write_text(path.read_text("utf-8") + "".join(more), "utf-8")
+    speeds = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9, 1.0))
+    contents = {}
+    for size, workers in ((100, 1), (3, num_workers)):
+        monkeypatch.setattr(chunks, "_MIN_UTTERANCES", size)
+        output_dir = tmp_path / str(size)
+        usual = dict(corpus_dir=(corpus,), output_dir=str(output_dir), max_rejected=0.5, num_shards=3)
+        config = build_config.BuildConfig(num_workers=workers, **usual)
+        assert builder.build(config, frontend.FrontendConfig(), speeds).num_rejected == 3
+        contents[size] = {name: (output_dir / name).read_bytes() for name in os.listdir(output_dir)}
+    assert contents[100] == contents[3]
+    rejected = contents[3]["rejected.tsv"].decode().splitlines()[1:]
+    assert [line.split("\t")[:3] for line in rejected] == [
+        ["u20", "train", "no transcript"],
+        ["u22", "train", "no transcript"],
+        ["u21", "dev", "no such audio file"],
+    ]
