@@ -2,7 +2,7 @@
 
     python -m benchmarks.input_pipeline --num_utterances=1000000
 
-Each line is of a process of its own, whose CPU seconds are counted until its first batch, or over 300 batches.
+Each line is of a process of its own: CPU seconds until its first batch, or over 300 batches.
 """
 
 from __future__ import annotations

@@ -139,8 +139,7 @@ class Training(NamedTuple):
         return memory_probe.MemoryProbeHook(
             step.features,
             step.labels,
-            # A collective waits forever for replicas that do not run it.
-            replicas.group_over_replicas(step.update.gradient_norm.op),
+            replicas.add_local(step.update.gradient_norm),
             model=self.model,
             source=plan.source,
             bucketing=plan.progress.bucketing,

@@ -24,7 +24,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
 
     features: dict[str, tf.Tensor]  # of this replica
     labels: dict[str, tf.Tensor]
-    fetch: tf.Operation  # runs all gradients, of all replicas
+    fetch: tf.Tensor  # depends on all gradients of all replicas
     model: model_directory.ModelDirectory
     source: splits.Split  # the training data
     bucketing: buckets.Bucketing  # of the training data

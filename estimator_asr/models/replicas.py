@@ -79,6 +79,18 @@ def group_over_replicas(op: tf.Operation) -> tf.Operation:
     )
 
 
+def add_local(value: tf.Tensor) -> tf.Tensor:
+    """Returns the sum of a tensor over the replicas of this process, without a collective.
+
+    It can be fetched alone: a collective that only one replica runs waits forever. The replicas' operations
+    in a tf.group would not do, as TensorFlow computes no values that only control edges need.
+    """
+    context = tf.distribute.get_replica_context()
+    return context.merge_call(
+        lambda strategy, values: tf.add_n(strategy.experimental_local_results(values)), args=(value,)
+    )
+
+
 @tf.RegisterGradient(_GRADIENT)
 def _sum_gradients(op, unused, gradient):
     return sum_over_replicas([gradient])[0], None

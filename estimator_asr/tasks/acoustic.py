@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import experiment, task_spec
-from estimator_asr.models import acoustic, losses, sampled_losses
+from estimator_asr.models import acoustic, losses
 from estimator_asr.models.decoding import decoders, greedy, hotwords, ngram, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
@@ -77,6 +77,8 @@ class Acoustic(task.Task):
 
     def _sampled_part(self, outputs, features, labels) -> metrics.Ratio:
         """Returns the decoder's loss over the classes that this step draws."""
+        from estimator_asr.models import sampled_losses
+
         config = self.model.config
         # The end symbol of each utterance is as frequent as the most frequent tokens.
         by_frequency = [self.model.tokens.blank_id, *config.tokens_by_frequency]

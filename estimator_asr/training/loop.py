@@ -16,7 +16,7 @@ from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
 from estimator_asr.inputs import input_fn, input_progress, splits
 from estimator_asr.models import losses
-from estimator_asr.training import evaluation, model_fn, stall, step_time, stopping
+from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import devices, strategies
@@ -93,7 +93,7 @@ class Loop:
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
         """Builds the inputs and the evaluation, and finds the weights of a warm start."""
         self.observers, self.termination = observers, termination
-        self.watch = stall.StepWatch(self.model.config.train, termination, self.cluster)
+        self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
         self.train_input_fn = self._build_input_fn(self.plan.source, training=True, **options)
         if not (self.cluster and self.cluster.is_evaluator):
@@ -208,7 +208,7 @@ class Loop:
         )
         # The workers of a cluster stop together.
         stops_alone = self.rule.patience and self.cluster is None
-        build_hooks = [functools.partial(stall.StepWatchHook, self.watch), *self.observers.build_hooks]
+        build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
         build_hooks += [self._build_early_stop] if stops_alone else []
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks, self.observers.ctc_kernel)
         return estimator_api.Estimator(inner, config=run_config)

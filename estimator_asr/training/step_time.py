@@ -1,10 +1,38 @@
-"""Time of training steps: seconds spent in them, and seconds that each waits for its input."""
+"""Time of training steps: seconds spent in them, seconds that each waits for its input, and a limit."""
 
 from __future__ import annotations
 
+import dataclasses
+import faulthandler
+import os
+import sys
+import threading
 import time
+from typing import Any, Optional
 
 import tensorflow as tf
+from absl import logging
+
+from estimator_asr import estimator_api, training_config
+from estimator_asr.models import replicas
+from estimator_asr.training import stopping
+from estimator_asr.training.distributed import cluster as cluster_lib
+
+EXIT_STALLED = os.EX_TEMPFAIL  # 75
+EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
+_POLL_SECONDS = 5.0
+_SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
+_WORKER_SECONDS = 20.0  # without a step, after which a worker that does not answer is dead
+# What a replica has in a step, and what it waits for then.
+_NOTHING, _INPUT, _LOSS, _SUMS = "nothing", "its input", "its loss", "the sums over all replicas"
+_AFTER = {
+    None: "has not begun the step",
+    _NOTHING: f"waits for {_INPUT}",
+    _INPUT: f"has {_INPUT}, and waits for {_LOSS} (batch norm sums over all replicas)",
+    _LOSS: f"has {_LOSS}, and waits for its gradients or {_SUMS}",
+    _SUMS: f"has {_SUMS}",
+}
+_CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
@@ -40,3 +68,116 @@ def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
     with tf.control_dependencies([arrived]):
         given = ({name: tf.identity(value) for name, value in part.items()} for part in (features, labels))
         return (*given, arrived - started)
+
+
+class StepWatch:
+    """Ends the process if a step takes too long; a context in which a thread of its own watches.
+
+    A collective waits forever for a replica or worker that does not run it. TensorFlow's call does not return
+    then, so neither a signal handler nor an exception reaches the main thread.
+
+    Args:
+        config: limits of the first step and of the others.
+        termination: SIGTERM and Ctrl-C; a step that does not end after them is not waited for either.
+        cluster: whose other workers are asked whether they are alive; None: a single process.
+    """
+
+    def __init__(
+        self,
+        config: training_config.TrainConfig,
+        termination: stopping.Termination,
+        cluster: Optional[cluster_lib.Cluster],
+    ):
+        self._config, self._termination = config, termination
+        self._peers = cluster_lib.Peers(cluster)
+        self._since = None  # time.monotonic() when the step began; None: no step is running
+        self._is_first = True
+        self._ended = threading.Event()
+        self.stages: dict[int, Optional[str]] = {}  # what each replica of this process has in this step
+
+    def __enter__(self):
+        threading.Thread(target=self._watch, name="step-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+
+    def begin_step(self, is_first: bool = False) -> None:
+        """Starts the time of a step; `is_first`: with it the session and the compilation begin."""
+        self._is_first = is_first
+        self._since = time.monotonic()
+
+    def pause(self) -> None:
+        """Stops watching until the next step: a checkpoint is saved and evaluated, or training ends."""
+        self._since = None
+
+    def _watch(self):
+        while not self._ended.wait(_POLL_SECONDS):
+            self._peers.ask()
+            since = self._since
+            if since is not None and not self._ended.is_set():
+                self._judge(time.monotonic() - since)
+
+    def _judge(self, seconds):
+        name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
+        limit, dead = getattr(self._config, name), self._peers.find_dead()
+        signal_number = self._termination.received_before(_SIGNAL_SECONDS)
+        if dead and seconds >= _WORKER_SECONDS:
+            reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"
+            _end(EXIT_WORKER_DIED, f"{reason}; start all of them again; {_CONTINUES}")
+        elif signal_number and seconds >= _SIGNAL_SECONDS:
+            reason = f"train: the step has not ended {_SIGNAL_SECONDS:.0f} s after signal {signal_number}"
+            _end(128 + signal_number, f"{reason}, so nothing was saved; {self._describe()}; {_CONTINUES}")
+        elif seconds >= 60 * limit:
+            reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
+            details = f"expected at most --{name}={limit:g}; {self._describe()}; {_CONTINUES}"
+            _end(EXIT_STALLED, f"{reason}, {details}", with_stacks=True)
+
+    def _describe(self):
+        each = (f"replica {number} {_AFTER[stage]}" for number, stage in sorted(self.stages.items()))
+        return ", ".join([*each, *self._peers.describe_missing()])
+
+
+def _end(code, sentence, with_stacks=False):
+    """Ends the process, whose main thread TensorFlow holds."""
+    if with_stacks:
+        faulthandler.dump_traceback(sys.stderr, all_threads=True)
+    logging.error("%s", sentence)
+    logging.flush()
+    os._exit(code)
+
+
+@dataclasses.dataclass(eq=False)
+class StepWatchHook(estimator_api.SessionRunHook):
+    """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step."""
+
+    watch: StepWatch
+    step: Any  # model_fn.Step of this replica
+
+    def __post_init__(self):
+        replica = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
+        sums = [self.step.update.loss, self.step.update.gradient_norm]
+        has = {_INPUT: [self.step.wait], _LOSS: [self.step.scalars["total-loss"]], _SUMS: sums}
+        marks = [self._mark(replica, stage, tensors) for stage, tensors in has.items()]
+        self._marks = replicas.group_over_replicas(tf.group(*marks))
+        self.watch.stages[replica] = None
+
+    def _mark(self, replica, stage, tensors):
+        with tf.control_dependencies(tensors), tf.device("/device:CPU:0"):
+            return tf.compat.v1.py_func(lambda: self.watch.stages.update({replica: stage}), [], [])
+
+    def begin(self):
+        self.watch.begin_step(is_first=True)
+
+    def after_create_session(self, session, coord):
+        self.watch.begin_step(is_first=True)
+
+    def before_run(self, run_context):
+        self.watch.stages.update(dict.fromkeys(self.watch.stages, _NOTHING))
+        return estimator_api.SessionRunArgs(self._marks)
+
+    def after_run(self, run_context, run_values):
+        self.watch.begin_step()
+
+    def end(self, session):
+        self.watch.pause()

@@ -26,7 +26,7 @@ class Terminated(Exception):
 
 
 class Timer(Protocol):
-    """What measures training steps, step_time.Clock or stall.StepWatch."""
+    """What measures training steps, a Clock or StepWatch of step_time."""
 
     def pause(self) -> None: ...
 

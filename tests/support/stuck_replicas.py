@@ -1,4 +1,4 @@
-"""A program for test_stall: two CPU replicas, of which one alone is asked for a sum over both after the first
+"""A program for test_step_time: two CPU replicas, of which one alone is asked for a sum over both after one
 step, so that its collective waits forever.
 
 Arguments: an empty directory, and the limit of a later step in minutes.
@@ -13,7 +13,7 @@ import loop_models
 import tensorflow as tf
 
 from estimator_asr import estimator_api
-from estimator_asr.training import loop, stall
+from estimator_asr.training import loop, step_time
 
 
 class FetchAlone(estimator_api.SessionRunHook):
@@ -27,7 +27,7 @@ class FetchAlone(estimator_api.SessionRunHook):
 
 def main(path, minutes):
     tf.compat.v1.disable_eager_execution()
-    stall._POLL_SECONDS, stall._SIGNAL_SECONDS = 0.1, 1.0
+    step_time._POLL_SECONDS, step_time._SIGNAL_SECONDS = 0.1, 1.0
     model, infos, dirs = loop_models.make_model(
         pathlib.Path(path), num_cpu_replicas=2, train_steps=40, max_step_minutes=float(minutes)
     )

@@ -1,10 +1,24 @@
+"""The clock of training steps, and steps that do not end: replicas that wait for each other; verdicts."""
+
 from __future__ import annotations
 
+import os
+import re
+import signal
+import socket
 import time
 
+import paths
+import programs
+import pytest
 import tensorflow as tf
 
-from estimator_asr.training import step_time
+from estimator_asr import training_config
+from estimator_asr.training import step_time, stopping
+from estimator_asr.training.distributed import cluster as cluster_lib
+
+STUCK = str(paths.ROOT / "tests" / "support" / "stuck_replicas.py")
+TIMEOUT_SECONDS = 240
 
 
 def test_the_clock_stands_still_between_pause_and_resume():
@@ -44,3 +58,112 @@ def test_the_model_runs_only_after_the_clock_was_read():
         arrived = wait.op.inputs[0].op
         assert arrived in features["x"].op.control_inputs
         assert given.op in arrived.control_inputs
+
+
+def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
+    run = programs.run(STUCK, str(tmp_path), "0.03", timeout=TIMEOUT_SECONDS)
+    assert run.returncode == 75, run.stderr
+    assert re.search(r'stuck_replicas.py", line \d+ in after_run', run.stderr)  # the stack of the main thread
+    said = run.stderr.splitlines()[-1]
+    assert "minutes, expected at most --max_step_minutes=0.03; replica 0 has the sums" in said
+    assert said.endswith("the same command continues from the last checkpoint")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
+    outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
+    process = programs.start(STUCK, str(tmp_path), "10", outputs=outputs)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (os.path.exists(outputs[0]) and "waits" in open(outputs[0]).read()):
+        assert process.is_alive() and time.monotonic() < deadline, open(outputs[1]).read()
+        time.sleep(0.1)
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode == code
+    assert (
+        f"the step has not ended 1 s after signal {number:d}, so nothing was saved" in open(outputs[1]).read()
+    )
+
+
+def test_the_limits_leave_time_to_compile_and_a_minute_to_stop():
+    config = training_config.TrainConfig()
+    assert (config.max_first_step_minutes, config.max_step_minutes) == (30, 10)
+    assert step_time._SIGNAL_SECONDS + 2 * step_time._POLL_SECONDS < 60
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    """What the process would have ended with."""
+    codes = []
+    monkeypatch.setattr(step_time, "_end", lambda *arguments, **options: codes.append(arguments))
+    return codes
+
+
+@pytest.fixture
+def make_watch():
+    def make(peers=(), **limits):
+        worker = cluster_lib.Cluster(("127.0.0.1:1", *peers), None, 0) if peers else None
+        return step_time.StepWatch(training_config.TrainConfig(**limits), termination, worker)
+
+    with stopping.Termination() as termination:
+        yield make
+
+
+def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
+    watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
+    watch.begin_step(is_first=True)
+    watch._judge(119.0)
+    assert ended == []
+    watch.begin_step()
+    watch._judge(59.0)
+    assert ended == []
+    watch._judge(60.0)
+    assert [code for code, _ in ended] == [75]
+
+
+def test_what_each_replica_waits_for_is_said(ended, make_watch):
+    watch = make_watch()
+    watch.stages = {0: "its loss", 1: "its input", 2: "nothing", 3: None}
+    watch._judge(1800.0)
+    ((_, sentence),) = ended
+    assert (
+        "replica 0 has its loss, and waits for its gradients or the sums over all replicas, "
+        "replica 1 has its input, and waits for its loss (batch norm sums over all replicas), "
+        "replica 2 waits for its input, replica 3 has not begun the step; the same command"
+    ) in sentence
+
+
+def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missing(ended, make_watch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        peer = f"127.0.0.1:{listener.getsockname()[1]}"
+        watch = make_watch([peer, "127.0.0.1:2"])
+        watch._peers.ask()
+        watch._judge(1000.0)
+    assert ended == []
+    watch._peers.ask()
+    watch._judge(19.0)
+    assert ended == []
+    watch._judge(20.0)
+    assert ended == [
+        (
+            70,
+            f"TF_CONFIG: worker 1 ({peer}) died, expected all workers to run; start all of them again; "
+            "the same command continues from the last checkpoint",
+        )
+    ]
+    assert watch._describe() == "worker 2 (127.0.0.1:2) never answered"
+
+
+def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
+    monkeypatch.setattr(step_time, "_POLL_SECONDS", 0.01)
+    watch = make_watch(max_step_minutes=1e-6)
+    with watch:
+        watch.begin_step()
+        watch.pause()
+        time.sleep(0.1)
+        assert ended == []
+        watch.begin_step()
+        deadline = time.monotonic() + 30
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert ended[0][0] == 75

@@ -110,7 +110,11 @@ def test_batch_and_padding_change_nothing():
     num_frames = np.int32([15, 1, 7, 0, 12, 3])
     together = search(np.pad(logits, [[0, 0], [0, 9], [0, 0]], constant_values=np.nan), num_frames)
     for each, length, found in zip(logits, num_frames, together):
-        assert search(each[None, : max(length, 1)], [length]) == [found]
+        ((*alone,),) = search(each[None, : max(length, 1)], [length])
+        assert [tokens for tokens, *_ in alone] == [tokens for tokens, *_ in found]
+        # The order of a sum depends on the shape: on some CPUs the last bit differs.
+        for (_, *scores), (_, *expected) in zip(alone, found):
+            assert scores == pytest.approx(expected, rel=1e-6)
     assert together[3] == [((), 0.0, 0.0)]
 
 
