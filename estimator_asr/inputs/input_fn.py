@@ -56,9 +56,10 @@ def build_input_fn(
 
     def finish(position, number, records):
         shard = batches.Shard(number, num_replicas)
-        features = batches.finish(records, position, shard, source, config, training=training)
-        if fixed_shapes:
-            features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
+        with tf.xla.experimental.jit_scope(compile_ops=False):  # XLA would compile each number of rows
+            features = batches.finish(records, position, shard, source, config, training=training)
+            if fixed_shapes:
+                features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
         return features, {key: features[key] for key in source.spec.labels}
 
     @tf.autograph.experimental.do_not_convert  # there is nothing to convert, and looking takes a second

@@ -24,7 +24,7 @@ def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor)
     numbers = (config.time_masks, config.frequency_masks)
     return Draws(
         *(
-            # Without a name XLA, which also compiles input pipelines, would take another algorithm.
+            # Named, because TensorFlow would choose another algorithm for XLA.
             tf.random.stateless_uniform([batch_size, number, 2], seed + kind, alg="philox")
             for kind, number in enumerate(numbers)
         )
