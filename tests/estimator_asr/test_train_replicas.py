@@ -41,7 +41,7 @@ def command(directory, kind, name, *flags):
 @pytest.mark.timeout(4 * TIMEOUT_SECONDS)
 @pytest.mark.parametrize(
     "kind, num_replicas, accumulation",
-    [("acoustic", 2, 1), ("language", 4, 2)],
+    [("acoustic", 2, 1), ("language", 4, 1)],
 )
 def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, num_replicas, accumulation):
     """Batch norm, watchdog, memory probe and summaries are on; replicas would draw other dropout."""
