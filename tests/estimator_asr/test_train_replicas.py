@@ -62,7 +62,8 @@ def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, nu
         assert "largest batch: " in run.stderr
     losses, expected = (event_files.read_scalars(directory / name, "loss") for name in (many, one))
     assert len(expected) == 12
-    assert losses == pytest.approx(expected, rel=1e-4)
+    # Sums over replicas round differently, and Adam makes whole steps of small gradients.
+    assert losses == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.slow
