@@ -9,7 +9,6 @@ error rate.
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Optional
 
@@ -33,7 +32,6 @@ CAUSES = {
 }
 _EDIT = 1 << 20  # above the parts of all syllables of an utterance
 _NUM_PARTS = 3
-_MAX_PAIRS = 1 << 18  # of syllables, whose comparison is kept: an alignment compares each with each
 # How tokens that are syllables have parts; those of other types have none.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
@@ -70,7 +68,9 @@ class Vocabularies(NamedTuple):
 
     def split(self, syllable: Optional[str]) -> Optional[tuple[str, ...]]:
         """Returns initial, final and tone; None if it is no syllable."""
-        return _split(syllable, self.token_type)
+        if syllable is None or self.token_type not in _TONES:
+            return None
+        return syllables.split_syllable(syllable + _TONES[self.token_type])
 
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
@@ -147,22 +147,17 @@ def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
 
 
 def _find_wrong_part(reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies) -> str:
-    wrong = _wrong_parts(reference, hypothesis, vocabularies.token_type)
+    wrong = _wrong_parts(reference, hypothesis, vocabularies)
     if wrong[:2] == (True, True):
         return SUBSTITUTION
     return INITIAL if wrong[0] else FINAL if wrong[1] else TONE
 
 
-def _split(syllable: Optional[str], token_type: str) -> Optional[tuple[str, ...]]:
-    if syllable is None or token_type not in _TONES:
-        return None
-    return syllables.split_syllable(syllable + _TONES[token_type])
-
-
-@functools.lru_cache(_MAX_PAIRS)
-def _wrong_parts(reference: Optional[str], hypothesis: Optional[str], token_type: str) -> tuple[bool, ...]:
+def _wrong_parts(
+    reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies
+) -> tuple[bool, ...]:
     """Returns whether initial, final and tone differ; all do if a side is no syllable."""
-    parts = [_split(each, token_type) for each in (reference, hypothesis)]
+    parts = [vocabularies.split(each) for each in (reference, hypothesis)]
     if None in parts:
         return (reference is None or reference != hypothesis,) * _NUM_PARTS
     return tuple(left != right for left, right in zip(*parts))
@@ -172,7 +167,7 @@ def _compare(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> i
     """Returns the cost of a pair in the alignment of texts: an edit, and less than one for wrong parts."""
     if _is_right(reference, hypothesis):
         return 0
-    return _EDIT + sum(_wrong_parts(reference.syllable, hypothesis.syllable, vocabularies.token_type))
+    return _EDIT + sum(_wrong_parts(reference.syllable, hypothesis.syllable, vocabularies))
 
 
 def _compare_syllables(reference: Unit, hypothesis: Unit) -> int:
@@ -184,7 +179,7 @@ def _align(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
 ) -> list[tuple[Optional[Unit], Optional[Unit]]]:
     found, i, j = [], len(reference), len(hypothesis)
-    while i and j and not compare(reference[i - 1], hypothesis[j - 1]):  # no other pairs of these cost less
+    while i and j and not compare(reference[i - 1], hypothesis[j - 1]):  # no alignment costs less
         i, j = i - 1, j - 1
         found.append((reference[i], hypothesis[j]))
     costs = [[compare(left, right) for right in hypothesis[:j]] for left in reference[:i]]
