@@ -80,7 +80,8 @@ def _compare_dump(dump, infos, data_dirs, tokens) -> Comparison:
             "train again with --dump_batches."
         )
     with splits.explain_damage(data_dirs, _SPLIT):
-        records = input_fn.read_batch(split, config.input, dump.position)
+        bucketing = split.bucket(config.input, dump.num_replicas)
+        records = input_fn.read_batch(split, bucketing, config.input, dump.position)
         source = _parse(records, split, dump, config)
     is_masked = config.input.spec_augment and config.spec.reads_audio
     rows = batch_comparison.compare(dump, source, is_masked)

@@ -114,7 +114,9 @@ class Training(NamedTuple):
             },
             model_dir=self.directory,
             config_json=config.to_json(indent=2),
-            read_records=functools.partial(input_fn.read_batch, plan.source, config.input),
+            read_records=functools.partial(
+                input_fn.read_batch, plan.source, plan.progress.bucketing, config.input
+            ),
             fbank_dtype=plan.source.fbank_dtype,
             max_skipped=config.watch.skip_bad_batches,
             is_chief=tf.distribute.get_strategy().extended.should_checkpoint,

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pickle
+import tempfile
 
 import paths
 import program_flags
@@ -21,6 +22,11 @@ for _variable in (
     "TF_NUM_INTEROP_THREADS",
 ):
     os.environ.setdefault(_variable, "1")
+
+# Nothing is left in the user's cache, and nothing is found there; fonts are listed once for all runs.
+os.environ.setdefault("MPLCONFIGDIR", os.path.expanduser("~/.cache/matplotlib"))
+_cache = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = _cache.name
 
 # Begun first: at the end, one alone would leave the other cores idle.
 LONG = (

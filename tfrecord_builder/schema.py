@@ -11,16 +11,20 @@ record_checks, which validates them.
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Sequence
 from typing import Optional
 
+import google_crc32c
 import numpy as np
 
 from tfrecord_builder import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
 DAMAGED = "fbank has"  # start of the error message for a record whose features have another size
+FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
+_COUNTED = {"num_tokens": "token_ids", "num_characters": "character_ids"}
 _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 
@@ -77,7 +81,35 @@ def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
 
 def count_frames(serialized: bytes) -> int:
     """Returns num_frames of a serialised record."""
-    return tf.train.Example.FromString(serialized).features.feature["num_frames"].int64_list.value[0]
+    return count(serialized, "num_frames")
+
+
+def count(serialized: bytes, key: str) -> int:
+    """Returns num_frames, num_tokens or num_characters of a serialised record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    if key == "num_frames":
+        return features[key].int64_list.value[0]
+    return len(features[_COUNTED[key]].int64_list.value)
+
+
+def masked_crc(data: bytes) -> int:
+    """Returns the CRC32C of data as TFRecord files store it: rotated, shifted (lib/hash/crc32c.h, Mask)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def unframe(framed: bytes, size: int) -> bytes:
+    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file.
+
+    Raises:
+        ValueError: the length, or the checksum of the data, is another.
+    """
+    data = framed[12:-4]
+    if len(data) != size or framed[:8] != struct.pack("<Q", size):
+        raise ValueError(f"expected {size} bytes")
+    if framed[-4:] != struct.pack("<I", masked_crc(data)):
+        raise ValueError("CRC of its data is wrong")
+    return data
 
 
 def utterance_id(serialized: bytes) -> str:
@@ -136,7 +168,7 @@ def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
     if key == "num_frames":
         spec = {key: tf.io.FixedLenFeature([], tf.int64)}
         return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
-    ids = {"num_tokens": "token_ids", "num_characters": "character_ids"}[key]
+    ids = _COUNTED[key]
     spec = {ids: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
     return tf.cast(tf.io.parse_example(serialized, spec)[ids].row_lengths(), tf.int32)
 

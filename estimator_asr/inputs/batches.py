@@ -1,4 +1,4 @@
-"""Parses, masks and pads the records of a batch, for one replica.
+"""Parses, masks and pads the rows of a batch that one replica takes.
 
 Replica r of n takes rows r, r + n, r + 2n ... of the batch. A replica without rows (in a small last batch)
 gets one of length 0, which no loss or statistic counts.
@@ -35,6 +35,7 @@ def finish(
     records: tf.Tensor,
     position: tf.Tensor,
     shard: Shard,
+    num_rows: tf.Tensor,
     source: splits.Split,
     config: config_lib.InputConfig,
     *,
@@ -43,20 +44,21 @@ def finish(
     """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
 
     Args:
-        records: string [batch], serialised, of all replicas.
+        records: string [batch], serialised, of this replica.
         position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
         shard: the rows of this replica.
+        num_rows: int32 [], of all replicas.
         source: of the records.
         config: of the masks.
         training: adds the masks and `seed`, and leaves out the texts.
     """
-    batch = schema.parse_batch(shard.of(records), source.num_bins, source.fbank_dtype)
+    batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
     dropped = {"duration_ms", *(_TEXT if training else ())}  # a GPU cannot hold strings
     batch = {key: value for key, value in batch.items() if key not in dropped}
     if training and config.spec_augment and source.spec.reads_audio:
         from estimator_asr.inputs import spec_augment  # only where a flag asks for it
 
-        draws = spec_augment.draw(config, tf.size(records), position)
+        draws = spec_augment.draw(config, num_rows, position)
         draws = spec_augment.Draws(*map(shard.of, draws))
         batch["fbank"] = spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, draws)
     if not training:

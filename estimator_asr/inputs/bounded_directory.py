@@ -66,13 +66,12 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
 
 def _list(directory) -> list[tuple[int, str, int]]:
     """Modification time in ns, path and size of each file, oldest first."""
-    found = []
-    for name in os.listdir(directory):
-        path = os.path.join(directory, name)
-        with contextlib.suppress(FileNotFoundError):
-            status = os.stat(path)
-            found.append((status.st_mtime_ns, path, status.st_size))
-    return sorted(each for each in found if not each[1].endswith(_LOCK))
+    paths = [os.path.join(directory, name) for name in os.listdir(directory) if not name.endswith(_LOCK)]
+    try:
+        found = [(os.stat(path), path) for path in paths]
+    except FileNotFoundError:  # it may have another name now, of a complete file
+        return _list(directory)
+    return sorted((status.st_mtime_ns, path, status.st_size) for status, path in found)
 
 
 def _count_bytes(directory) -> int:

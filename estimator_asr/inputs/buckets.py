@@ -29,8 +29,12 @@ class Bucketing:
         return list(zip(self.batch_sizes, self.bucket_ends))
 
 
-def choose(length_counts: Mapping[int, int], num_buckets: int, budget: int) -> Bucketing:
+def choose(
+    length_counts: Mapping[int, int], num_buckets: int, budget: int, num_replicas: int = 1
+) -> Bucketing:
     """Returns the buckets that need the least padding, and batches that fill the budget.
+
+    A batch of at least num_replicas utterances is a multiple of them, so that all have the same work.
 
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
@@ -39,7 +43,9 @@ def choose(length_counts: Mapping[int, int], num_buckets: int, budget: int) -> B
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)
-    sizes = tuple(min(max(1, budget // max(1, end)), number) for end, number in zip(ends, counts))
+    fitting = [max(1, budget // max(1, end)) for end in ends]
+    even = [size - size % num_replicas if size > num_replicas else size for size in fitting]
+    sizes = tuple(min(size, number) for size, number in zip(even, counts))
     return Bucketing(ends, sizes, sum(-(-number // size) for number, size in zip(counts, sizes)))
 
 
@@ -56,6 +62,29 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
     for length, number in length_counts.items():
         counts[np.searchsorted(bucket_ends, length)] += number
     return counts.tolist()
+
+
+def cut(bucketing: Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cuts the records of an epoch into batches, in the order in which they become full; small ones are last.
+
+    Args:
+        bucketing: buckets and batch sizes.
+        lengths: int32 [records], in the order of the epoch.
+
+    Returns:
+        (rows, begins, ends), int64: batch i has the records rows[begins[i] : ends[i]].
+    """
+    of_records = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # sorted in linear time
+    rows = np.argsort(of_records, kind="stable")
+    counts = np.bincount(of_records, minlength=len(bucketing.batch_sizes))
+    of_buckets = []
+    for stop, number, size in zip(np.cumsum(counts), counts, bucketing.batch_sizes):
+        begins = np.arange(stop - number, stop, size)
+        of_buckets.append([begins, np.minimum(begins + size, stop), np.full_like(begins, size)])
+    begins, ends, sizes = np.concatenate(of_buckets, axis=1)
+    full_at = np.where(ends - begins == sizes, rows[ends - 1], len(rows))
+    order = np.argsort(full_at, kind="stable")
+    return rows, begins[order], ends[order]
 
 
 def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:

@@ -1,7 +1,9 @@
 """The input_fn: TFRecords to padded batches of features and labels.
 
-    shards -> records in the epoch's order -> batches of one length bucket -> (skip) -> per-replica batches
-    -> parsed, (masked), padded -> features, labels
+    record index -> numbers of records in the epoch's order -> batches of one length bucket -> (skip)
+    -> per-replica batches -> records -> parsed, (masked), padded -> features, labels
+
+Evaluation has the records themselves from the start, in the order of the shards.
 
 Epoch e shuffles with seed + e and ends with its small last batches, so every epoch has the same number of
 batches. Each utterance comes exactly once per epoch. Padding is zero, and "" for text.
@@ -10,6 +12,7 @@ batches. Each utterance comes exactly once per epoch. Padding is zero, and "" fo
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
@@ -17,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import batches, buckets, input_progress, order, shards, splits
+from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shards, splits
 
 _PREFETCHED_BATCHES = 4
 
@@ -52,26 +55,33 @@ def build_input_fn(
         [2] (seed + epoch, index of the batch in the epoch), and for the acoustic model fbank float32 [batch,
         max_frames, num_bins], num_frames int32 [batch]. labels: dict of the target ids and their number.
     """
-    bucketing = source.bucket(config)
-
-    def finish(position, number, records):
-        shard = batches.Shard(number, num_replicas)
-        with tf.xla.experimental.jit_scope(compile_ops=False):  # XLA would compile each number of rows
-            features = batches.finish(records, position, shard, source, config, training=training)
-            if fixed_shapes:
-                features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
-        return features, {key: features[key] for key in source.spec.labels}
+    bucketing = source.bucket(config, num_replicas)
 
     @tf.autograph.experimental.do_not_convert  # there is nothing to convert, and looking takes a second
     def read(input_context):
+        own, reader = _list_shards(num_replicas, input_context), None
         if training:
-            epochs = _read_epochs(source, bucketing, config, seed, start)
+            first_shard = len(source.shards) * own[0] // num_replicas
+            index = record_index.load(source, config, first_shard)
+            planned = order.plan_batches(index, bucketing, config, seed, start)
+            reader = record_index.RecordReader(source, index, config)
         else:
-            epochs = read_epoch(source, bucketing, config, None)
-        numbers = tf.data.Dataset.from_tensor_slices(_list_shards(num_replicas, input_context))
-        sharded = epochs.flat_map(
-            lambda position, records: numbers.map(lambda number: (position, number, records))
+            planned = _read_in_order(source, bucketing, config)
+
+        @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
+        def finish(position, number, num_rows, rows):
+            shard = batches.Shard(number, num_replicas)
+            records = reader.read(rows) if reader else rows
+            features = batches.finish(records, position, shard, num_rows, source, config, training=training)
+            if fixed_shapes:
+                features = batches.pad_to_fixed_shapes(features, bucketing, source, num_replicas)
+            return features, {key: features[key] for key in source.spec.labels}
+
+        sharded = planned.flat_map(
+            functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), num_replicas)
         )
+        if reader and shards.has_remote(source.shards):
+            sharded = reader.open_ahead(sharded)
         finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
         return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(source))
 
@@ -81,20 +91,26 @@ def build_input_fn(
     return input_fn
 
 
-def read_epoch(
-    source: splits.Split, bucketing: buckets.Bucketing, config: config_lib.InputConfig, seed: Optional[int]
-) -> tf.data.Dataset:
-    """Returns the batches of an epoch as a dataset of (position int64 [2], records string [batch]).
+@tf.xla.experimental.jit_scope(compile_ops=False)
+def _shard(own, num_replicas, position, rows):
+    """Returns the per-replica batches of a batch as (position, number of the replica, batch size, rows)."""
 
-    `seed` is that of the order, seed + epoch; None: the order of the shards.
-    """
+    @tf.xla.experimental.jit_scope(compile_ops=False)
+    def take(number):
+        return position, number, tf.size(rows), batches.Shard(number, num_replicas).of(rows)
+
+    return own.map(take)
+
+
+def _read_in_order(source, bucketing, config):
+    """Batches (position int64 [2], records string [batch]) in the order of the shards, for evaluation."""
 
     def to_buckets(lengths, records):
         return tf.searchsorted(tf.constant(bucketing.bucket_ends), lengths, out_type=tf.int64), records
 
-    chunks = order.read_chunks(source, config, seed)
     batched = (
-        chunks.map(to_buckets)
+        order.read_chunks(source, config)
+        .map(to_buckets)
         .unbatch()
         .group_by_window(
             lambda bucket, record: bucket,
@@ -102,8 +118,9 @@ def read_epoch(
             window_size_func=lambda bucket: tf.gather(tf.constant(bucketing.batch_sizes, tf.int64), bucket),
         )
     )
-    epoch_seed = tf.cast(0 if seed is None else seed, tf.int64)
-    return batched.enumerate().map(lambda index, records: (tf.stack([epoch_seed, index]), records))
+    return batched.enumerate().map(
+        lambda number, records: (tf.stack([tf.zeros_like(number), number]), records)
+    )
 
 
 def _list_shards(num_replicas, input_context):
@@ -112,16 +129,6 @@ def _list_shards(num_replicas, input_context):
         return list(range(num_replicas))
     count = num_replicas // input_context.num_input_pipelines
     return list(range(input_context.input_pipeline_id * count, (input_context.input_pipeline_id + 1) * count))
-
-
-def _read_epochs(source, bucketing, config, seed, start):
-    """Batches (position int64 [2], records string [batch]) from `start` on, without end."""
-
-    def read(epoch):
-        return read_epoch(source, bucketing, config, seed + epoch)
-
-    later = tf.data.Dataset.range(start.epoch + 1, tf.int64.max)
-    return read(start.epoch).skip(start.index).concatenate(later.flat_map(read))
 
 
 def _options(source):
@@ -133,17 +140,26 @@ def _options(source):
     return options
 
 
-def read_batch(source: splits.Split, config: config_lib.InputConfig, position: Sequence[int]) -> list[bytes]:
+def read_batch(
+    source: splits.Split,
+    bucketing: buckets.Bucketing,
+    config: config_lib.InputConfig,
+    position: Sequence[int],
+) -> list[bytes]:
     """Returns the serialised records of a training batch in the order of its rows, for all replicas together.
 
-    `position` is features["seed"] of the step that had it: seed + epoch, and index in the epoch.
+    `position` is features["seed"] of the step that had it: seed + epoch, and index in the epoch; `bucketing`
+    that of its training.
     """
+    index, (seed, number) = record_index.load(source, config), map(int, position)
+    reader = record_index.RecordReader(source, index, config)
+    place = input_progress.Position(0, number)
 
     def build():
-        epoch = read_epoch(source, source.bucket(config), config, int(position[0]))
-        return epoch.skip(int(position[1])).take(1)
+        planned = order.plan_batches(index, bucketing, config, seed, place)
+        return planned.take(1).map(lambda _, numbers: reader.read(numbers))
 
-    ((_, records),) = read_elements(build)
+    (records,) = read_elements(build)
     return list(records)
 
 
@@ -163,8 +179,9 @@ def batch_of(
         shard: the rows of a replica.
     """
 
-    def finish(records):
-        return batches.finish(records, tf.constant(position, tf.int64), shard, source, config, training=True)
+    def finish(rows):
+        place, own = tf.constant(position, tf.int64), shard.of(rows)
+        return batches.finish(own, place, shard, len(records), source, config, training=True)
 
     (features,) = read_elements(lambda: tf.data.Dataset.from_tensors(list(records)).map(finish))
     return features, {key: features[key] for key in source.spec.labels}

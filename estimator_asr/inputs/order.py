@@ -1,23 +1,24 @@
 """The order of an epoch's records: shards are shuffled and interleaved, records shuffled within a buffer.
 
-Each record comes exactly once per epoch; the same seed gives the same order on any machine.
+Each record comes exactly once per epoch; the same seed gives the same order on any machine. In training only
+the numbers of the records are shuffled; evaluation reads the shards one after the other.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
-from estimator_asr.inputs import shards, splits
+from estimator_asr.inputs import buckets, input_progress, record_index, shards, splits
 from tfrecord_builder import cpu, schema
 
 # On one core the second thread waits for the disk; each thread holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _INTERLEAVED_SHARDS = 16
 _RECORDS_PER_CHUNK = 64
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows
 
 
 def count_threads() -> int:
@@ -25,46 +26,72 @@ def count_threads() -> int:
     return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
-def read_chunks(source: splits.Split, config: config_lib.InputConfig, seed: Optional[int]) -> tf.data.Dataset:
-    """Reads the records of an epoch in chunks; parsing records one by one costs more than what is parsed.
-
-    The seed of the order is int or int64 []; None reads the shards in their order.
+def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data.Dataset:
+    """Reads a split in the order of its shards, in chunks: parsing one by one costs more than what is parsed.
 
     Returns:
         Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).
     """
-    key = source.spec.length_key
+    key, numbers = source.spec.length_key, tf.data.Dataset.range(len(source.shards))
+    if shards.has_remote(source.shards):
+        from estimator_asr.inputs import shard_cache  # loaded for remote shards alone
 
-    def measure(records):
-        return schema.parse_lengths(records, key), records
+        paths = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
+    else:
+        paths = shards.paths(source.shards, numbers)
+    chunks = paths.flat_map(tf.data.TFRecordDataset).batch(_RECORDS_PER_CHUNK)
+    return chunks.map(
+        lambda records: (schema.parse_lengths(records, key), records),
+        num_parallel_calls=count_threads(),
+        deterministic=True,
+    )
 
-    chunks = _shuffle(source, config, seed).batch(_RECORDS_PER_CHUNK)
-    return chunks.map(measure, num_parallel_calls=count_threads(), deterministic=True)
+
+def plan_batches(
+    index: record_index.RecordIndex,
+    bucketing: buckets.Bucketing,
+    config: config_lib.InputConfig,
+    seed: int,
+    start: input_progress.Position,
+) -> tf.data.Dataset:
+    """Plans the batches of training from `start` on, without end; epoch e is shuffled with seed + e.
+
+    Returns:
+        Dataset of (position int64 [2], seed + epoch and index in the epoch; numbers int64 [batch]).
+    """
+
+    def cut(numbers):
+        return numbers, *buckets.cut(bucketing, index.lengths[numbers])
+
+    def plan(epoch):
+        numbers = _shuffle(index, config, seed + epoch)
+        return numbers.map(lambda each: (epoch, *tf.numpy_function(cut, [each], [tf.int64] * 4)))
+
+    @_uncompiled
+    def list_batches(epoch, numbers, rows, begins, ends):
+        @_uncompiled
+        def take(i):
+            return tf.stack([seed + epoch, i]), tf.gather(numbers, rows[begins[i] : ends[i]])
+
+        first = tf.where(tf.equal(epoch, start.epoch), tf.constant(start.index, tf.int64), 0)
+        return tf.data.Dataset.range(first, bucketing.batches_per_epoch).map(take)
+
+    epochs = tf.data.Dataset.range(start.epoch, tf.int64.max).flat_map(plan)
+    return epochs.prefetch(1).flat_map(list_batches)  # the next epoch is planned during this one
 
 
-def _shuffle(source, config, seed):
-    count = len(source.shards)
-    numbers = tf.data.Dataset.range(count)
-    if seed is None:
-        return _find_files(source, numbers, config).flat_map(tf.data.TFRecordDataset)
-    cycle_length = min(count, _INTERLEAVED_SHARDS)
+def _shuffle(index, config, seed):
+    """Returns the numbers of all records, int64 [records], as the one element of a dataset."""
+    count, firsts = len(index.firsts) - 1, tf.constant(index.firsts)
     with _without_graph_seed():
-        numbers = numbers.shuffle(count, seed, reshuffle_each_iteration=False)
-        files = _find_files(source, numbers, config, cycle_length)
-        parallel = dict(num_parallel_calls=min(cycle_length, count_threads()), deterministic=True)
-        if shards.has_remote(source.shards):
-            parallel = {}  # it would take 32 shards more long before it opens them
-        records = files.interleave(tf.data.TFRecordDataset, cycle_length, block_length=1, **parallel)
-        return records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False)
-
-
-def _find_files(source, numbers, config, *num_ahead):
-    """Returns the local paths; the cache is loaded for remote shards alone."""
-    if not shards.has_remote(source.shards):
-        return shards.paths(source.shards, numbers)
-    from estimator_asr.inputs import shard_cache
-
-    return shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb, *num_ahead)
+        order = tf.data.Dataset.range(count).shuffle(count, seed, reshuffle_each_iteration=False)
+        numbers = order.interleave(
+            lambda shard: tf.data.Dataset.range(firsts[shard], firsts[shard + 1]),
+            cycle_length=min(count, _INTERLEAVED_SHARDS),
+            block_length=1,
+        )
+        numbers = numbers.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False)
+    return numbers.batch(len(index.lengths))
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from estimator_asr.inputs import shards as shards_lib
 from estimator_asr.inputs.shards import Shard
 from tfrecord_builder import errors, files
 
-# Shards that wait until they are opened: at least so many, more where the bound has space.
+# Shards that wait until they are opened.
 _NUM_AHEAD = 2
 # Shards that a reader holds besides those that wait: none may be removed before it is opened.
 _NUM_HELD = 4
@@ -30,10 +30,7 @@ _MAX_GB = config_lib.InputConfig.shard_cache_gb
 
 
 def fetch_ahead(
-    shards: Sequence[Shard],
-    numbers: tf.data.Dataset,
-    max_gb: float = _MAX_GB,
-    num_ahead: int = _NUM_AHEAD,
+    shards: Sequence[Shard], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
 ) -> tf.data.Dataset:
     """Returns the local paths of shards, which are fetched while those before them are read.
 
@@ -41,37 +38,37 @@ def fetch_ahead(
         shards: of the split.
         numbers: int64 [], the order in which they are read.
         max_gb: as for ShardCache.
-        num_ahead: number of shards that wait to be opened, as far as the bound allows.
 
     Returns:
         Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
     """
     if not shards_lib.has_remote(shards):
         return shards_lib.paths(shards, numbers)
-    fitting = int(max_gb * 1e9 / max(1, *(shard.num_bytes for shard in shards)))
-    num_ahead = max(_NUM_AHEAD, min(num_ahead, _NUM_AHEAD + fitting - _MIN_SHARDS))
-    cache = _open_cache(tuple(shards), max_gb, num_ahead, _find_directory())
+    cache = open_cache(tuple(shards), max_gb)
 
     @tf.autograph.experimental.do_not_convert
     def fetch(number):
         return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
 
     fetched = numbers.map(fetch, num_parallel_calls=shards_lib.NUM_PARALLEL_FETCHES, deterministic=True)
-    return fetched.prefetch(num_ahead)
+    return fetched.prefetch(_NUM_AHEAD)
 
 
-@functools.lru_cache(maxsize=4)
-def _open_cache(shards: tuple[Shard, ...], max_gb: float, num_ahead: int, directory: str) -> ShardCache:
+def open_cache(shards: tuple[Shard, ...], max_gb: float) -> ShardCache:
     """Returns one cache for the epochs and evaluations of a split: with one each, all would hold shards.
 
     They may share its window because a process reads them one after the other.
     """
-    return ShardCache(max_gb, num_ahead)
+    return _open_cache(shards, max_gb, _find_directory())
+
+
+@functools.lru_cache(maxsize=4)
+def _open_cache(shards: tuple[Shard, ...], max_gb: float, directory: str) -> ShardCache:
+    return ShardCache(max_gb)
 
 
 def _find_directory() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "estimator_asr", "shards")
+    return shards_lib.find_cache("shards")
 
 
 class ShardCache:

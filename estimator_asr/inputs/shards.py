@@ -1,8 +1,9 @@
-"""The shards of a split; remote ones are read through shard_cache."""
+"""The shards of a split; remote ones are read through shard_cache. Also the cache directory of the user."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -30,6 +31,12 @@ def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> li
 def has_remote(shards: Sequence[Shard]) -> bool:
     """Returns whether some of the shards are in a store."""
     return any(files.is_remote(shard.path) for shard in shards)
+
+
+def find_cache(name: str) -> str:
+    """Returns a directory of this user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "estimator_asr", name)
 
 
 def paths(shards: Sequence[Shard], numbers: tf.data.Dataset) -> tf.data.Dataset:

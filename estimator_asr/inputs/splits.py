@@ -37,6 +37,7 @@ class Split:
     max_tokens: int  # largest number of tokens of an utterance
     sha256: str  # of the names, sizes and hashes of the shards
     unknown_fraction: float = 0.0  # of the tokens, those that are not in the vocabulary
+    index_dir: str = ""  # where record_index keeps its files; "": in the cache of this user
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -52,10 +53,10 @@ class Split:
         """Frames or tokens of an epoch, without padding."""
         return sum(length * count for length, count in self.length_counts.items())
 
-    def bucket(self, config: config_lib.InputConfig) -> buckets.Bucketing:
-        """Returns how the split is cut into batches within the budget of the config."""
+    def bucket(self, config: config_lib.InputConfig, num_replicas: int = 1) -> buckets.Bucketing:
+        """Returns how the split is cut into batches for all replicas, within the budget of the config."""
         budget = getattr(config, self.spec.batch_budget)
-        return buckets.choose(self.length_counts, config.num_buckets, budget)
+        return buckets.choose(self.length_counts, config.num_buckets, budget, num_replicas)
 
 
 def read_split(
@@ -119,18 +120,19 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
         fetching = _FETCHING.search(error.message)
         if fetching:
             raise errors.UserError(fetching[1]) from error
-        if isinstance(error, tf.errors.InvalidArgumentError) and schema.DAMAGED not in error.message:
+        reason = _find_reason(error.message)
+        if isinstance(error, tf.errors.InvalidArgumentError) and not reason:
             raise
+        reason = reason or error.message.splitlines()[0]
         paths = ",".join(data_dirs)
         verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
         raise errors.UserError(
-            f"{paths}: a shard of split {split} is damaged ({_find_reason(error.message)}); copy or build "
-            f"the data again; {verify} names the shard"
+            f"{paths}: a shard of split {split} is damaged ({reason}); copy or build the data again; "
+            f"{verify} names the shard"
         ) from error
 
 
 def _find_reason(message):
     """The line that names the record; TensorFlow may put the traceback of the graph before it."""
-    lines = message.splitlines()
-    found = (line.strip() for line in lines if schema.DAMAGED in line or " record at " in line)
-    return next(found, lines[0])
+    lines = (line.strip().rpartition("ValueError: ")[2] for line in message.splitlines())
+    return next((line for line in lines if schema.DAMAGED in line or "ted record at " in line), "")

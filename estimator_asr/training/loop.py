@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ class Loop:
         self.strategy = strategies.build_strategy(model.config.train, cluster)  # None: one device
         self.num_replicas = self.strategy.num_replicas_in_sync if self.strategy else 1
         first_step = plan_lib.find_first_step(model, self.is_writer)
-        self.plan = plan_lib.make(model, infos, data_dirs, first_step)
+        self.plan = plan_lib.make(model, infos, data_dirs, first_step, self.num_replicas)
         plan_lib.log(self.plan, model.config.optimizer, self.num_replicas)
         history = evaluation_log.History(model.path, model.config.spec.error_rate)
         patience = model.config.stopping.early_stopping_evaluations
@@ -83,7 +84,7 @@ class Loop:
     def is_finished(self) -> bool:
         """Returns whether an earlier run has trained and evaluated all; logs why."""
         path, first_step = self.model.path, self.plan.first_step
-        reason = self.rule.find_reason(first_step)
+        reason = self._find_reason(first_step)
         is_finished = bool(reason) and (not self.has_dev or evaluation.is_evaluated(path, first_step))
         if is_finished:
             logging.info("%s: %s, nothing to do", path, reason)
@@ -177,7 +178,14 @@ class Loop:
         warm_start.prepare(model, build_graph, self.is_writer, describe)
 
     def _is_last(self, step):
-        return self.rule.find_reason(step) is not None
+        return self._find_reason(step) is not None
+
+    def _find_reason(self, step):
+        """The steps of an epoch depend on the number of replicas, which the evaluator of a cluster reads."""
+        if self.cluster and self.cluster.is_evaluator and (progress := input_progress.load(self.model.path)):
+            max_steps = plan_lib.max_steps(self.model.config.train, progress)
+            self.rule = dataclasses.replace(self.rule, max_steps=max_steps)
+        return self.rule.find_reason(step)
 
     def _stops_early(self, step):
         return self.rule.find_early_stop(step) is not None

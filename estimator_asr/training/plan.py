@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from collections.abc import Sequence
 
 from absl import logging
@@ -18,6 +19,8 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import dataset_info
 
 TRAIN_SPLIT = "train"
+# In the model directory, which outlives a machine and which the workers of a cluster share.
+_INDEX_DIRECTORY = "record_index"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,29 +79,33 @@ def make(
     infos: Sequence[dataset_info.DatasetInfo],
     data_dirs: Sequence[str],
     first_step: int,
+    num_replicas: int = 1,
 ) -> TrainingPlan:
     """Returns the plan of a run from the step of its checkpoint on (0 for a new model).
+
+    The batches are for `num_replicas`, of all machines together.
 
     Raises:
         errors.UserError: the training split does not exist, or a shard of it is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
+    source = dataclasses.replace(source, index_dir=os.path.join(model.path, _INDEX_DIRECTORY))
     wanted = input_progress.InputProgress(
         first_step=0,
         epoch=0,
         order_sha256=_hash_order(source, config),
-        bucketing=source.bucket(config.input),
+        bucketing=source.bucket(config.input, num_replicas),
         batches_per_step=config.optimizer.gradient_accumulation_steps,
     )
     saved = input_progress.load(model.path) if first_step else None
     progress = input_progress.resume(saved, first_step, wanted)
     if saved and progress != saved and saved.position(first_step).index:
         logging.info(
-            f"epoch {progress.epoch} restarts, because the batches, the data or the seed changed after "
-            f"{saved.position(first_step).index:,} of its batches"
+            f"epoch {progress.epoch} restarts, because the batches, the data, the seed or the replicas "
+            f"changed after {saved.position(first_step).index:,} of its batches"
         )
-    return TrainingPlan(source, first_step, _max_steps(config.train, progress), progress)
+    return TrainingPlan(source, first_step, max_steps(config.train, progress), progress)
 
 
 def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
@@ -113,7 +120,8 @@ def _hash_order(source, config):
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _max_steps(config, progress):
+def max_steps(config: training_config.TrainConfig, progress: input_progress.InputProgress) -> int:
+    """Returns the global step at which a training ends."""
     if config.train_steps:
         return config.train_steps
     end = progress.step_at(config.train_epochs or training_config.DEFAULT_EPOCHS)

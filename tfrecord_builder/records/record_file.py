@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-import google_crc32c
+from tfrecord_builder import schema
 
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4
@@ -85,11 +85,5 @@ class RecordFile:
 
 
 def _crc_problem(part: str, data: bytes, stored: bytes) -> str:
-    expected, found = masked_crc(data), int.from_bytes(stored, "little")
+    expected, found = schema.masked_crc(data), int.from_bytes(stored, "little")
     return "" if expected == found else f"CRC of its {part} is {found:08x}, expected {expected:08x}"
-
-
-def masked_crc(data: bytes) -> int:
-    """Returns the CRC32C of data as TFRecord files store it: rotated, shifted (lib/hash/crc32c.h, Mask)."""
-    crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -114,3 +114,18 @@ def test_a_file_that_is_removed_while_it_is_locked_is_missing(tmp_path, monkeypa
     path = _make(tmp_path, "a")
     monkeypatch.setattr(fcntl, "flock", lambda file, kind: os.remove(path))
     assert bounded_directory.hold(path) is None
+
+
+def test_a_file_that_is_complete_while_files_are_counted_counts(tmp_path, monkeypatch):
+    original = os.listdir
+    (tmp_path / "a.incomplete").write_bytes(bytes(70))
+
+    def list_then_rename(directory):
+        names = original(directory)
+        if "a.incomplete" in names:
+            os.rename(tmp_path / "a.incomplete", tmp_path / "a")
+        return names
+
+    monkeypatch.setattr(os, "listdir", list_then_rename)
+    bounded_directory.reserve(str(tmp_path / "b.incomplete"), 40, max_bytes=100)
+    assert sorted(original(tmp_path)) == ["b.incomplete"]

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 
+import device_use
+import numpy as np
 import pytest
 
 from estimator_asr.inputs import buckets
@@ -37,6 +39,37 @@ def test_batches_fill_the_budget_and_hold_at_least_one_utterance():
     # Up to 2: 20 utterances in batches of 8, so 3 with the small last one; up to 10: 20 alone.
     assert buckets.choose(counts, 2, budget=17) == buckets.Bucketing((2, 10), (8, 1), 23)
     assert buckets.choose(counts, 2, budget=5) == buckets.Bucketing((2, 10), (2, 1), 30)
+
+
+def test_batches_are_multiples_of_the_replicas_within_the_budget():
+    counts = {1: 10, 2: 10, 9: 10, 10: 10}
+    # 8 of up to 2 tokens fit, and 1 of up to 10: for 3 replicas 6, so 4 batches for 20 utterances, and 1.
+    assert buckets.choose(counts, 2, 17, num_replicas=3) == buckets.Bucketing((2, 10), (6, 1), 24)
+    assert buckets.choose(counts, 2, 17, num_replicas=1) == buckets.choose(counts, 2, 17)
+    assert buckets.choose(counts, 2, 17, num_replicas=9) == buckets.choose(counts, 2, 17)  # 8 are not enough
+    assert buckets.choose(counts, 2, 600, num_replicas=8).batch_sizes == (20, 20)  # all in one batch
+
+
+@pytest.mark.parametrize(
+    "num_replicas, former, now", [(2, 0.986, 0.999), (4, 0.943, 0.998), (8, 0.858, 0.997)]
+)
+def test_replicas_rarely_wait_for_one_with_more_utterances(num_replicas, former, now):
+    """Frames of real utterances, of those that the replicas take the time for; batches of 16,000 frames."""
+    lengths = device_use.draw_lengths()
+    for count, expected in ((1, former), (num_replicas, now)):
+        bucketing = buckets.choose(lengths, 12, 16_000, count)
+        assert all(rows * end <= 16_000 for rows, end in bucketing.shapes)
+        used = device_use.simulate(lengths, bucketing.bucket_ends, bucketing.batch_sizes, num_replicas)
+        assert used == pytest.approx(expected, abs=0.001)
+
+
+def test_a_batch_comes_when_it_is_full_and_small_ones_come_last():
+    bucketing = buckets.Bucketing((2, 9, 20), (2, 3, 2), 5)
+    lengths = np.array([9, 1, 20, 3, 2, 1, 5, 7], np.int32)
+    rows, begins, ends = buckets.cut(bucketing, lengths)
+    batches = [rows[begin:end].tolist() for begin, end in zip(begins, ends)]
+    # Record 4 fills a batch of up to 2, record 6 one of up to 9; then the rest, bucket by bucket.
+    assert batches == [[1, 4], [0, 3, 6], [5], [7], [2]]
 
 
 def test_a_batch_is_no_larger_than_its_bucket():

@@ -6,21 +6,54 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import order, splits
-from tfrecord_builder import cpu
+from estimator_asr.inputs import buckets, input_fn, input_progress, order, record_index, splits
+from tfrecord_builder import cpu, schema
+
+
+def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed=None):
+    """Position and records of the batches from `start` to the end of an epoch."""
+    index = record_index.load(source, config)
+    reader = record_index.RecordReader(source, index, config)
+
+    def build():
+        tf.compat.v1.set_random_seed(graph_seed)
+        batches = order.plan_batches(index, bucketing, config, seed, start)
+        left = batches.take(bucketing.batches_per_epoch - start.index)
+        return left.map(lambda position, numbers: (position, reader.read(numbers)))
+
+    return [(tuple(position), list(records)) for position, records in input_fn.read_elements(build)]
+
+
+def name(record):
+    return tf.train.Example.FromString(record).features.feature["utterance_id"].bytes_list.value[0].decode()
 
 
 def read(source, window, seed, graph_seed=None):
-    """Lengths and utterance ids of an epoch."""
+    """Utterance ids of an epoch in batches of one, in one bucket: these come in the order of the epoch."""
+    alone = buckets.Bucketing((10,), (1,), source.num_utterances)
     config = config_lib.InputConfig(shuffle_records=window)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(graph_seed)
-        chunk = tf.compat.v1.data.make_one_shot_iterator(order.read_chunks(source, config, seed)).get_next()
-        lengths, records = session.run(chunk)
-    ids = [
-        tf.train.Example.FromString(r).features.feature["utterance_id"].bytes_list.value[0] for r in records
-    ]
-    return lengths.tolist(), [name.decode() for name in ids]
+    return [name(record) for _, (record,) in plan(source, config, alone, seed, graph_seed=graph_seed)]
+
+
+def read_former(source, config, bucketing, seed):
+    """Batches of an epoch as earlier versions made them: all records were read, shuffled and windowed."""
+
+    def build():
+        key, sizes = source.spec.length_key, tf.constant(bucketing.batch_sizes, tf.int64)
+        count = len(source.shards)
+        paths = tf.data.Dataset.from_tensor_slices([shard.path for shard in source.shards])
+        paths = paths.shuffle(count, seed, reshuffle_each_iteration=False)
+        records = paths.interleave(tf.data.TFRecordDataset, min(count, 16), block_length=1)
+        records = records.shuffle(config.shuffle_records, seed, reshuffle_each_iteration=False).batch(64)
+        lengths = records.map(lambda chunk: (schema.parse_lengths(chunk, key), chunk)).unbatch()
+        batched = lengths.group_by_window(
+            lambda length, _: tf.searchsorted(bucketing.bucket_ends, [length], out_type=tf.int64)[0],
+            lambda _, window: window.map(lambda _, record: record).batch(1000),
+            window_size_func=lambda bucket: sizes[bucket],
+        )
+        return batched
+
+    return [list(records) for records in input_fn.read_elements(build)]
 
 
 def make_source(tmp_path, model="language", count=40, num_shards=4):
@@ -29,25 +62,50 @@ def make_source(tmp_path, model="language", count=40, num_shards=4):
     return splits.read_split([info], [path], "train", task_spec.SPECS[model])
 
 
-def test_without_a_seed_the_shards_come_one_after_the_other(tmp_path):
-    lengths, ids = read(make_source(tmp_path, count=6, num_shards=2), 100, None)
-    assert ids == [f"train00{i}" for i in (0, 2, 4, 1, 3, 5)]
-    assert lengths == [1, 3, 2, 2, 1, 3]  # utterance i has 1 + i % 3 tokens
+def test_evaluation_reads_the_shards_one_after_the_other(tmp_path):
+    source = make_source(tmp_path, count=6, num_shards=2)
+    ((lengths, records),) = input_fn.read_elements(
+        lambda: order.read_chunks(source, config_lib.InputConfig())
+    )
+    assert [name(record) for record in records] == [f"train00{i}" for i in (0, 2, 4, 1, 3, 5)]
+    assert lengths.tolist() == [1, 3, 2, 2, 1, 3]  # utterance i has 1 + i % 3 tokens
 
 
 def test_every_order_is_a_permutation_and_shards_are_mixed(tmp_path):
     source = make_source(tmp_path)
-    orders = [read(source, 10, seed)[1] for seed in (1, 2, 3)]
+    orders = [read(source, 10, seed) for seed in (1, 2, 3)]
     assert all(sorted(ids) == [f"train{i:03d}" for i in range(40)] for ids in orders)
     assert len(set(map(tuple, orders))) == 3
     for ids in orders:  # record i is in shard i % 4, its speaker S(i % 2): the first ten are of all
         assert {int(name[-3:]) % 4 for name in ids[:10]} == {0, 1, 2, 3}
-    assert read(source, 10, 1)[1] == orders[0]
+    assert read(source, 10, 1) == orders[0]
 
 
 def test_the_seed_of_the_graph_which_an_estimator_sets_changes_nothing(tmp_path):
     source = make_source(tmp_path)
     assert read(source, 10, 1, graph_seed=7) == read(source, 10, 1)
+
+
+@pytest.mark.parametrize("num_shards", [1, 5, 40])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_batches_are_those_of_earlier_versions(tmp_path, num_shards, seed):
+    """A run that an earlier version began continues in the middle of an epoch."""
+    source = make_source(tmp_path, count=97, num_shards=num_shards)
+    config = config_lib.InputConfig(batch_tokens=9, num_buckets=3, shuffle_records=11)
+    bucketing = source.bucket(config)
+    planned = plan(source, config, bucketing, seed)
+    assert len(planned) == bucketing.batches_per_epoch == 4 + 8 + 11  # 33, 32, 32 in batches of 9, 4, 3
+    assert [records for _, records in planned] == read_former(source, config, bucketing, seed)
+    assert [position for position, _ in planned] == [(seed, i) for i in range(len(planned))]
+
+
+@pytest.mark.parametrize("index", [0, 1, 11, 22])
+def test_a_run_resumes_at_any_batch(tmp_path, index):
+    source = make_source(tmp_path, count=97, num_shards=20)
+    config = config_lib.InputConfig(batch_tokens=9, num_buckets=3, shuffle_records=11)
+    whole = plan(source, config, source.bucket(config), 5)
+    rest = plan(source, config, source.bucket(config), 5, input_progress.Position(0, index))
+    assert rest == whole[index:]
 
 
 @pytest.mark.parametrize("num_cores, num_threads", [(1, 2), (2, 2), (8, 8), (96, 16)])
@@ -61,6 +119,6 @@ def test_the_order_does_not_depend_on_the_cores(tmp_path, monkeypatch, num_cores
     """Written down when one thread read: a run that continues must find the rest of its epoch."""
     monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     source = make_source(tmp_path, count=23, num_shards=5)  # files of 5, 5, 5, 4 and 4 records
-    numbers = [int(name[-3:]) for name in read(source, 4, 1)[1]]
+    numbers = [int(name[-3:]) for name in read(source, 4, 1)]
     assert numbers[:12] == [3, 1, 2, 7, 0, 5, 8, 9, 14, 4, 12, 11]
     assert numbers[12:] == [13, 10, 19, 18, 16, 17, 20, 6, 22, 21, 15]

@@ -16,10 +16,10 @@ def data(tmp_path_factory):
     return small_records.make_data(path), path
 
 
-def read_again(data, position, model):
+def read_again(data, position, model, num_replicas=1):
     info, path = data
     source = splits.read_split([info], [path], "train", task_spec.SPECS[model])
-    return input_fn.read_batch(source, MASKED, position)
+    return input_fn.read_batch(source, source.bucket(MASKED, num_replicas), MASKED, position)
 
 
 def make_again(records, data, position, model, shard=batches.WHOLE):
@@ -45,7 +45,7 @@ def test_a_batch_is_made_again_from_its_seed_to_the_bit(data, model):
 def test_the_batch_of_a_replica_is_made_again(data):
     parts = read(data, 6, seed=2, settings=MASKED, num_replicas=2)
     for number, (features, _) in enumerate(parts):
-        records = read_again(data, features["seed"], "acoustic")
+        records = read_again(data, features["seed"], "acoustic", num_replicas=2)
         shard = batches.Shard(number % 2, 2)
         assert_same(features, make_again(records, data, features["seed"], "acoustic", shard)[0])
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import task_spec
-from estimator_asr.inputs import bounded_directory, input_fn, order, shard_cache, shards, splits
+from estimator_asr.inputs import bounded_directory, input_fn, shard_cache, shards, splits
 from tfrecord_builder import errors, files
 
 STORE = "ram://store"
@@ -203,12 +203,19 @@ def make_source(tmp_path, num_shards, count=40):
     return here, dataclasses.replace(here, shards=tuple(moved))
 
 
+def read_epoch(source, config, seed):
+    """Yields the tokens of each batch of an epoch of training, or without a seed of evaluation."""
+    options = {"training": False} if seed is None else {"training": True, "seed": seed}
+    batches = input_fn.build_input_fn(source, config, **options)()
+    for features, _ in batches.take(source.bucket(config).batches_per_epoch).as_numpy_iterator():
+        yield features["token_ids"].tolist()
+
+
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_the_order_is_that_of_local_shards(tmp_path, seed):
-    config = config_lib.InputConfig(shuffle_records=10)
+    config = config_lib.InputConfig(shuffle_records=10, batch_tokens=9)
     here, there = (
-        [chunk[1].tolist() for chunk in order.read_chunks(source, config, seed).as_numpy_iterator()]
-        for source in make_source(tmp_path, num_shards=20, count=130)
+        list(read_epoch(source, config, seed)) for source in make_source(tmp_path, num_shards=20, count=130)
     )
     assert sum(map(len, here)) == 130 and there == here
 
@@ -216,12 +223,12 @@ def test_the_order_is_that_of_local_shards(tmp_path, seed):
 def test_the_smallest_cache_holds_its_bound_and_changes_no_order(tmp_path, cache_directory, downloads):
     here, there = make_source(tmp_path, num_shards=70, count=210)
     num_bytes = shard_cache._MIN_SHARDS * max(shard.num_bytes for shard in there.shards)
-    config = config_lib.InputConfig(shuffle_records=10, shard_cache_gb=num_bytes / 1e9)
+    config = config_lib.InputConfig(shuffle_records=10, batch_tokens=9, shard_cache_gb=num_bytes / 1e9)
     for seed in (1, 2, None):
-        expected = [chunk[1].tolist() for chunk in order.read_chunks(here, config, seed).as_numpy_iterator()]
+        expected = list(read_epoch(here, config, seed))
         found = []
-        for chunk in order.read_chunks(there, config, seed).as_numpy_iterator():
-            found.append(chunk[1].tolist())
+        for batch in read_epoch(there, config, seed):
+            found.append(batch)
             assert bounded_directory._count_bytes(cache_directory) <= num_bytes
         assert found == expected
     assert len(downloads) > 2 * 70  # most were removed in between
@@ -260,19 +267,18 @@ def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
 def test_the_epochs_of_a_split_hold_shards_together(tmp_path, cache_directory):
     _, source = make_source(tmp_path, num_shards=40)
     for seed in (1, 2, 3):
-        assert sum(len(chunk[1]) for chunk in order.read_chunks(source, config_lib.InputConfig(), seed)) == 40
+        assert sum(map(len, read_epoch(source, config_lib.InputConfig(), seed))) == 40
     assert len(os.listdir(cache_directory)) == 40
     bounded_directory.reserve(str(cache_directory / "none.incomplete"), 0, max_bytes=0)
-    assert len(os.listdir(cache_directory)) == 1 + 16 + 4
+    assert len(os.listdir(cache_directory)) == 1 + 2 + 4
 
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_shard_that_cannot_be_fetched_is_one_sentence(tmp_path, seed):
     _, source = make_source(tmp_path, num_shards=3)
     files.remove(source.shards[1].path)
-    chunks = order.read_chunks(source, config_lib.InputConfig(), seed)
     with pytest.raises(errors.UserError) as caught, splits.explain_damage([STORE], "train"):
-        list(chunks)
+        list(read_epoch(source, config_lib.InputConfig(), seed))
     assert str(caught.value) == (
         f"{source.shards[1].path}: shard cannot be read (No such file or directory), expected a working "
         "store; check it and run the command again"

@@ -5,6 +5,7 @@ import struct
 import pytest
 import tensorflow as tf
 
+from tfrecord_builder import schema
 from tfrecord_builder.records import record_file
 
 DATA = [b"first", b"", b"x" * 3_000_000, b"last"]
@@ -40,9 +41,9 @@ def test_damaged_data_is_named_and_the_others_are_read(written):
     flipped[-1] ^= 128  # the CRC itself
     records, sha256 = _read(bytes(flipped))
     assert [bool(record.problem) for record in records] == [True, False, True, True]
-    right = record_file.masked_crc(b"first")
+    right = schema.masked_crc(b"first")
     assert records[0].problem == f"CRC of its data is {right:08x}, expected " + (
-        f"{record_file.masked_crc(records[0].data):08x}"
+        f"{schema.masked_crc(records[0].data):08x}"
     )
     assert records[0].data == b"birst" and records[1].data == b""
     assert sha256 == hashlib.sha256(bytes(flipped)).hexdigest()
@@ -80,7 +81,7 @@ def test_bytes_after_the_last_record_are_a_problem(written):
 
 def test_a_length_beyond_all_memory_with_a_right_checksum():
     length = struct.pack("<Q", 1 << 60)
-    header = length + struct.pack("<I", record_file.masked_crc(length))
+    header = length + struct.pack("<I", schema.masked_crc(length))
     records, _ = _read(header + b"abc")
     problem = f"length is {1 << 60} bytes, expected less than {1 << 31}"
     assert records == [record_file.RawRecord(0, 0, None, problem)]

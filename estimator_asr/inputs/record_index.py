@@ -1,0 +1,160 @@
+"""The record index: where each record of a split is and how long it is.
+
+With it training plans an epoch without reading data, and then reads only the records that it needs.
+
+Records are numbered from 0, shard after shard. A shard is read once to index it; the sizes and lengths of its
+records are kept as <sha256 of the shard>.<unit>.npy, int32 [2, records].
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from estimator_asr import config as config_lib
+from estimator_asr.inputs import shards, splits
+from tfrecord_builder import files, schema
+
+# The order interleaves 16 shards; those before and after them stay open as well.
+_MAX_OPEN = 48
+_NUM_AHEAD = 64  # batches whose shards are open before their turn
+
+
+class RecordIndex(NamedTuple):
+    """Takes 16 bytes per record."""
+
+    firsts: np.ndarray  # int64 [shards + 1], number of the first record of each shard, then of all records
+    offsets: np.ndarray  # int64 [records], position in the shard in bytes
+    sizes: np.ndarray  # int32 [records], of the serialised record in bytes
+    lengths: np.ndarray  # int32 [records], in frames or tokens
+
+
+def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int = 0) -> RecordIndex:
+    """Returns the index of a split; reads the shards that have none yet, from `first_shard` on.
+
+    Workers that share source.index_dir and begin at different shards share the reading.
+    """
+    count = len(source.shards)
+    directory = source.index_dir or shards.find_cache("record_index")
+    fetch = _open_cache(source, config)
+    of_shards = {}
+    for number in np.roll(np.arange(count), -first_shard).tolist():
+        shard = source.shards[number]
+        path = os.path.join(directory, f"{shard.sha256}.{source.spec.unit}.npy")
+        columns = _load(path, shard.num_bytes)
+        of_shards[number] = _make(path, shard, source.spec.length_key, fetch) if columns is None else columns
+    return _join([of_shards[number] for number in range(count)])
+
+
+def _join(of_shards) -> RecordIndex:
+    sizes, lengths = np.concatenate(of_shards, axis=1)
+    firsts = np.cumsum([0, *(columns.shape[1] for columns in of_shards)])
+    ends = [np.cumsum(columns[0] + np.int64(schema.FRAMING_BYTES)) for columns in of_shards]
+    return RecordIndex(firsts, np.concatenate(ends) - sizes - schema.FRAMING_BYTES, sizes, lengths)
+
+
+def _load(path, num_bytes) -> Optional[np.ndarray]:
+    """Returns None if the file is missing or is not the index of a shard of that size."""
+    try:
+        columns = np.load(path)
+        is_whole = (columns[0] + np.int64(schema.FRAMING_BYTES)).sum() == num_bytes
+    except (OSError, ValueError, EOFError, IndexError):
+        return None
+    return columns if is_whole else None
+
+
+def _make(path, shard: shards.Shard, length_key, fetch: Callable[[shards.Shard], str]) -> np.ndarray:
+    directory = os.path.dirname(path)
+    logging.log_first_n(logging.INFO, "shards are read once, to index their records in %s", 1, directory)
+    records = tf.compat.v1.io.tf_record_iterator(fetch(shard))
+    found = [(len(record), schema.count(record, length_key)) for record in records]
+    columns = np.array(found, np.int32).reshape(-1, 2).T
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with files.writing(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, columns)
+    except OSError as error:
+        logging.warning("%s: cannot be written (%s); the next start reads the shard again", path, error)
+    return columns
+
+
+def _open_cache(source, config) -> Callable[[shards.Shard], str]:
+    """Returns a function that returns the local path of a shard."""
+    if not shards.has_remote(source.shards):
+        return lambda shard: shard.path
+    from estimator_asr.inputs import shard_cache  # loaded for remote shards alone
+
+    return shard_cache.open_cache(source.shards, config.shard_cache_gb).fetch
+
+
+class RecordReader:
+    """Reads a split, in several threads at a time."""
+
+    def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
+        self._shards, self._index = source.shards, index
+        self._fetch = _open_cache(source, config)
+        self._fetching = threading.BoundedSemaphore(shards.NUM_PARALLEL_FETCHES)
+        self._open = functools.lru_cache(_MAX_OPEN)(self._open_shard)
+
+    def read(self, numbers: tf.Tensor) -> tf.Tensor:
+        """Returns serialised records, string [batch], by their numbers, int64 [batch].
+
+        Raises (at run time):
+            tf.errors.InvalidArgumentError: a record is damaged, or a remote shard cannot be fetched; see
+                splits.explain_damage.
+        """
+        return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
+
+    def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Fetches and opens the shards of elements, whose last component are numbers, before their turn."""
+
+        def fetch(*element):
+            opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
+            return (*element[:-1], tf.ensure_shape(opened, [None]))
+
+        parallel = dict(num_parallel_calls=shards.NUM_PARALLEL_FETCHES, deterministic=True)
+        return dataset.map(fetch, **parallel).prefetch(_NUM_AHEAD)
+
+    def _open_all(self, numbers):
+        for shard in np.unique(self._find_shards(numbers)).tolist():
+            self._open(shard)
+        return numbers
+
+    def _read(self, numbers):
+        records = np.empty(len(numbers), object)
+        for row, (number, shard) in enumerate(zip(numbers.tolist(), self._find_shards(numbers).tolist())):
+            records[row] = self._read_one(number, shard)
+        return records
+
+    def _find_shards(self, numbers):
+        return np.searchsorted(self._index.firsts, numbers, side="right") - 1
+
+    def _read_one(self, number, shard) -> bytes:
+        offset, size = int(self._index.offsets[number]), int(self._index.sizes[number])
+        file = self._open(shard)  # it is closed when the last reference to it ends
+        framed = os.pread(file.descriptor, size + schema.FRAMING_BYTES, offset)
+        try:
+            return schema.unframe(framed, size)
+        except ValueError as error:
+            raise ValueError(f"corrupted record at {offset} of {self._shards[shard].path}: {error}") from None
+
+    def _open_shard(self, shard):
+        with self._fetching:  # a copy that is fetched stays until it is open, if few wait for that
+            return _OpenFile(os.open(self._fetch(self._shards[shard]), os.O_RDONLY))
+
+
+class _OpenFile:
+    """Closed when no thread uses it any more; until then it can be read even if the cache removes it."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+
+    def __del__(self):
+        os.close(self.descriptor)
