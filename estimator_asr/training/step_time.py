@@ -149,7 +149,10 @@ def _end(code, sentence, with_stacks=False):
 
 @dataclasses.dataclass(eq=False)
 class StepWatchHook(estimator_api.SessionRunHook):
-    """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step."""
+    """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step.
+
+    A session that is created again, as TensorFlow does without end when a worker died, begins no step.
+    """
 
     watch: StepWatch
     step: Any  # model_fn.Step of this replica
@@ -167,9 +170,6 @@ class StepWatchHook(estimator_api.SessionRunHook):
             return tf.compat.v1.py_func(lambda: self.watch.stages.update({replica: stage}), [], [])
 
     def begin(self):
-        self.watch.begin_step(is_first=True)
-
-    def after_create_session(self, session, coord):
         self.watch.begin_step(is_first=True)
 
     def before_run(self, run_context):

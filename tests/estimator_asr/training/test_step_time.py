@@ -7,13 +7,14 @@ import re
 import signal
 import socket
 import time
+import types
 
 import paths
 import programs
 import pytest
 import tensorflow as tf
 
-from estimator_asr import training_config
+from estimator_asr import estimator_api, training_config
 from estimator_asr.training import step_time, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 
@@ -152,6 +153,28 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
         )
     ]
     assert watch._describe() == "worker 2 (127.0.0.1:2) never answered"
+
+
+def test_a_session_that_is_created_again_begins_no_step(make_watch):
+    """TensorFlow creates one after another while a worker is dead; its time runs on."""
+    since = []
+
+    class DeadWorker(estimator_api.SessionRunHook):
+        def before_run(self, run_context):
+            since.append(watch._since)
+            raise tf.errors.UnavailableError(None, None, "closed") if len(since) < 4 else ZeroDivisionError
+
+    with tf.Graph().as_default():
+        one, watch = tf.constant(1.0), make_watch()
+        update = types.SimpleNamespace(loss=one, gradient_norm=one)
+        step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
+        hooks = [step_time.StepWatchHook(watch, step), DeadWorker()]
+        with (
+            pytest.raises(ZeroDivisionError),
+            tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session,
+        ):
+            session.run(one)
+    assert len(since) == 4 and len(set(since)) == 1
 
 
 def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
