@@ -49,9 +49,7 @@ class ExperimentConfig:
     @property
     def output_seconds(self) -> float:
         """Time from one output frame of the acoustic encoder to the next."""
-        encoder = self.frontend.encoder
-        frames = self.subsampling * (encoder.encoder.subsampling if encoder else 1)
-        return frames * self.frontend.hop_samples / self.frontend.sample_rate
+        return self.subsampling * self.frontend.frame_seconds
 
     @classmethod
     def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:

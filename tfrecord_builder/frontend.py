@@ -8,6 +8,7 @@ its window, so padding after a waveform adds frames and changes none. `whisper_l
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Optional, Union
 
 import numpy as np
@@ -22,6 +23,7 @@ POVEY_POWER = 0.85  # feature-window.cc, "povey"
 ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
 
 WHISPER_MEL_BINS = (80, 128)  # large-v3 has 128
+WHISPER_SECONDS = 30  # 1500 positions (Radford et al. 2022, section 2.2)
 
 IntOrTensor = Union[int, "tf.Tensor"]
 
@@ -72,12 +74,23 @@ class FrontendConfig(config_flags.Checked):
                 )
 
     @property
+    def max_seconds(self) -> float:
+        """Longest utterance: that of Whisper's training, beyond which its positions mean nothing; or inf."""
+        return WHISPER_SECONDS if self.frontend == "whisper_log_mel" else math.inf
+
+    @property
     def window_samples(self) -> int:
         return int(self.sample_rate * 0.001 * self.window_ms)
 
     @property
     def hop_samples(self) -> int:
         return int(self.sample_rate * 0.001 * self.hop_ms)
+
+    @property
+    def frame_seconds(self) -> float:
+        """Time from one frame to the next, of the encoder's outputs if there is one."""
+        subsampling = self.encoder.encoder.subsampling if self.encoder else 1
+        return subsampling * self.hop_samples / self.sample_rate
 
     @property
     def num_bins(self) -> int:

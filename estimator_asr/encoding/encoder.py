@@ -14,6 +14,7 @@ from typing import Optional
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.encoding import shard_encoder
+from estimator_asr.inputs import splits
 from tfrecord_builder import cpu, dataset_info, errors, files, pretrained_encoder, recordings
 from tfrecord_builder.output import output_directory, staging, worker_pool
 
@@ -96,6 +97,7 @@ def _list_shards(info, data_dir):
     shards = []
     for split, described in sorted(info.splits.items()):
         info.shard_paths(data_dir, split)  # checks them
+        splits.check_lengths(data_dir, info, split)
         shards += [
             shard_encoder.Shard(each.file, split, each.num_records, each.num_bytes, each.sha256)
             for each in described.shards

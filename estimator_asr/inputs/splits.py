@@ -98,11 +98,25 @@ def _check_content(pairs, split, spec, length_counts):
             f"{where}: split {split!r} has nothing for the {spec.name} model, expected utterances with "
             f"{'audio features' if spec.reads_audio else 'tokens'}; give another --data_dir or --model"
         )
+    for info, path in pairs if spec.reads_audio else ():
+        check_lengths(path, info, split)
     dtypes = sorted({info.fbank_dtype for info, _ in pairs})
     if len(dtypes) > 1:
         raise errors.UserError(
             f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build all of the "
             "data with one --fbank_dtype"
+        )
+
+
+def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> None:
+    """Raises errors.UserError if utterances of a split are longer than what reads their features takes."""
+    longest, lengths = info.frontend.max_seconds, info.splits[split].frame_lengths
+    counts = (lengths[length] for length in lengths if length * info.frontend.frame_seconds > longest)
+    num_long = sum(counts)
+    if num_long:
+        raise errors.UserError(
+            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, expected none "
+            "with --frontend=whisper_log_mel, because Whisper was trained on no more; build the data again"
         )
 
 

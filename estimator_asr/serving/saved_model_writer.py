@@ -113,7 +113,7 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
     return export_info.ExportInfo(
         frontend=config.frontend,
         token_type=config.token_type,
-        max_seconds=statuses.MAX_SECONDS,
+        max_seconds=statuses.find_max_seconds(config.frontend),
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe_model(acoustic),
         language=language and _describe_model(language),

@@ -98,7 +98,7 @@ def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.Model
 
 
 def _build_audio_inputs(config: frontend.FrontendConfig) -> _AudioInputs:
-    default, limit = tf.compat.v1.placeholder_with_default, statuses.MAX_SECONDS
+    default, limit = tf.compat.v1.placeholder_with_default, statuses.find_max_seconds(config)
     wav_bytes = tf.compat.v1.placeholder(tf.string, [None], "wav_bytes")
     waveform, num_samples, wav_status = wav_batches.decode(wav_bytes, config.sample_rate, limit)
     waveform = default(waveform, [None, None], "waveform")

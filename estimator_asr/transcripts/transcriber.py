@@ -13,7 +13,7 @@ from estimator_asr.transcripts import captions, outputs, pauses, recordings
 from tfrecord_builder import audio, errors
 
 # Of a batch with its padding: short segments are faster together, and memory is that of the longest one.
-_BATCH_SECONDS = pauses.LIMIT_SECONDS
+_BATCH_SECONDS = 30.0
 
 
 def transcribe(
@@ -42,7 +42,7 @@ def transcribe(
     seconds = checked.num_samples / sample_rate
     _warn_of_empty(recording.path, checked.peak, seconds, segments)
     show_seconds(seconds)
-    return outputs.Transcript(recording.path, segments, seconds > pauses.LIMIT_SECONDS)
+    return outputs.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:

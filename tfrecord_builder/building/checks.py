@@ -16,6 +16,7 @@ NOT_PAIRED = "hanzi and pinyin do not pair"
 NOT_FINITE = "NaN or Inf samples"
 SILENT = "silent audio"
 TOO_SHORT = "too short for its labels"
+TOO_LONG_FOR_WHISPER = "longer than Whisper's 30 s"
 OVERFLOW = "features overflow"
 
 

@@ -161,6 +161,8 @@ def _extract(
     waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
+    if len(waveform) > settings.frontend.max_seconds * sample_rate:
+        raise checks.Rejected(checks.TOO_LONG_FOR_WHISPER)
     if frontend.num_frames(len(waveform), settings.frontend) < labelling.min_frames(item.labels.tokens):
         raise checks.Rejected(checks.TOO_SHORT)  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)

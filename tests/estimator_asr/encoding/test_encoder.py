@@ -12,8 +12,9 @@ import pytest
 import small_corpora
 import small_whisper
 
+from estimator_asr import task_spec
 from estimator_asr.encoding import encoder, shard_encoder
-from estimator_asr.inputs import input_fn
+from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import dataset_info, errors, files, frontend, schema, verify
 from tfrecord_builder import lazy_tensorflow as tf
 from tfrecord_builder.building import build_config, builder
@@ -176,6 +177,27 @@ def test_other_features_are_refused(weights, tmp_path, features, said):
 def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
     with pytest.raises(errors.UserError, match="is encoded already, expected audio features"):
         encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
+
+
+@pytest.mark.parametrize("which, longest", [("data", 3000), ("encoded", 1500)])
+def test_data_of_an_earlier_version_that_are_longer_than_whisper_takes_are_refused(request, which, longest):
+    data_dir = request.getfixturevalue(which)
+    info = dataset_info.DatasetInfo.load(data_dir)
+
+    def with_length(length):
+        split = dataclasses.replace(info.splits["train"], frame_lengths={20: 5, length: 3})
+        return dataclasses.replace(info, splits={"train": split})
+
+    splits.check_lengths(data_dir, with_length(longest), "train")
+    said = (
+        f"^{data_dir}: 3 utterances of split train are longer than 30 s, expected none with "
+        "--frontend=whisper_log_mel, because Whisper was trained on no more; build the data again$"
+    )
+    changed = with_length(longest + 1)
+    with pytest.raises(errors.UserError, match=said):
+        splits.read_split([changed], [data_dir], "train", task_spec.ACOUSTIC)
+    with pytest.raises(errors.UserError, match=said):
+        encoder._list_shards(changed, data_dir)
 
 
 def test_text_is_refused(weights, tmp_path):

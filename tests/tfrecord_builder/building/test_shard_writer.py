@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import hashlib
 import os
@@ -9,6 +10,7 @@ import small_shards
 import tensorflow as tf
 
 from tfrecord_builder import audio, errors, files, frontend, manifest, schema
+from tfrecord_builder.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
@@ -109,6 +111,18 @@ def test_finite_samples_whose_features_are_not_are_rejected(tmp_path, tones):
     assert found.rejected == [["u1", "train", "features overflow", loud]]
     assert (found.num_records, found.num_frames) == (1, 48)
     assert np.isfinite(found.feature_sum).all()
+
+
+@pytest.mark.parametrize("features, num_rejected", [("whisper_log_mel", 1), ("log_mel", 0)])
+def test_a_copy_that_became_longer_than_whisper_takes_is_rejected(tmp_path, features, num_rejected):
+    path = small_corpora.write_audio(tmp_path / "long.wav", small_corpora.tone(28.0))
+    copies_of = [
+        dataclasses.replace(_item(f"u{speed}", path), variant=copies.Variant(speed=speed))
+        for speed in (1.0, 0.9)
+    ]
+    settings = _settings(frontend=frontend.FrontendConfig(frontend=features))
+    found = _write(tmp_path, copies_of, settings)
+    assert found.rejected == [["u0.9", "train", "longer than Whisper's 30 s", path]][:num_rejected]
 
 
 def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, tones):
