@@ -25,8 +25,9 @@ from estimator_asr import config as config_lib
 from estimator_asr import task_spec
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import arpa_writer, counting, kneser_ney
-from tfrecord_builder import config_flags, dataset_info, errors, files, program
+from tfrecord_builder import config_flags, dataset_info, errors, files, program, schema
 
+_COPY = schema.COPY_SEPARATOR.encode()
 _SPLIT = "train"
 _MAX_ORDER = 6
 
@@ -83,7 +84,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 
 
 def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
-    """Yields the tokens or characters of each utterance of the train split."""
+    """Yields the tokens or characters of each utterance of the train split, of augmented copies none."""
     infos = dataset_info.load_all(data_dirs)
     _check_token_types(infos, data_dirs, unit)
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
@@ -91,7 +92,10 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
     bar = tqdm.tqdm(desc="read", total=source.num_utterances, unit=" utterances", disable=None, leave=False)
     with splits.explain_damage(data_dirs, _SPLIT), bar:
         for batch, _ in input_fn.read_elements(read):
-            for text in batch["pronunciation" if unit == "token" else "transcript"]:
+            texts = batch["pronunciation" if unit == "token" else "transcript"]
+            for name, text in zip(batch["utterance_id"], texts):
+                if _COPY in name:
+                    continue
                 words = text.decode("utf-8").split()
                 yield words if unit == "token" else list("".join(words))
             bar.update(len(batch["transcript"]))

@@ -146,9 +146,12 @@ def _print(found: search.Found, config: TuneConfig) -> None:
         print(f"{step.name}: {wrong}")
     best = found.steps[-1].settings
     if found.judged is not None:
-        fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
-        before, after = (100 * calibration.calibration_error(each) for each in (found.judged, fitted))
-        print(f"confidence: calibration error {before:.1f} % -> {after:.1f} %")
+        judged = found.judged, found.fitted
+        before, after = (100 * calibration.calibration_error(each) for each in judged)
+        print(
+            f"confidence: calibration error {before:.1f} % -> {after:.1f} % (of each half of the utterances, "
+            "fitted on the other)"
+        )
     weights = _WEIGHTS if config.acoustic_model_dir else _WEIGHTS[:1]
     chosen = ", ".join(f"{name} {getattr(best, name):g}" for name in weights)
     path = config.acoustic_model_dir or config.language_model_dir

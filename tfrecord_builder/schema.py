@@ -21,6 +21,7 @@ import numpy as np
 from tfrecord_builder import lazy_tensorflow as tf
 
 FBANK_DTYPES = ("float16", "float32")
+COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
 DAMAGED = "fbank has"  # start of the error message for a record whose features have another size
 FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
 _RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,6 +86,17 @@ def apply(judged: Judged, scale: float, offset: float) -> Judged:
     """Returns the confidences that scale and offset give."""
     log_odds = scale * _log_odds(judged.confidences) + offset
     return judged._replace(confidences=_sigmoid(log_odds))
+
+
+def join(parts: Sequence[Judged]) -> Judged:
+    """Returns the characters of all parts."""
+    return Judged(*map(np.concatenate, zip(*parts)))
+
+
+def fit_crosswise(halves: Sequence[Judged]) -> Judged:
+    """Returns the confidences of both halves, each fitted on the other: no character judged its own fit."""
+    one, other = halves
+    return join([apply(one, *fit(other)), apply(other, *fit(one))])
 
 
 class Bins(NamedTuple):

@@ -49,14 +49,12 @@ def _draw_steps(axes, found: search.Found) -> None:
 
 
 def _draw_confidences(axes, found: search.Found) -> None:
-    best = found.steps[-1].settings
-    fitted = calibration.apply(found.judged, best.confidence_scale, best.confidence_offset)
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    for name, judged in (("before", found.judged), ("fitted", fitted)):
+    for name, judged in (("before", found.judged), ("fitted on the other half", found.fitted)):
         bins, error = calibration.sort_into_bins(judged), calibration.calibration_error(judged)
         (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
         sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)
-        axes.scatter(bins.confidence, bins.accuracy, sizes, line.get_color(), alpha=0.6)
+        axes.scatter(bins.confidence, bins.accuracy, sizes, color=line.get_color(), alpha=0.6)
     axes.set(
         xlim=(0, 1), ylim=(0, 1), xlabel="confidence; areas: characters", ylabel="fraction that is right"
     )

@@ -33,6 +33,7 @@ class Found(NamedTuple):
     steps: list[Step]
     num_labels: dict[str, int]  # of the references, by measure
     judged: Optional[calibration.Judged]  # confidences before they were fitted; None for a language model
+    fitted: Optional[calibration.Judged]  # those of each half of the utterances, fitted on the other
 
 
 class Search:
@@ -62,11 +63,14 @@ class Search:
             steps.append(self._step("choice by the language model", best))
         transcribed = self._run(best, with_language=True)
         num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
-        judged = calibration.judge(transcribed, self._bench.language is not None)
+        has_language = self._bench.language is not None
+        halves = [calibration.judge(transcribed[i::2], has_language) for i in (0, 1)]
+        judged = calibration.join(halves)
         scale, offset = calibration.fit(judged)
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
-        return Found([*steps[:-1], steps[-1]._replace(settings=best)], num_labels, judged)
+        steps[-1] = steps[-1]._replace(settings=best)
+        return Found(steps, num_labels, judged, calibration.fit_crosswise(halves))
 
     def _step(self, name: str, settings: config_lib.DecodeConfig) -> Step:
         transcribed = self._run(settings, with_language=True)

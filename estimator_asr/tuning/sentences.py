@@ -39,7 +39,7 @@ def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utteranc
         for text in batch["transcript"]
     )
     first = steps[0]._replace(name="most probable characters")
-    return search.Found([first, best], {_MEASURE: num_labels}, None)
+    return search.Found([first, best], {_MEASURE: num_labels}, None, None)
 
 
 def count_errors(

@@ -62,6 +62,19 @@ def test_speech_and_text_are_joined_and_duplicates_count(text_dir, tmp_path):
     assert sum(map(len, sentences)) == 2 + 2 + 1 + 4 * (1 + 2 + 3)
 
 
+def test_augmented_copies_are_no_text(text_dir, tmp_path):
+    """Their counts would leave no n-gram that occurs once, and discounts fell back to fixed ones."""
+
+    def copy(record):
+        name = record.utterance_id
+        return record if name.endswith("0") else dataclasses.replace(record, utterance_id=f"{name}~speed0.9")
+
+    data_dir = str(tmp_path / "data")
+    small_records.make_data(data_dir, splits=[("train", 12)], change=copy)
+    assert len(list(train_ngram.read_sentences([data_dir], "token"))) == 2  # 000 and 010
+    assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 3 + 2
+
+
 def test_directories_of_other_token_types_are_refused_unless_characters_count(text_dir, tmp_path):
     data_dir = str(tmp_path / "data")
     info = small_records.make_data(data_dir)

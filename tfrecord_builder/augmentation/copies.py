@@ -20,11 +20,10 @@ import os
 import re
 from typing import Optional
 
-from tfrecord_builder import errors
+from tfrecord_builder import errors, schema
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.augmentation import sources as augmentation_sources
 
-SEPARATOR = "~"  # between the id of an utterance and the names of its changes
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 
 
@@ -67,7 +66,7 @@ class Variant:
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
             codecs.describe(self.codec, self.codec_setting) if self.codec else "",
         ]
-        return SEPARATOR.join(filter(None, parts))
+        return schema.COPY_SEPARATOR.join(filter(None, parts))
 
 
 def list_variants(
@@ -78,9 +77,9 @@ def list_variants(
     Raises:
         UserError: the id could be that of a copy.
     """
-    if SEPARATOR in utterance_id and not config.is_plain:
+    if schema.COPY_SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(
-            f"utterance {utterance_id}: its id contains {SEPARATOR!r}, which marks the ids of augmented "
+            f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks the ids of augmented "
             "copies; rename the utterance or leave augmentation out."
         )
     factors = config.speed_perturb_factors

@@ -31,6 +31,16 @@ def test_calibration_error_by_hand():
     assert calibration.calibration_error(judged) == pytest.approx((0.9 + 0.3) / 4)
 
 
+def test_each_half_is_fitted_on_the_other():
+    """What is right in one half is wrong in the other, so that no fit can help its own half."""
+    halves = [calibration.Judged(np.full(50, 0.9), np.full(50, is_right)) for is_right in (True, False)]
+    fitted = calibration.fit_crosswise(halves)
+    assert fitted.is_right.tolist() == [True] * 50 + [False] * 50
+    assert calibration.calibration_error(fitted) > 0.9
+    own = calibration.join([calibration.apply(half, *calibration.fit(half)) for half in halves])
+    assert calibration.calibration_error(own) < 0.1
+
+
 def test_where_all_is_right_confidences_stay_finite():
     scale, offset = calibration.fit(calibration.Judged(np.full(30, 0.9), np.full(30, True)))
     assert np.isfinite([scale, offset]).all() and scale > 0

@@ -18,6 +18,7 @@ FOUND = search.Found(
     ],
     {TOKENS: 100, CHARACTERS: 200},
     JUDGED,
+    JUDGED._replace(confidences=np.array([0.5, 0.5, 0.2, 0.0])),
 )
 
 
@@ -35,12 +36,13 @@ def test_lines_are_the_bins_of_the_confidences():
     picture._draw_confidences(axes, FOUND)
     _, before, fitted = axes.lines
     np.testing.assert_allclose(before.get_xydata()[[4, 9]], [[0.45, 0], [0.95, 0.5]])
-    np.testing.assert_allclose(fitted.get_xydata(), before.get_xydata())  # scale 1 and offset 0
+    np.testing.assert_allclose(fitted.get_xydata()[[0, 2, 5]], [[0, 0], [0.2, 0], [0.5, 0.5]])
     assert before.get_label() == "before: error 45.0 %"
+    assert fitted.get_label() == "fitted on the other half: error 5.0 %"
     plt.close(figure)
 
 
 def test_a_picture_with_and_without_confidences(tmp_path):
-    for name, found, width in (("both", FOUND, 1200), ("one", FOUND._replace(judged=None), 720)):
+    for name, found, width in (("both", FOUND, 1200), ("one", FOUND._replace(judged=None, fitted=None), 720)):
         picture.draw(found, str(tmp_path / name))
         assert plt.imread(tmp_path / name, format="png").shape[:2] == (432, width)
