@@ -119,19 +119,19 @@ def _write(
 
 def _spell(model: model_directory.ModelDirectory, tokens: Sequence[str], ids: np.ndarray) -> str:
     characters = [
-        token if _is_foreign(model, token) else model.characters.tokens[character]
+        _write_foreign(model, token) if _is_foreign(model, token) else model.characters.tokens[character]
         for token, character in zip(tokens, ids)
     ]
     return vocabulary.join_tokens(characters, "character")
 
 
+def _write_foreign(model: model_directory.ModelDirectory, token: str) -> str:
+    return token.lower() if model.config.token_type == "toneless" else token
+
+
 def _is_foreign(model: model_directory.ModelDirectory, token: str) -> bool:
-    is_known = token in model.tokens.tokens[1:]
-    return (
-        model.config.token_type == "syllable"
-        and not is_known
-        and not re.fullmatch(model_pairs.SYLLABLE, token)
-    )
+    pattern = model_pairs.SYLLABLES[model.config.token_type]
+    return token not in model.tokens.tokens[1:] and not re.fullmatch(pattern, token)
 
 
 def _choose(hypotheses: Sequence[tuple], written: Sequence[tuple[str, float]], weight: float) -> dict:

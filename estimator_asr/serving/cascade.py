@@ -107,14 +107,15 @@ def convert(
     """Returns the characters that the language model writes for tokens, one for one.
 
     Tokens are string [rows, max_tokens]; those at or beyond num_tokens (int32 [rows]) are ignored. What the
-    model lacks and is no syllable, a letter for instance, is written as it is.
+    model lacks and is no syllable, a letter for instance, is written as it is, in small letters if they are
+    toneless.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
     written = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens})
-    if model.config.token_type != "syllable":  # toneless ones cannot be told from letters
-        return written
     is_foreign = tf.equal(ids, vocabulary.Vocabulary.unknown_id)
-    is_foreign &= tf.logical_not(tf.strings.regex_full_match(tokens, model_pairs.SYLLABLE))
+    is_foreign &= ~tf.strings.regex_full_match(tokens, model_pairs.SYLLABLES[model.config.token_type])
+    if model.config.token_type == "toneless":  # whose letters are capitals
+        tokens = tf.strings.lower(tokens, "utf-8")
     return written._replace(
         strings=tf.where(is_foreign, tokens, written.strings), probs=tf.where(is_foreign, 1.0, written.probs)
     )

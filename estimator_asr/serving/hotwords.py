@@ -110,9 +110,9 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
 
 
 def _choose_syllables(characters: tf.RaggedTensor, given: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the given syllables, otherwise those of the hanzi; of another character, itself."""
+    """Returns the given syllables, otherwise those of the hanzi; of another character, its capital."""
     read = _build_table().lookup(characters.flat_values)
-    read = tf.where(tf.equal(read, ""), characters.flat_values, read)
+    read = tf.where(tf.equal(read, ""), tf.strings.upper(characters.flat_values), read)
     is_given = tf.repeat(given.row_lengths() > 0, characters.row_lengths())
     places = tf.cumsum(tf.cast(is_given, tf.int32)) - 1  # among all that are given
     padded = tf.pad(given.flat_values, [[0, 1]])
@@ -135,9 +135,11 @@ def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
     """Returns int32 [num_hotwords, max_length]: -1 beyond the tokens, and where one of them is unknown."""
-    tokens = tf.strings.lower(tokens, "utf-8")
+    spelled = tf.strings.lower(tokens, "utf-8")
     if acoustic.config.token_type == "toneless":  # as syllables.without_tone spells them
-        tokens = tf.strings.regex_replace(tokens, "([^1-5])[1-5]$", r"\1")
+        spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")
+        spelled = tf.where(tf.strings.regex_full_match(tokens, "[A-Z]"), tokens, spelled)
+    tokens = spelled
     ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, tokens)
     is_token = tf.not_equal(tokens, "")
     is_unknown = is_token & tf.equal(ids, acoustic.tokens.unknown_id)

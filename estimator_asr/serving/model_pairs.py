@@ -9,8 +9,11 @@ from absl import logging
 from estimator_asr import model_directory
 from tfrecord_builder import errors, vocabulary
 
-# A token that a language model lacks is its <unk> if it looks like this; any other is written as it is.
-SYLLABLE = "[a-zê]+[1-5]|" + re.escape(vocabulary.UNKNOWN)
+# By token type: a token that a language model lacks is its <unk> if it looks like this; any other is written.
+SYLLABLES = {
+    token_type: f"{pattern}|{re.escape(vocabulary.UNKNOWN)}"
+    for token_type, pattern in (("syllable", "[a-zê]+[1-5]"), ("toneless", "[a-zê]+"))
+}
 # Token type of an acoustic model to that of the language models that read its output; initials and finals are
 # joined to syllables first.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
@@ -52,7 +55,8 @@ def _check_shared_tokens(
     if acoustic.config.token_type != language.config.token_type:  # of syllables that initials and finals make
         return
     spoken = set(acoustic.tokens.tokens) - {vocabulary.UNKNOWN}
-    missing = {each for each in spoken.difference(language.tokens.tokens) if re.fullmatch(SYLLABLE, each)}
+    pattern = SYLLABLES[language.config.token_type]
+    missing = {each for each in spoken.difference(language.tokens.tokens) if re.fullmatch(pattern, each)}
     if spoken.isdisjoint(language.tokens.tokens):
         raise errors.UserError(
             f"--language_model_dir={language.path} knows none of the {len(spoken)} tokens of "

@@ -37,12 +37,12 @@ def join(sequences: Sequences, token_type: str) -> tf.Tensor:
 
 
 def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
-    """Joins initials and finals to syllables.
+    """Joins initials and finals to syllables; letters, which are capitals, become those of syllable models.
 
     Returns:
         The syllables, with probabilities of 1, and int32 [rows, max_length]: the syllable of each token.
     """
-    strings = tf.strings.split(join(sequences, "initial_final"))
+    strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
     counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
     is_initial = tf.strings.regex_full_match(sequences.strings, initials_finals.INITIAL)
     is_final = tf.strings.regex_full_match(sequences.strings, initials_finals.FINAL)

@@ -79,7 +79,7 @@ def list_variants(
     """
     if schema.COPY_SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(
-            f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks the ids of augmented "
+            f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks augmented "
             "copies; rename the utterance or leave augmentation out."
         )
     factors = config.speed_perturb_factors

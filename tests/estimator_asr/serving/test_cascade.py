@@ -52,19 +52,19 @@ def whole(models):
         yield model
 
 
-@pytest.fixture(scope="module")
-def convert(models):
-    """A function from sentences (lists of tokens) to lists of characters and scores."""
+@contextlib.contextmanager
+def converting(language):
+    """Yields a function from sentences (lists of tokens) to lists of characters and scores."""
 
     def build():
         inputs = {
             "tokens": tf.compat.v1.placeholder(tf.string, [None, None]),
             "num_tokens": tf.compat.v1.placeholder(tf.int32, [None]),
         }
-        characters = cascade.convert(models[1], **inputs)
+        characters = cascade.convert(language, **inputs)
         return inputs, {"text": sequences.join(characters, "syllable"), "score": characters.scores}
 
-    with running(models[1:], build) as model:
+    with running([language], build) as model:
 
         def convert_sentences(sentences, extra=0):
             longest = max(map(len, sentences)) + extra
@@ -73,6 +73,12 @@ def convert(models):
             result = model.run({"tokens": tokens.reshape(len(sentences), longest), "num_tokens": lengths})
             return [text.split() for text in result["text"]], result["score"]
 
+        yield convert_sentences
+
+
+@pytest.fixture(scope="module")
+def convert(models):
+    with converting(models[1]) as convert_sentences:
         yield convert_sentences
 
 
@@ -183,6 +189,14 @@ def test_letters_that_the_language_model_lacks_are_written(convert):
     unknown = texts[0].pop(2)  # a syllable
     assert texts[0] == ["气", "s", "字"] and unknown != "a1"
     assert texts[1] == ["apple", "字"]
+
+
+def test_letters_of_toneless_models(models):
+    """A capital is a letter: one that the language model lacks is written, and is no syllable."""
+    toneless = dataclasses.replace(models[1].config, token_type="toneless")
+    with converting(dataclasses.replace(models[1], config=toneless)) as convert_sentences:
+        (letter, syllable, unknown), _ = convert_sentences([["S"], ["ma"], ["<unk>"]])
+    assert letter == ["s"] and syllable == unknown != ["ma"]
 
 
 def test_convert_ignores_batch_and_padding(convert):

@@ -35,6 +35,16 @@ def test_certainty_is_finite():
     assert np.all(np.isfinite(found)) and found[0] < 1e-5 and found[1] > 0.999
 
 
+def test_letters_of_initials_and_finals_are_those_of_syllable_models():
+    """A capital g ua1 · <unk>."""
+    with tf.Graph().as_default():
+        strings = tf.constant([["A", "g", "ua1", "É", "<unk>"]])
+        tokens = sequences.Sequences(strings, tf.constant([5]), tf.zeros([1]), tf.ones([1, 5]))
+        syllables, places = run(sequences.join_initials(tokens))
+    texts = [text.decode() for text in syllables.strings[0]]
+    assert texts == ["a", "gua1", "é", "<unk>"] and places.tolist() == [[0, 1, 1, 2, 3]]
+
+
 def test_a_syllable_lasts_from_its_initial_to_its_final():
     """zh ong1 · iou3 · and padding."""
     with tf.Graph().as_default():

@@ -14,7 +14,7 @@ from estimator_asr.serving import hotwords, sequences
 from tfrecord_builder import dataset_info, vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4"])
-TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni"])
+TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
 DEFAULT = hotwords.DEFAULT_BOOST
 
 
@@ -93,6 +93,9 @@ def test_a_wrong_number_of_syllables_is_named(parse):
 def test_toneless_models(tmp_path):
     parse = Parser(make_model(tmp_path, TONELESS, "toneless"))
     assert [row[1] for row in parse("你好", "你 ni4", "你 ni")] == [[2, 1], [2], [2]]
+    words = ("A股", "a股", "A股 A gu3", "啊股", "啊股 a1 gu3", "啊股 A1 GU3", "啊股 a gu")
+    assert [row[1] for row in parse(*words)] == [[3, 5]] * 3 + [[4, 5]] * 4
+    assert parse("A股")[0][0] == "A股"
 
 
 @pytest.mark.parametrize(

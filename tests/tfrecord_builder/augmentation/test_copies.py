@@ -183,7 +183,7 @@ def test_an_id_that_could_be_a_copys_is_refused():
             sources.Sources(),
         )
     assert str(caught.value) == (
-        "utterance u1~speed0.9: its id contains '~', which marks the ids of augmented "
+        "utterance u1~speed0.9: its id contains '~', which marks augmented "
         "copies; rename the utterance or leave augmentation out."
     )
     assert copies.list_variants("a~b", Config(), sources.Sources()) == [Variant()]
