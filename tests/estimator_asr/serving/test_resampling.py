@@ -8,6 +8,7 @@ import soxr
 import tensorflow as tf
 
 from estimator_asr.serving import resampling
+from tfrecord_builder import frontend
 
 
 def make_signal(num_samples, rate, highest_hz, seed=0):
@@ -49,6 +50,16 @@ def test_speech_is_that_of_soxr(resample, from_rate, to_rate):
     assert (found.shape, found.dtype) == (expected.shape, np.float32)
     assert decibels(found - expected, expected) < -60
     assert decibels((found - expected)[500:-500], expected) < -80  # away from the ends
+
+
+@pytest.mark.parametrize("from_rate", [22050, 24000, 32000, 44100, 44101, 48000])
+def test_no_mel_bin_differs_from_that_of_a_recording_that_the_builder_resamples(resample, from_rate):
+    noise = np.float32(0.05 * np.random.default_rng(0).standard_normal(2 * from_rate))  # in all bins alike
+    config = frontend.FrontendConfig()
+    waveforms = resample(noise, from_rate), soxr.resample(noise, from_rate, 16000)
+    with tf.init_scope():  # out of the graph of the fixture
+        found, expected = (frontend.extract(waveform, config).numpy() for waveform in waveforms)
+    assert np.abs(found - expected).mean(axis=0).max() < 0.05
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 99, 16001])
