@@ -100,21 +100,27 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
 
     Args:
         fill_bands: whether a bin that never comes within EMPTY_BAND of the loudest, as above the bandwidth
-            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH).
+            of a codec, takes the mean of the others, weighted by exp(-distance / FILL_WIDTH). A bin that
+            SpecAugment has masked is not filled: it is constant, and above digital silence.
 
     Returns:
         float32 [batch, num_frames, num_bins] as fbank, zero at or beyond num_frames (int32 [batch]).
     """
     fbank = tf.cast(fbank, tf.float32)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
-    peaks = tf.reduce_max(tf.where(mask[:, :, None] > 0, fbank, fbank.dtype.min), axis=1, keepdims=True)
+    is_frame = mask[:, :, None] > 0
+    peaks = tf.reduce_max(tf.where(is_frame, fbank, fbank.dtype.min), axis=1, keepdims=True)
     loudest = tf.reduce_max(peaks, axis=2, keepdims=True)
     raised = layers.clear_padding(tf.maximum(fbank, loudest - DYNAMIC_RANGE), mask)
     count = tf.maximum(tf.reduce_sum(mask, axis=1)[:, None, None], 1.0)
     centred = layers.clear_padding(raised - tf.reduce_sum(raised, axis=1, keepdims=True) / count, mask)
     variance = tf.reduce_sum(tf.square(centred), axis=1, keepdims=True) / count
     normalised = centred * tf.math.rsqrt(variance + VARIANCE_FLOOR)
-    return _fill(normalised, peaks < loudest - EMPTY_BAND) if fill_bands else normalised
+    if not fill_bands:
+        return normalised
+    lows = tf.reduce_min(tf.where(is_frame, fbank, fbank.dtype.max), axis=1, keepdims=True)
+    is_masked = tf.equal(lows, peaks) & (lows > tf.reduce_min(lows, axis=2, keepdims=True))
+    return _fill(normalised, (peaks < loudest - EMPTY_BAND) & ~is_masked)
 
 
 def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:

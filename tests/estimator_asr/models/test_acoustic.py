@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
+from estimator_asr.inputs import spec_augment
 from estimator_asr.models import acoustic
 from tfrecord_builder import errors
 
@@ -166,6 +167,22 @@ def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
         filled[..., 2], (near * plain[..., 1] + far * plain[..., 0]) / (near + far), atol=1e-6
     )
     assert np.abs(plain[..., 2:]).max() > 2  # what normalisation makes of a bin without content
+
+
+@pytest.mark.parametrize("is_digital_silence", [False, True])
+def test_a_bin_that_is_masked_stays_masked_beside_an_empty_one(is_digital_silence):
+    """Masks are the mean of their bin, far below its peak; empty bins are filled as ever."""
+    fbank = np.random.default_rng(0).normal(10, 1, [1, 200, 8]).astype(np.float32)
+    fbank[:, ::20] += 15.0  # a mean is 15 below a peak
+    fbank[..., 6:] = -15.9 if is_digital_silence else fbank[..., 6:] - 20.0
+    config = config_lib.InputConfig(time_masks=0, frequency_masks=1, frequency_mask_bins=2)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        num_frames = tf.constant([200])
+        draws = spec_augment.Draws(tf.zeros([1, 0, 2]), tf.constant([[[0.99, 0.5]]]))  # bins 3 and 4
+        masked = spec_augment.mask_features(tf.constant(fbank), num_frames, config, draws)
+        found = session.run(acoustic.normalise(masked, num_frames, fill_bands=True))
+    np.testing.assert_allclose(found[..., 3:5], 0, atol=1e-4)
+    assert np.all(np.std(found, axis=1)[0, [0, 1, 2, 5, 6, 7]] > 0.3)
 
 
 def test_a_bin_within_40_db_of_the_loudest_stays():
