@@ -72,7 +72,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
         errors.UserError: the data is incomplete or damaged, has no words, its directories differ in their
             token type, or the directory of the file does not exist.
     """
-    _check_directory(config.output_file)
+    _check_target(config.output_file)
     with tqdm.tqdm(desc="estimate", total=3, unit="step", disable=None) as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
@@ -101,7 +101,8 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
             bar.update(len(batch["transcript"]))
 
 
-def _check_directory(path):
+def _check_target(path):
+    files.find_target(path)
     directory = os.path.dirname(path)
     if directory and not files.is_remote(path) and not files.is_directory(directory):
         raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")

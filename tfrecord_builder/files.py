@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tfrecord_builder import members
+from tfrecord_builder import errors, members
 
 EXPECTED_LOCAL = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
@@ -179,7 +179,11 @@ def writing(path: str) -> Iterator[str]:
     """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
 
     Nobody sees an incomplete file: a local one is renamed, an object store shows only complete ones.
+
+    Raises:
+        errors.UserError: as of find_target.
     """
+    path = find_target(path)
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
     if is_remote(path):
         with _store(path).uploading(path, beside) as temporary:
@@ -192,6 +196,20 @@ def writing(path: str) -> Iterator[str]:
         with contextlib.suppress(OSError):  # a full disk needs the space
             os.remove(beside)
         raise
+
+
+def find_target(path: str) -> str:
+    """Returns the path of a file to write: that of a symbolic link is where it leads, so that the link stays.
+
+    Raises:
+        errors.UserError: there is a directory, device, pipe, socket or cycle of links, which must stay.
+    """
+    if is_remote(path) or not os.path.lexists(path):
+        return path
+    target = os.path.realpath(path)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise errors.UserError(f"{path}: is no regular file, expected one or a new name; give another path")
+    return target
 
 
 def sync(path: str) -> None:

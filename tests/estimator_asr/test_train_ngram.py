@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import stat
 
 import built_data
 import programs
@@ -60,6 +62,14 @@ def test_speech_and_text_are_joined_and_duplicates_count(text_dir, tmp_path):
     assert len(sentences) == 3 + 12
     assert sentences.count(["ni3", "hao3"]) == 1 and sentences.count(["hao3"]) == 1
     assert sum(map(len, sentences)) == 2 + 2 + 1 + 4 * (1 + 2 + 3)
+
+
+def test_a_pipe_is_refused_before_anything_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    config = train_ngram.TrainNgramConfig(("no such data",), str(tmp_path / "pipe"))
+    with pytest.raises(errors.UserError, match="pipe: is no regular file, expected one or a new name"):
+        train_ngram.train(config)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_augmented_copies_are_no_text(text_dir, tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tfrecord_builder import files
+from tfrecord_builder import errors, files
 
 
 def test_a_path_with_a_scheme_is_remote():
@@ -95,3 +95,28 @@ def test_a_failed_write_leaves_no_file(tmp_path):
                 file.write("half")
             raise OSError("full")
     assert os.listdir(tmp_path) == []
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "cycle").symlink_to("cycle")
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for name in before:
+        said = f"^{tmp_path / name}: is no regular file, expected one or a new name; give another path$"
+        with pytest.raises(errors.UserError, match=said), files.writing(str(tmp_path / name)):
+            raise AssertionError("nothing is written")
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, exists):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    if exists:
+        target.write_text("old")
+    link.symlink_to("elsewhere/file")
+    files.write_text(str(link), "new")
+    assert link.is_symlink() and target.read_text() == link.read_text() == "new"
+    assert os.listdir(tmp_path / "elsewhere") == ["file"]
