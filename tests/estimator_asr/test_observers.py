@@ -66,6 +66,7 @@ OF_FLAGS = [
     "estimator_asr.checkpointing.pretrained",
     *("estimator_asr.diagnostics.overfit", "estimator_asr.diagnostics.batch_dump"),
     *("estimator_asr.monitoring.histograms", "estimator_asr.monitoring.prediction_samples"),
+    "estimator_asr.training.optimizer.loss_scale",
 ]
 
 

@@ -8,14 +8,17 @@ A step with a non-finite loss or gradient changes only the global step, on all r
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr import config as config_lib
 from estimator_asr import estimator_api
 from estimator_asr.models import normalisation, replicas
-from estimator_asr.training.optimizer import loss_scale, replica_sums, skippable
+from estimator_asr.training.optimizer import replica_sums, skippable
+
+if TYPE_CHECKING:
+    from estimator_asr.training.optimizer import loss_scale
 
 
 class Update(NamedTuple):
@@ -52,7 +55,11 @@ def build_optimizer(
 
 def build_loss_scale(precision: str) -> Optional[loss_scale.LossScale]:
     """Returns the loss scale of a precision: one for float16, otherwise None."""
-    return loss_scale.LossScale() if precision == "float16" else None
+    if precision != "float16":
+        return None
+    from estimator_asr.training.optimizer import loss_scale  # only where a flag asks for it
+
+    return loss_scale.LossScale()
 
 
 def minimize(
