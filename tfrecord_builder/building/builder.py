@@ -33,6 +33,12 @@ PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
 _NUM_UNKNOWN_LOGGED = 10
+_UNCLEAR = {
+    "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
+    "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
+    "read": "--numbers=read: a hyphen in %d transcript(s) is read as a minus, as in %s; where it is none, "
+    "write in hanzi what was said",
+}
 
 
 def build(
@@ -111,6 +117,12 @@ def _log_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabula
             logging.warning("most frequent %s that the vocabulary lacks: %s", kind, counts)
 
 
+def _log_unclear(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
+    unclear = [each for each in labelled if each.num_unclear]
+    if unclear:
+        logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
+
+
 def _label(
     config: build_config.BuildConfig,
     how: chunks.Settings,
@@ -127,6 +139,7 @@ def _label(
         split_sizes.update(each.split_sizes)
         for row in each.rejected:
             listed.reject(*row)
+    _log_unclear(labelled, how.labeller.config.numbers)
     paths = [os.path.join(directory, each.file) for each in labelled]
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, listed)
 

@@ -34,7 +34,7 @@ from tfrecord_builder.records import items
 
 _MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
 _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files
-_LIBRARIES = ("pypinyin", "rjieba", "cn2an", "sentencepiece")
+_LIBRARIES = ("pypinyin", "rjieba", "wetext", "sentencepiece")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,8 @@ class Labelled:
         split_sizes: number of items per split.
         rejected: [utterance_id, split, reason, audio] of each rejected utterance.
         counts: see vocabularies.Collector.to_json.
+        num_unclear: number of utterances with unclear numbers (see Labeller).
+        unclear: utterance_id and text of the first one.
     """
 
     file: str
@@ -79,6 +81,8 @@ class Labelled:
     split_sizes: dict = dataclasses.field(default_factory=collections.Counter)
     rejected: list = dataclasses.field(default_factory=list)
     counts: dict = dataclasses.field(default_factory=dict)
+    num_unclear: int = 0
+    unclear: str = ""
 
 
 def label_corpus(
@@ -201,6 +205,9 @@ def _label_utterances(
             found.rejected.append([utterance.utterance_id, utterance.split, str(reason), utterance.audio])
         else:
             collector.add(labels, utterance.split)
+            if settings.labeller.has_unclear_numbers(utterance):
+                found.num_unclear += 1
+                found.unclear = found.unclear or f"{utterance.utterance_id}: {utterance.text}"
             made = list(_make_items(utterance, labels, signature, settings))
             found.split_sizes[utterance.split] += len(made)
             lines += map(to_line, made)

@@ -48,9 +48,9 @@ class LabelConfig(config_flags.Checked):
     )
     numbers: str = config_flags.setting(
         "keep",
-        "digits in transcripts: keep (each is a token) or read (23 is 二十三, 2026年 is 二零二六年, 3.5 is "
-        "三点五, 50% is 百分之五十, seven or more digits one by one); where the corpus has pinyin, "
-        "only if the transcript then aligns with it",
+        "digits in transcripts: keep (each is a token; points and signs are dropped) or read (23个 is "
+        "二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; docs/numbers.md); where the "
+        "corpus has pinyin, only if the transcript then aligns with it",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
@@ -114,6 +114,11 @@ class Labeller:
         tokens = [token for syllable in spoken for token in _OF_SYLLABLE[token_type](syllable)]
         characters = tokenisation.align(transcript, spoken) if token_type in PAIRED_TOKEN_TYPES else ()
         return Labels(transcript, tuple(tokens), tuple(characters))
+
+    def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
+        """Returns whether labels that come from the transcript may lack something of a number."""
+        is_read = self.config.token_type not in _OF_SYLLABLE or not utterance.pinyin
+        return is_read and numerals.is_unclear(utterance.text, self.config.numbers)
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
         """Returns the tokens of the corpus's pinyin that should be syllables but are not, if used."""

@@ -138,6 +138,24 @@ def test_text_with_latin_letters_pairs(tmp_path):
     assert tokens == ("<unk>", "a", "hao3", "k", "lou2", "ni3", "o")
 
 
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ("keep", "labels of 2 transcript(s) lack points, signs or units of numbers (12.5% is 1 2 5), as of "),
+        ("read", "a hyphen in 1 transcript(s) is read as a minus, as in "),
+    ],
+)
+def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said):
+    rows = "hanzi\tpinyin\n增长12.5%\t\n歼-20\t\n百分之3.5\tbai3 fen1 zhi1 san1 dian3 wu3\n你好\t\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    _build(tmp_path / "in", tmp_path / "out", corpus="text", numbers=numbers, max_rejected=0.5)
+    (line,) = (record.message for record in caplog.records if "transcript(s)" in record.message)
+    assert f"--numbers={numbers}: {said}" in line and ("增长12.5%; --numbers=read" in line) == (
+        numbers == "keep"
+    )
+    assert numbers == "keep" or "歼-20; where it is none, write in hanzi what was said" in line
+
+
 def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
     rows = "hanzi\tpinyin\n你好\tni3 hao9\n你\tnh1\n花儿\thua1 r\n绿\tLǛ\n你好\tni3 hao3\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)

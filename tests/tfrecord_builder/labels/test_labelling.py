@@ -272,7 +272,7 @@ def test_libraries_load_only_where_they_are_needed():
         "import sys; from tfrecord_builder import manifest;from tfrecord_builder.labels import labelling;"
         "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
         "labelling.Labeller(labelling.LabelConfig())(u);"
-        "print({'cn2an', 'rjieba', 'sentencepiece'} & set(sys.modules))"
+        "print({'wetext', 'rjieba', 'sentencepiece'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
