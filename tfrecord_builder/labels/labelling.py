@@ -44,7 +44,9 @@ class LabelConfig(config_flags.Checked):
         "pypinyin's; tone sandhi does not change them",
     )
     tone_sandhi: bool = config_flags.setting(
-        False, "apply tone sandhi to third tones, 一 and 不, where the corpus has no pinyin"
+        False,
+        "apply tone sandhi to third tones, 一 and 不, and read 得, 地, 为 and the like by the words around "
+        "them, where the corpus has no pinyin",
     )
     numbers: str = config_flags.setting(
         "keep",

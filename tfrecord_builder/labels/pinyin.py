@@ -18,7 +18,7 @@ from typing import Optional
 import pypinyin
 from pypinyin.seg import mmseg
 
-from tfrecord_builder.labels import normalisation, tone_sandhi
+from tfrecord_builder.labels import context_readings, normalisation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
 
@@ -48,21 +48,31 @@ class Reader:
         if not self._has_sandhi:
             return syllables
         is_fixed = [word in self._user_phrases for word in words for _ in word]
-        return tone_sandhi.change_tones(self._group_words(words), syllables, is_fixed)
+        grouped = self._group_words(words)
+        syllables = context_readings.correct(grouped, syllables, is_fixed)
+        return tone_sandhi.change_tones(grouped, syllables, is_fixed)
 
     def _segment(self, hanzi: str) -> list[str]:
         words: list[str] = []
         start = 0
         if not self._user_phrases:
-            return list(mmseg.seg.cut(hanzi))
+            return self._cut(hanzi)
         while start < len(hanzi):
-            for word in mmseg.seg.cut(hanzi[start:]):
+            for word in self._cut(hanzi[start:]):
                 phrase = self._find_phrase(hanzi, start)
                 words.append(phrase if len(phrase) >= len(word) else word)
                 start += len(words[-1])
                 if len(phrase) > len(word):
                     break  # pypinyin's next word would start inside the phrase
         return words
+
+    def _cut(self, hanzi: str) -> list[str]:
+        """Returns the longest words of pypinyin's dictionary from left to right, those of jieba with sandhi.
+
+        Those are cut again; without them 人参加 is 人参 (ginseng) and 加.
+        """
+        parts = tone_sandhi.segment(hanzi) if self._has_sandhi else [hanzi]
+        return [word for part in parts for word in mmseg.seg.cut(part)]
 
     def _find_phrase(self, hanzi: str, start: int) -> str:
         """Returns the longest of the user's phrases that starts here."""

@@ -1,0 +1,53 @@
+"""Readings that depend on the words around a hanzi, as a reader with tone sandhi gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfrecord_builder.labels import context_readings, pinyin
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("他跑得很快", "ta1 pao3 de5 hen3 kuai4"),
+        ("他得走了", "ta1 dei2 zou3 le5"),
+        ("我们还得等", "wo3 men5 hai2 dei2 deng3"),
+        ("获得成功", "huo4 de2 cheng2 gong1"),
+        ("不得入内", "bu4 de2 ru4 nei4"),
+        ("他慢慢地走", "ta1 man4 man4 de5 zou3"),
+        ("真诚地邀请", "zhen1 cheng2 de5 yao1 qing3"),
+        ("坐在地上", "zuo4 zai4 di4 shang4"),
+        ("目的地很远", "mu4 di4 di4 hen2 yuan3"),
+        ("这个地区", "zhe4 ge5 di4 qu1"),
+        ("简称为七九", "jian3 cheng1 wei2 qi1 jiu3"),
+        ("为你服务", "wei4 ni3 fu2 wu4"),
+        ("时间很长", "shi2 jian1 hen3 chang2"),
+        ("两只手", "liang3 zhi1 shou3"),
+        ("只有你", "zhi2 you2 ni3"),
+        ("把他推倒", "ba3 ta1 tui1 dao3"),
+        ("一名男子", "yi4 ming2 nan2 zi3"),
+        ("电子邮件", "dian4 zi3 you2 jian4"),
+        ("一张桌子", "yi4 zhang1 zhuo1 zi5"),
+        ("好朋友", "hao3 peng2 you5"),
+        ("买东西", "mai3 dong1 xi5"),
+        ("三个人参加", "san1 ge4 ren2 can1 jia1"),
+        ("游人参观", "you2 ren2 can1 guan1"),
+        ("吃人参", "chi1 ren2 shen1"),
+        ("一月一日", "yi1 yue4 yi1 ri4"),
+        ("第一名", "di4 yi1 ming2"),
+    ],
+)
+def test_words_around_a_hanzi_decide(text, spoken):
+    assert pinyin.Reader(has_sandhi=True).read(text) == spoken.split()
+
+
+def test_without_the_flag_the_dictionary_decides():
+    assert pinyin.Reader().read("好朋友跑得很快") == "hao3 peng2 you3 pao3 de2 hen3 kuai4".split()
+
+
+def test_what_the_user_gives_stays():
+    words, given = ["跑", "得", "朋友"], ["pao3", "de2", "peng2", "you3"]
+    assert context_readings.correct(words, given, [False, True, True, True]) == given
+    assert context_readings.correct(words, given, [False] * 4) == ["pao3", "de5", "peng2", "you5"]
+    assert context_readings.correct([], [], []) == []

@@ -1,0 +1,135 @@
+"""Readings that depend on the words around a hanzi, which a dictionary of phrases does not have.
+
+    得    after a verb or an adjective de5 (跑得很快), after an adverb or a pronoun "must", dei3 (你得走了)
+    地    after an adverb of several hanzi and before what it describes de5 (慢慢地走)
+    为    wei2 after a verb that it completes and before a number (称为, 意为, 比例为五点二)
+    长    zhang3 for a person; alone, beside a measure or an adverb of degree, chang2 (很长, 长三米)
+    只    zhi1 after a numeral, 这, 那, 哪, 几 or 犬 (两只手)
+    倒    dao3 after a verb (推倒)
+    子    zi3 in words of which it is no suffix (男子, 电子)
+    个    ge5 after 是, 有 and 了
+    words whose last tone is neutral in the list of the national Putonghua proficiency test
+    (普通话水平测试用必读轻声词语表), but those that are usually spoken with their full tone (时候, 喜欢)
+
+The rules were written beside one half of CSMSC's sentences; docs/results.md has the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NUMERALS = frozenset("一二两三四五六七八九十百千万亿几零〇半多")
+_MUST = frozenset("就还也只可都总非必吧我你您他她它们俺咱")
+_COMPLETED = frozenset(
+    "尤现大称意图皆均实身列设命拔选评改名译升降增视判定认化变分作成终其约即沦结誉喻封聘数者比度量计伤"
+)
+_OF_DEGREE = frozenset("很太最较更不多好挺特极真够体全身边周米年寸尺")
+_KNOCKED = frozenset("推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉")
+_PLACES = frozenset("在上下里的面为处至归当本就着入出落满遍")
+_STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
+_NEUTRAL = frozenset(
+    """
+    爱人 巴掌 包袱 别扭 玻璃 薄荷 簸箕 裁缝 财主 苍蝇 差事 称呼 锄头 畜生 窗户 刺猬 凑合 耷拉 打发 打量
+    大爷 大夫 耽误 道士 灯笼 提防 地道 弟兄 点心 东家 东西 动静 动弹 豆腐 嘟囔 多么 耳朵 废物 风筝 福气
+    甘蔗 干事 高粱 疙瘩 胳膊 跟头 工夫 功夫 姑娘 故事 怪物 关系 官司 棺材 规矩 闺女 蛤蟆 含糊 合同 和尚
+    核桃 红火 狐狸 胡琴 胡萝卜 葫芦 糊涂 活泼 火候 伙计 机灵 家伙 嫁妆 见识 将就 叫唤 结实 街坊 戒指 咳嗽
+    客气 口袋 窟窿 快活 阔气 喇叭 喇嘛 懒得 浪头 老婆 老实 老爷 篱笆 里头 力气 厉害 利索 痢疾 连累 凉快
+    粮食 溜达 萝卜 骆驼 麻烦 麻利 马虎 馒头 忙活 冒失 眉毛 媒人 门道 眯缝 迷糊 名堂 名字 明白 蘑菇 模糊
+    木头 那么 奶奶 难为 脑袋 你们 念叨 奴才 暖和 疟疾 牌楼 盘算 朋友 屁股 便宜 漂亮 欺负 前头 亲戚 勤快
+    亲家 拳头 人们 认识 扫帚 上司 上头 少爷 什么 牲口 师父 师傅 石榴 石头 拾掇 使唤 世故 似的 事情 收成
+    收拾 首饰 舒服 舒坦 疏忽 思量 算计 他们 它们 她们 太阳 特务 挑剔 跳蚤 唾沫 娃娃 稳当 窝囊 下巴 吓唬
+    先生 乡下 相声 消息 小气 笑话 谢谢 心思 星星 猩猩 休息 秀才 秀气 丫头 衙门 哑巴 胭脂 烟筒 眼睛 秧歌
+    吆喝 妖精 钥匙 衣服 衣裳 意思 应酬 月亮 云彩 在乎 咱们 扎实 眨巴 栅栏 张罗 丈夫 丈人 帐篷 招呼 折腾
+    这么 芝麻 知识 指头 转悠 庄稼 壮实 嘴巴 作坊 琢磨 做作 父亲 聪明 喉咙 馄饨 泥鳅 菩萨 葡萄 蜡烛 算盘
+    看看 玩玩 尝尝 说说 问问 走走 查查 爹爹
+    """.split()
+)
+_READINGS = {"哦": "o5", "哟": "yo5"}
+# Words in which the rules of 得, 地 and 为 would be wrong.
+_WORDS = frozenset(
+    """
+    不得 所得 值得 使得 获得 取得 赢得 难得 懂得 舍得 落得 夺得 博得 求得 分得 只得 非得 总得 心得 了得
+    未得 当地 本地 土地 各地 外地 内地 产地 基地 场地 工地 草地 陆地 天地 大地 耕地 特地 就地 原地 实地
+    圣地 余地 异地 墓地 种地 拖地 阵地 三地 两地 目的地 根据地 所在地 开发地 发源地 殖民地 发祥地 出生地
+    事发地 认为 成为 作为 行为 因为 以为 身为 人为 较为 最为 更为 极为 颇为 何为 所为 难为
+    """.split()
+)
+
+
+def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
+    """Returns the syllables with the readings above.
+
+    Args:
+        words: the hanzi between two pauses, in words.
+        syllables: toned, one per hanzi.
+        is_fixed: for each hanzi, whether its syllable is kept.
+    """
+    text, corrected, end = "".join(words), list(syllables), 0
+    for word in words:
+        start, end = end, end + len(word)
+        for place, reading in _find(word, text[:start], text[end:], corrected[end - 1]):
+            if not is_fixed[start + place]:
+                corrected[start + place] = reading
+    return corrected
+
+
+def _find(word, before, after, last):
+    """Yields (place, reading) of the hanzi of a word that are read otherwise than the dictionary says."""
+    if len(word) == 1:
+        reading = _RULES[word](before, after) if word in _RULES else _READINGS.get(word)
+        if reading:
+            yield 0, reading
+    elif word[-2:] in _NEUTRAL:
+        yield len(word) - 1, last[:-1] + "5"
+    elif "子" in word[1:]:
+        places = (place for place in range(1, len(word)) if word[place] == "子")
+        yield from ((place, "zi3") for place in places if word[place - 1] in _STRONG_ZI)
+    elif len(word) > 2 and word[-1] == "地" and after and word not in _WORDS:
+        yield len(word) - 1, "de5"
+    elif word[1] in (_RULES if len(word) == 2 else "只") and word not in _WORDS:
+        reading = _RULES[word[1]](before + word[0], word[2:] + after)
+        if reading:
+            yield 1, reading
+
+
+def _read_de(before, after):
+    if not before or before[-1] in _MUST or before.endswith("至少"):
+        return "dei3"
+    return "de5" if after and before[-1] not in "不所未" else None
+
+
+def _read_di(before, after):
+    is_place = {before[-1:], after[:1]} & {"", *_PLACES}
+    return "de5" if len(before) > 1 and not is_place else None
+
+
+def _read_wei(before, after):
+    return "wei2" if before and (before[-1] in _COMPLETED or after[:1] in _NUMERALS) else None
+
+
+def _read_chang(before, after):
+    is_measure = after[:1] in _NUMERALS or after[:1] == "约"
+    return "chang2" if before[-1:] in _OF_DEGREE or is_measure else None
+
+
+def _read_zhi(before, after):
+    return "zhi1" if before[-1:] in _NUMERALS | frozenset("这那哪犬") else None
+
+
+def _read_dao(before, after):
+    return "dao3" if before[-1:] in _KNOCKED else None
+
+
+def _read_ge(before, after):
+    return "ge5" if before[-1:] in ("是", "有", "了") else None
+
+
+_RULES = {
+    "个": _read_ge,
+    "得": _read_de,
+    "地": _read_di,
+    "为": _read_wei,
+    "长": _read_chang,
+    "只": _read_zhi,
+    "倒": _read_dao,
+}
