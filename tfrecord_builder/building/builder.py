@@ -25,7 +25,7 @@ from tfrecord_builder.building import (
     sharding,
     summary,
 )
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.output import output_directory, staging, worker_pool
 from tfrecord_builder.records import shard_statistics
 
@@ -33,6 +33,7 @@ PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
 _NUM_UNKNOWN_LOGGED = 10
+_MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them, such as 乾 in 乾隆
 _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
     "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
@@ -73,6 +74,7 @@ def build(
         summary.check_rejected(config, listed)
         saved = vocabularies.make(collector, vocabulary_config, bpe_model)
         _log_unknown(collector, saved)
+        _log_traditional(collector)
         settings = _make_settings(config, frontend_config, saved, augmentation, sources)
         fingerprint = sharding.fingerprint(shards, settings)
         directory = staging.start(config.output_dir, fingerprint, config.overwrite)
@@ -115,6 +117,20 @@ def _log_unknown(collector: vocabularies.Collector, saved: vocabularies.Vocabula
         if unknown:
             counts = summary.format_counts(unknown)
             logging.warning("most frequent %s that the vocabulary lacks: %s", kind, counts)
+
+
+def _log_traditional(collector: vocabularies.Collector) -> None:
+    counts = collector.characters or collector.tokens
+    found = normalisation.find_traditional(counts)
+    if len(found) >= _MIN_TRADITIONAL:
+        frequent = sorted(found, key=counts.get, reverse=True)[:_NUM_UNKNOWN_LOGGED]
+        examples = ", ".join(f"{each} ({counts[each]}) beside {found[each]}" for each in frequent)
+        logging.warning(
+            "%d characters are traditional beside the simplified ones, which makes two labels of a word: %s; "
+            "convert the transcripts, with OpenCC for instance (opencc -c t2s)",
+            sum(counts[each] for each in found),
+            examples,
+        )
 
 
 def _log_unclear(labelled: Sequence[chunks.Labelled], numbers: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # 〇, the unified ideographs with extension A, the compatibility ideographs, and extensions B and later.
 _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -30,6 +31,15 @@ def split_phrases(transcript: str) -> list[str]:
         "\n" if unicodedata.category(c)[0] == "P" else c for c in _join_elisions(_fold(transcript))
     )
     return [phrase for phrase in map(normalise, text.split("\n")) if phrase]
+
+
+def find_traditional(characters: Iterable[str]) -> dict[str, str]:
+    """Returns the traditional characters whose simplified ones are there too, each with that one."""
+    import wetext  # slow to import
+
+    known = "".join(sorted(filter(is_hanzi, characters)))
+    simplified = wetext.Normalizer(lang="zh", operator="tn", traditional_to_simple=True).normalize(known)
+    return {one: other for one, other in zip(known, simplified) if one != other and other in known}
 
 
 def is_hanzi(text: str) -> bool:

@@ -11,8 +11,8 @@ It is never applied to the pinyin of a corpus. The rules, for the words between 
                 where the dictionary has it so, otherwise fourth. Chao 1968, A Grammar of Spoken Chinese.
     一          second before a fourth (一个 yi2 ge4), fourth before another (一天 yi4 tian1), neutral between
                 two equal characters (看一看). First in cardinal and ordinal use: at the end, after 第 or a
-                numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 级 or 审, in dates (一月一日), and in
-                统一, 唯一, 周一 and the like.
+                numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 级 or 审, in dates (一月一日),
+                and in 统一, 唯一, 周一 and the like.
     kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
 
 Speakers differ on longer sequences of third tones; this is one variant.

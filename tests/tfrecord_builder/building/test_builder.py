@@ -156,6 +156,20 @@ def test_numbers_that_lose_something_are_counted(tmp_path, caplog, numbers, said
     assert numbers == "keep" or "歼-20; where it is none, write in hanzi what was said" in line
 
 
+@pytest.mark.parametrize(
+    ("text", "is_mixed"), [("她們來這裡學習國語說話聽車站", True), ("乾隆皇后著作", False)]
+)
+def test_traditional_characters_beside_simplified_ones_are_counted(tmp_path, caplog, text, is_mixed):
+    rows = f"hanzi\tpinyin\n她们来这里学习国语说话听车站\t\n{text}\t\n"
+    small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
+    _build(tmp_path / "in", tmp_path / "out", corpus="text")
+    said = [record.message for record in caplog.records if "are traditional" in record.message]
+    assert len(said) == is_mixed
+    if is_mixed:
+        assert "12 characters are traditional beside the simplified ones" in said[0]
+        assert "來 (1) beside 来" in said[0] and "opencc -c t2s" in said[0]
+
+
 def test_a_typo_in_the_pinyin_is_rejected_by_name(tmp_path, caplog):
     rows = "hanzi\tpinyin\n你好\tni3 hao9\n你\tnh1\n花儿\thua1 r\n绿\tLǛ\n你好\tni3 hao3\n"
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
