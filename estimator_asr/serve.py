@@ -99,7 +99,9 @@ def main(config: ServeConfig) -> None:
         loaded = f"version {version.number or '-'}, loaded in {version.load_seconds:.1f} s"
         print(f"{url} serves {version.version_dir}: {loaded}", flush=True)
 
-    application = app.build(parts, token, hosts.list_allowed(config.host, bound, token))
+    allowed = hosts.list_allowed(config.host, bound, token)
+    hosts.warn_if_open(config.host, allowed, token)
+    application = app.build(parts, token, allowed)
     running.run(application, bound, config.max_connections, config.stop_seconds, announce)
 
 

@@ -62,6 +62,14 @@ def other_host(host: str, allowed: Sequence[str]) -> ApiError:
     return ApiError(400, message, _CLOSE)
 
 
+def other_site(origin: str) -> ApiError:
+    """Returns the error of a request that a page of another site has sent."""
+    message = (
+        f"origin: is {origin[:80]!r}, expected this server's own page or no browser; open this server's page"
+    )
+    return ApiError(403, message, _CLOSE)
+
+
 def stopping() -> ApiError:
     return ApiError(503, "server: stops before the request is done; send it again", _CLOSE)
 

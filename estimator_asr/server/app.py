@@ -44,7 +44,8 @@ def build(
     app = applications.Starlette(routes=_list_routes(parts), lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
         app.add_exception_handler(kind, _respond_to_error)
-    allowed = hosts.Trusted(middleware.Authorised(middleware.Guarded(app), token), hosts_allowed)
+    authorised = hosts.SameSite(middleware.Authorised(middleware.Guarded(app), token))
+    allowed = hosts.Trusted(authorised, hosts_allowed)
     return middleware.Measured(allowed, parts.metrics)
 
 

@@ -51,6 +51,10 @@ class BodyReader:
 
     def _check_declared(self, request: requests.Request) -> None:
         declared = request.headers.get("content-length", "")
+        if declared and "transfer-encoding" in request.headers:
+            raise api_errors.refuse(
+                "request: has a length and is chunked, expected one of them; send one of them"
+            )
         if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._max_bytes):
             raise api_errors.too_large("request", int(declared[:18]), self._max_bytes)
 

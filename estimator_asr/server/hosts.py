@@ -1,7 +1,8 @@
-"""The Host header of requests to a server that only this machine reaches, and that asks for no token.
+"""The sites that requests come from, and their Host header where only this machine reaches the server.
 
 A web page of any site can name 127.0.0.1 in the DNS as a host of its own, and then read what the server
-responds to the browser (DNS rebinding); the Host header still has the name of that site.
+responds to the browser (DNS rebinding); the Host header still has the name of that site. A page can also send
+requests whose responses it cannot read: browsers say so in Sec-Fetch-Site, older ones in Origin.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ipaddress
 import socket
 from typing import Optional
 
+from absl import logging
 from starlette import datastructures
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,6 +34,14 @@ def list_allowed(host: str, bound: socket.socket, token: Optional[str]) -> Optio
     return tuple(dict.fromkeys((*_LOCAL, f"[{host}]" if ":" in host else host.lower())))
 
 
+def warn_if_open(host: str, allowed: Optional[tuple[str, ...]], token: Optional[str]) -> None:
+    """Logs that anybody can use the server; arguments and `allowed` are those of list_allowed."""
+    if token is None and allowed is None:
+        logging.warning(
+            "--host=%s: every machine that reaches the server can use it; pass --token_file", host
+        )
+
+
 class Trusted:
     """Refuses requests to other hosts than those allowed, with or without a port."""
 
@@ -45,6 +55,28 @@ class Trusted:
                 error = api_errors.other_host(host, self._allowed)
                 return await api_errors.respond(scope["path"], error)(scope, receive, send)
         await self._app(scope, receive, send)
+
+
+class SameSite:
+    """Refuses what the page of another site sends."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            headers = datastructures.Headers(scope=scope)
+            if not _is_own(headers):
+                error = api_errors.other_site(headers.get("origin", ""))
+                return await api_errors.respond(scope["path"], error)(scope, receive, send)
+        await self._app(scope, receive, send)
+
+
+def _is_own(headers: datastructures.Headers) -> bool:
+    """Returns whether a request comes from this server's page, or from no page."""
+    if "sec-fetch-site" in headers:
+        return headers["sec-fetch-site"] in ("same-origin", "none")
+    return "origin" not in headers or headers["origin"].partition("://")[2] == headers.get("host", "")
 
 
 def _without_port(host: str) -> str:

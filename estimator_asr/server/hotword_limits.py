@@ -11,6 +11,14 @@ _MAX_LENGTH = 400  # characters of one with its pinyin: about 50 hanzi
 _MAX_TOTAL = 40_000  # of all
 
 
+def check_texts(texts: Sequence[str]) -> None:
+    """Checks texts with several hotwords each, before they are split; raises as `check` does."""
+    total = sum(map(len, texts))
+    if total > 2 * _MAX_TOTAL:
+        problem = f"they have {total} characters with their separators, expected at most {2 * _MAX_TOTAL}"
+        raise api_errors.refuse(f"hotwords: {problem}; send fewer")
+
+
 def check(hotwords: Sequence[str]) -> None:
     """Checks hotwords in any form.
 

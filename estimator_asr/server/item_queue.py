@@ -32,9 +32,9 @@ class ItemQueue:
         Raises:
             api_errors.ApiError: there is no room.
         """
-        if not is_urgent:
-            self._check_room(sum(item.seconds for item in batch), rate)
         _set_turns(batch, rate, is_urgent)
+        if batch and not is_urgent:
+            self._check_room(batch, rate)
         self.items[:] = sorted([*self.items, *batch], key=_get_turn)
 
     def remove(self, batch: Sequence[items.Item]) -> None:
@@ -53,9 +53,13 @@ class ItemQueue:
         self.remove(batch)
         return batch
 
-    def _check_room(self, seconds: float, rate: float) -> None:
-        """One request is accepted at any length if the queue is empty: its size has a limit of its own."""
-        waiting = self.seconds
+    def _check_room(self, batch: Sequence[items.Item], rate: float) -> None:
+        """What has its turn after the request takes none of its room: a long request refuses no short one.
+
+        One request of any length is accepted if nothing comes before its end: it has a limit of its own.
+        """
+        seconds = sum(item.seconds for item in batch)
+        waiting = sum(item.seconds for item in self.items if item.turn <= batch[-1].turn)
         if waiting and waiting + seconds > self._max_seconds:
             excess = waiting + seconds - self._max_seconds
             raise api_errors.overloaded(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Mapping
 
 from estimator_asr.server import api_errors
+from estimator_asr.serving import wav
 from tfrecord_builder import frontend
 
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
@@ -34,8 +36,8 @@ def measure(where: str, row: Mapping, config: frontend.FrontendConfig) -> float:
 def wav_seconds(content: bytes, sample_rate: int) -> float:
     """Returns the seconds of a WAV file, or those of 8-bit audio if its header cannot be read."""
     bytes_per_second = sample_rate
-    for name, start, size in _list_chunks(content):
-        if name == b"fmt " and size >= 16:
+    for name, start, size in itertools.islice(_list_chunks(content), wav.MAX_CHUNKS):
+        if name == b"fmt " and size >= 16 and start + 16 <= len(content):
             _, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", content, start)
             bytes_per_second = channels * rate * max(bits, 8) // 8 or sample_rate
             break
@@ -43,12 +45,11 @@ def wav_seconds(content: bytes, sample_rate: int) -> float:
 
 
 def _list_chunks(content: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yields name, start and size of each chunk that is there as a whole."""
+    """Yields name, start and size of each chunk; the last one may be cut."""
     start = 12
     while start + 8 <= len(content):
         name, size = struct.unpack_from("<4sI", content, start)
-        if start + 8 + size <= len(content):
-            yield name, start + 8, size
+        yield name, start + 8, size
         start += 8 + size + size % 2
 
 

@@ -47,7 +47,8 @@ class OpenAIApi:
             form = await openai_form.parse(body, dict(request.headers))
             body.clear()  # the form has a copy of the file
             with self._parts.versions.current.used() as version:
-                upload = await self._parts.decoder.decode(form.content, version.sample_rate)
+                decoding = self._parts.decoder.decode(form.content, version.sample_rate)
+                upload = await service.while_connected(request, decoding)
                 batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
                 rows = await self._parts.recognise(request, batch)
         segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]

@@ -113,7 +113,9 @@ def _list(fields: datastructures.FormData, name: str) -> list[str]:
 
 def _read_hotwords(fields: datastructures.FormData) -> tuple[str, ...]:
     """Hotwords are separated by commas or lines."""
-    given = [word.strip() for text in _list(fields, "hotwords") for word in _SEPARATORS.split(text)]
+    texts = _list(fields, "hotwords")
+    hotword_limits.check_texts(texts)
+    given = [word.strip() for text in texts for word in _SEPARATORS.split(text)]
     words = [word for word in given if word]
     hotword_limits.check(words)
     try:

@@ -66,7 +66,8 @@ class TensorFlowApi:
             with self._find(request).used() as version:
                 call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
                 body.clear()
-                results = await self._parts.recognise(request, _make_items(version, call))
+                batch = _make_items(version, call, self._parts.limits.max_audio_seconds)
+                results = await self._parts.recognise(request, batch)
         content = tensorflow_responses.format(call, results)
         return responses.Response(content, media_type="application/json")
 
@@ -93,10 +94,17 @@ def _to_dict(definition) -> dict:
     return json_format.MessageToDict(definition, preserving_proto_field_name=True, **{name: True})
 
 
-def _make_items(version: served_version.ServedVersion, call: tensorflow_json.Call) -> list[items.Item]:
-    group = items.Group(version, call.signature, call.hotwords)
-    found = []
-    for i, row in enumerate(call.rows):
-        seconds = item_seconds.measure(f"instances[{i}]", row, version.info.frontend)
-        found.append(items.Item(group, row, min(seconds, version.info.max_seconds)))
-    return found
+def _make_items(
+    version: served_version.ServedVersion, call: tensorflow_json.Call, max_seconds: float
+) -> list[items.Item]:
+    group, longest = items.Group(version, call.signature, call.hotwords), version.info.max_seconds
+    seconds = [
+        min(longest, item_seconds.measure(f"instances[{i}]", row, version.info.frontend))
+        for i, row in enumerate(call.rows)
+    ]
+    limit = max(max_seconds, longest)
+    if sum(seconds) > limit:
+        raise api_errors.refuse(
+            f"request: has {sum(seconds):.0f} s of audio, expected at most {limit:g} s; send fewer utterances"
+        )
+    return [items.Item(group, *each) for each in zip(call.rows, seconds)]

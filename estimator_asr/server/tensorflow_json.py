@@ -53,10 +53,6 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
         raise api_errors.refuse(f"request: has {got}, expected one of them; send one of them")
     read = _read_columns if is_columnar else _read_rows
     rows, hotwords = read(request["inputs" if is_columnar else "instances"], definitions[signature].inputs)
-    if len(rows) > _MAX_ROWS:
-        raise api_errors.refuse(
-            f"request: has {len(rows)} utterances, expected at most {_MAX_ROWS}; send fewer"
-        )
     hotword_limits.check(hotwords)
     return Call(signature, rows, hotwords, is_columnar, tuple(sorted(definitions[signature].outputs)))
 
@@ -90,9 +86,17 @@ def _read_rows(instances, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]
     if not isinstance(instances, list):
         got = tensor_values.describe(instances)
         raise api_errors.refuse(f"instances: is {got}, expected a list; send one value per utterance")
+    _check_count(instances)
     rows = [_read_row(f"instances[{i}]", instance, inputs) for i, instance in enumerate(instances)]
     hotwords = [row.pop(HOTWORDS) for row in rows if HOTWORDS in row]
     return rows, tuple(word.decode("utf-8", "replace") for word in hotwords)
+
+
+def _check_count(values: list) -> None:
+    if len(values) > _MAX_ROWS:
+        raise api_errors.refuse(
+            f"request: has {len(values)} utterances, expected at most {_MAX_ROWS}; send fewer"
+        )
 
 
 def _read_row(where: str, instance, inputs: Mapping) -> dict:
@@ -106,6 +110,7 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], tuple[str, ...]]
         if not isinstance(column, list):
             got = tensor_values.describe(column)
             raise api_errors.refuse(f"inputs.{name}: is {got}, expected a list; send one value per utterance")
+        _check_count(column)
         where = f"inputs.{name}"
         columns[name] = [
             tensor_values.read(f"{where}[{i}]", v, inputs[name], 1) for i, v in enumerate(column)

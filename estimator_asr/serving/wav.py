@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
-_MAX_CHUNKS = 128  # before the samples; so that no file keeps the server busy
+MAX_CHUNKS = 128  # before the samples; so that no file keeps the server busy
 _RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
 _PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 _LARGE_SIZE_START = 28  # of the samples' size in the chunk ds64, the first one of an RF64 file
@@ -123,7 +123,7 @@ def _find_chunks(wavs: tf.Tensor) -> _Chunks:
         return after, format, tf.where(is_data, position, data)
 
     start = (none + _RIFF_BYTES, none, none)
-    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=_MAX_CHUNKS)
+    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=MAX_CHUNKS)
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")

@@ -55,9 +55,27 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
     error = asyncio.run(run())
     assert error.status == 429
     assert error.message == (
-        "server: 90 s of audio are being decoded, expected at most 100 s; send the request again in 1 s"
+        "server: 90 s of audio are being decoded, expected at most 100 s; send the request again in 5 s"
     )
-    assert error.headers == {"retry-after": "1"}
+    assert error.headers == {"retry-after": "5"}  # 90 s at 20 s per second
+
+
+def test_a_long_recording_refuses_no_short_one(hold):
+    """The first of 600 s fills all the room for long ones; a short one has a thread and room of its own."""
+
+    async def run():
+        decoder = decoding.Decoder(600.0, 600.0)
+        long = asyncio.ensure_future(decoder.decode(encode(600), 16000))
+        await asyncio.sleep(0.2)
+        short = asyncio.ensure_future(decoder.decode(encode(3), 16000))
+        with pytest.raises(api_errors.ApiError, match="600 s of audio are being decoded, .* again in 30 s$"):
+            await decoder.decode(encode(61), 16000)
+        await asyncio.sleep(0.2)
+        assert sorted(hold.begun) == [3, 600]
+        hold.set()
+        return (await short).seconds, (await long).seconds
+
+    assert asyncio.run(run()) == (3, 600)
 
 
 def test_one_recording_of_any_length_is_accepted():
@@ -101,7 +119,7 @@ def test_many_silent_recordings_are_refused(tiny_export, hold):
         for thread in threads:
             thread.join()
     assert sorted(each.status_code for each in found) == [200, 200, 429, 429, 429]
-    assert {each.headers.get("retry-after") for each in found} == {None, "1"}
+    assert {each.headers.get("retry-after") for each in found} == {None, "5"}
 
 
 def test_the_server_stops_although_a_recording_is_decoded_for_ever(tiny_export, hold, caplog):

@@ -24,3 +24,10 @@ def test_too_many_or_too_long(hotwords, problem):
 @pytest.mark.parametrize("hotwords", [[], ["x" * 400] * 100, ["神雕侠侣 shen2 diao1 xia2 lv3"] * 1000])
 def test_as_many_as_allowed(hotwords):
     hotword_limits.check(hotwords)
+
+
+def test_texts_are_measured_before_they_are_split():
+    hotword_limits.check_texts(["," * 40_000, "x" * 40_000])
+    said = "hotwords: they have 80001 characters with their separators, expected at most 80000; send fewer"
+    with pytest.raises(api_errors.ApiError, match=said):
+        hotword_limits.check_texts(["," * 40_001, "x" * 40_000])

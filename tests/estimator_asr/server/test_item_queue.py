@@ -58,6 +58,20 @@ def test_room_and_what_is_urgent():
     assert run(scenario) == [(1, True), (30, False)]
 
 
+def test_a_long_request_refuses_no_short_one_but_another_long_one():
+    """Of 600 s, which take a minute, the last item has its turn in a minute; 3 s come before it."""
+
+    def scenario():
+        queue = item_queue.ItemQueue(600.0)
+        queue.add(make_items(*[24] * 25), 10.0, False)
+        queue.add(make_items(3, group="short"), 10.0, False)
+        with pytest.raises(api_errors.ApiError, match="60. s of audio wait, expected at most 600 s; "):
+            queue.add(make_items(*[24] * 25), 10.0, False)
+        return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]
+
+    assert run(scenario) == [24, 3, 24]
+
+
 def test_items_whose_client_has_gone_are_dropped():
     def scenario():
         queue, batch = item_queue.ItemQueue(10.0), make_items(1, 2)

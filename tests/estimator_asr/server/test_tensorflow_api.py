@@ -183,3 +183,16 @@ def test_empty_columns_have_empty_outputs(server):
     outputs = response.json()["outputs"]
     assert {"transcript", "status", "n_best.score"} <= set(outputs)
     assert all(column == [] for column in outputs.values())
+
+
+def test_a_request_has_as_much_audio_as_a_recording(server):
+    """26 items of 24 s at 1 kHz are small, and would be recognised for a minute."""
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(24000), 1000, format="WAV", subtype="PCM_U8")
+    wav = {"b64": base64.b64encode(file.getvalue()).decode()}
+    response = server.predict({"instances": [wav] * 26})
+    assert response.status_code == 400
+    # The bytes of the header count too.
+    expected = "request: has 625 s of audio, expected at most 600 s; send fewer utterances"
+    assert response.json()["error"] == expected
+    assert server.predict({"instances": [wav] * 2}).status_code == 200

@@ -194,3 +194,10 @@ def test_too_many_utterances(content):
     expected = "request: has 1001 utterances, expected at most 1000; send fewer"
     assert (caught.value.status, str(caught.value)) == (400, expected)
     assert len(parse({name: values[:1000] for name, values in content.items()}).rows) == 1000
+
+
+@pytest.mark.parametrize("content", ['{"instances": [%s]}', '{"inputs": {"wav_bytes": [%s]}}'])
+def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
+    monkeypatch.setattr(tensorflow_json.tensor_values, "read", None)
+    with pytest.raises(api_errors.ApiError, match="request: has 300000 utterances, expected at most 1000"):
+        tensorflow_json.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)

@@ -63,10 +63,42 @@ def test_audio_whose_header_has_no_length(monkeypatch):
     assert len(read) == 21
 
 
+def make_blocks(wait):
+    class Blocks:
+        seconds = None
+
+        def __init__(self, *_):
+            pass
+
+        def __iter__(self):
+            wait()
+            yield np.zeros(16000, np.float32)
+
+    return Blocks
+
+
+def burn():
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end:
+        pass
+
+
 def test_audio_that_takes_long_to_decode(monkeypatch):
-    monkeypatch.setattr(uploads, "_DECODING_SECONDS", -1)
-    with pytest.raises(errors.UserError, match="file: takes more than -1 s to decode; send a shorter one"):
-        uploads.read(encode(np.zeros(16000)), 16000, 60)
+    monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
+    monkeypatch.setattr(audio, "AudioBlocks", make_blocks(burn))
+    said = "^file: takes more than 0 s of CPU time for 1 s of audio; convert it to WAV or FLAC$"
+    with pytest.raises(errors.UserError, match=said):
+        uploads.read(b"x", 16000, 60)
+
+
+def test_a_server_that_is_busy_refuses_no_audio(monkeypatch):
+    monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
+    monkeypatch.setattr(audio, "AudioBlocks", make_blocks(lambda: time.sleep(0.5)))
+    assert uploads.read(b"x", 16000, 60).seconds == 1
+
+
+def test_the_limit_grows_with_the_audio():
+    assert uploads._DECODING_SECONDS + 600 * uploads._SECONDS_PER_SECOND == 125
 
 
 def test_seconds_by_the_header(monkeypatch):
