@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from estimator_asr.server import api_errors
-from estimator_asr.serving import wav
+from estimator_asr.serving import statuses
 from tfrecord_builder import frontend
 
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
@@ -36,7 +36,7 @@ def measure(where: str, row: Mapping, config: frontend.FrontendConfig) -> float:
 def wav_seconds(content: bytes, sample_rate: int) -> float:
     """Returns the seconds of a WAV file, or those of 8-bit audio if its header cannot be read."""
     bytes_per_second = sample_rate
-    for name, start, size in itertools.islice(_list_chunks(content), wav.MAX_CHUNKS):
+    for name, start, size in itertools.islice(_list_chunks(content), statuses.MAX_CHUNKS):
         if name == b"fmt " and size >= 16 and start + 16 <= len(content):
             _, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", content, start)
             bytes_per_second = channels * rate * max(bits, 8) // 8 or sample_rate

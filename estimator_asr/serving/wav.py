@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_asr.serving import statuses
+
 _UNKNOWN_SIZE = 0xFFFFFFFF
-MAX_CHUNKS = 128  # before the samples; so that no file keeps the server busy
 _RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
 _PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 _LARGE_SIZE_START = 28  # of the samples' size in the chunk ds64, the first one of an RF64 file
@@ -123,7 +124,7 @@ def _find_chunks(wavs: tf.Tensor) -> _Chunks:
         return after, format, tf.where(is_data, position, data)
 
     start = (none + _RIFF_BYTES, none, none)
-    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=MAX_CHUNKS)
+    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
