@@ -45,7 +45,12 @@ class ServeConfig(config_flags.Checked):
     )
     max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
     max_audio_seconds: float = config_flags.setting(
-        600.0, "longest recording of /v1/audio/transcriptions in seconds", positive=True
+        600.0,
+        "longest recording of /v1/audio/transcriptions, and audio of one request of :predict, in seconds",
+        positive=True,
+    )
+    max_body_seconds: float = config_flags.setting(
+        30.0, "how long a request may take to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
     )
     max_connections: int = config_flags.setting(500, "connections open at one time", minimum=1)
     stop_seconds: float = config_flags.setting(
@@ -89,6 +94,7 @@ def main(config: ServeConfig) -> None:
         max_request_bytes=int(config.max_request_mb * 2**20),
         max_audio_seconds=config.max_audio_seconds,
         max_queue_seconds=config.max_queue_seconds,
+        body_seconds=config.max_body_seconds,
         max_batch_size=config.max_batch_size,
         batch_delay_seconds=config.batch_delay_ms / 1000,
     )

@@ -16,6 +16,7 @@ from estimator_asr.server import metrics, served_version, worker
 from estimator_asr.serving import recogniser
 
 POLL_SECONDS = 2.0
+_LOG_SECONDS = 60
 _Files = frozenset[tuple[str, int, int]]
 
 
@@ -44,7 +45,12 @@ class Versions:
         """Looks for newer versions until it is cancelled."""
         while not self._is_fixed:
             await asyncio.sleep(POLL_SECONDS)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except OSError as error:  # the disk may come back
+                message = "%s: versions cannot be listed (%s); version %s is served on"
+                values = self._path, error.strerror, self.current.number
+                logging.log_every_n_seconds(logging.ERROR, message, _LOG_SECONDS, *values)
 
     async def refresh(self) -> None:
         """Loads the newest version that can be loaded, unless it is the current one."""

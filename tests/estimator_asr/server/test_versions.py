@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import pathlib
@@ -106,6 +107,22 @@ def test_an_export_directory_that_goes_away_changes_nothing(export_dir, monkeypa
         shutil.move(export_dir, export_dir.with_name("gone"))
         time.sleep(0.5)
         assert server.get("/healthz").json()["version"] == "1"
+
+
+def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplog):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.05)
+    with local_server.serve(export_dir) as server:
+        list_versions = versions.recogniser.list_versions
+
+        def fail(_):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(versions.recogniser, "list_versions", fail)
+        said = f"{export_dir}: versions cannot be listed (Input/output error); version 1 is served on"
+        wait_for(lambda: said in caplog.messages)
+        monkeypatch.setattr(versions.recogniser, "list_versions", list_versions)
+        add_version(export_dir, 2)
+        wait_for(lambda: server.parts.versions.current.number == "2")
 
 
 def test_a_version_that_is_copied_slowly_is_served_when_it_is_whole(export_dir, monkeypatch, caplog):
