@@ -18,6 +18,11 @@ def make_speech(container="WAV", subtype="PCM_16") -> bytes:
     return wav_files.encode(noise, subtype=subtype, container=container)
 
 
+def make_noise(seconds: float, rate: int, container: str, subtype: str) -> bytes:
+    noise = np.random.default_rng(3).normal(0, 0.1, int(seconds * rate))
+    return wav_files.encode(noise, rate, subtype=subtype, container=container)
+
+
 @functools.cache
 def _hours_of_silence() -> bytes:
     """A FLAC file of three hours in 100 KiB or so."""

@@ -49,6 +49,25 @@ def post_wav(content: bytes) -> bytes:
     return post_json({"instances": [{"b64": base64.b64encode(content).decode()}]})
 
 
+def make_costly() -> dict[str, bytes]:
+    """Requests within their limits in bytes that take long, by kind."""
+    low = hostile_audio.make_noise(24.0, 1000, "WAV", "PCM_U8")
+    chunks = b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 2_700_000
+    strings = b'{"instances": [' + b",".join([b'""'] * 3_600_000) + b"]}"
+    fields = "".join(
+        f'--boundary\r\ncontent-disposition: form-data; name="hotwords"\r\n\r\n{"," * 60_000}\r\n'
+        for _ in range(90)
+    ).encode()
+    form = fields + make_form(make_speech())
+    return {
+        "much audio": post_json({"instances": [{"b64": base64.b64encode(low).decode()}] * 7}),
+        "long recording": post_form(hostile_audio.make_noise(59.0, 16000, "FLAC", "PCM_16")),
+        "many chunks": post_wav(chunks),
+        "many strings": make_post(_PREDICT, strings),
+        "many commas": make_post(_TRANSCRIBE, form, "multipart/form-data; boundary=boundary"),
+    }
+
+
 def _valid(rng) -> bytes:
     return rng.choice(
         [
