@@ -107,6 +107,11 @@ class StepWatch:
         self._is_first = is_first
         self._since = time.monotonic()
 
+    def resume(self) -> None:
+        """Starts the time of the step that follows a pause."""
+        if self._since is None:
+            self.begin_step()
+
     def pause(self) -> None:
         """Stops watching until the next step: a checkpoint is saved and evaluated, or training ends."""
         self._since = None
@@ -173,6 +178,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
         self.watch.begin_step(is_first=True)
 
     def before_run(self, run_context):
+        self.watch.resume()
         self.watch.stages.update(dict.fromkeys(self.watch.stages, _NOTHING))
         return estimator_api.SessionRunArgs(self._marks)
 

@@ -155,26 +155,47 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
     assert watch._describe() == "worker 2 (127.0.0.1:2) never answered"
 
 
-def test_a_session_that_is_created_again_begins_no_step(make_watch):
-    """TensorFlow creates one after another while a worker is dead; its time runs on."""
-    since = []
+class Noting(estimator_api.SessionRunHook):
+    """Notes since when the step runs that begins, and then calls a function."""
 
-    class DeadWorker(estimator_api.SessionRunHook):
-        def before_run(self, run_context):
-            since.append(watch._since)
-            raise tf.errors.UnavailableError(None, None, "closed") if len(since) < 4 else ZeroDivisionError
+    def __init__(self, watch, then):
+        self.since, self._watch, self._then = [], watch, then
 
+    def before_run(self, run_context):
+        self.since.append(self._watch._since)
+        self._then()
+
+
+def run_steps(watch, noting, num_steps):
     with tf.Graph().as_default():
-        one, watch = tf.constant(1.0), make_watch()
+        one = tf.constant(1.0)
         update = types.SimpleNamespace(loss=one, gradient_norm=one)
         step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
-        hooks = [step_time.StepWatchHook(watch, step), DeadWorker()]
-        with (
-            pytest.raises(ZeroDivisionError),
-            tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session,
-        ):
-            session.run(one)
-    assert len(since) == 4 and len(set(since)) == 1
+        hooks = [step_time.StepWatchHook(watch, step), noting]
+        with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
+            for _ in range(num_steps):
+                session.run(one)
+                watch.pause()  # as a checkpoint does
+
+
+def test_a_session_that_is_created_again_begins_no_step(make_watch):
+    """TensorFlow creates one after another while a worker is dead; its time runs on."""
+
+    def fail():
+        if len(noting.since) < 4:
+            raise tf.errors.UnavailableError(None, None, "closed")
+        raise ZeroDivisionError
+
+    noting = Noting(make_watch(), fail)
+    with pytest.raises(ZeroDivisionError):
+        run_steps(noting._watch, noting, 1)
+    assert len(noting.since) == 4 and len(set(noting.since)) == 1
+
+
+def test_the_step_after_a_checkpoint_is_watched(make_watch):
+    noting = Noting(make_watch(), lambda: None)
+    run_steps(noting._watch, noting, 3)
+    assert None not in noting.since and len(set(noting.since)) == 3
 
 
 def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
