@@ -108,9 +108,9 @@ class StepWatch:
         self._since = time.monotonic()
 
     def resume(self) -> None:
-        """Starts the time of the step that follows a pause."""
+        """Starts the time of the step that follows a pause; a first one stays the first."""
         if self._since is None:
-            self.begin_step()
+            self.begin_step(self._is_first)
 
     def pause(self) -> None:
         """Stops watching until the next step: a checkpoint is saved and evaluated, or training ends."""

@@ -192,6 +192,17 @@ def test_a_session_that_is_created_again_begins_no_step(make_watch):
     assert len(noting.since) == 4 and len(set(noting.since)) == 1
 
 
+def test_a_checkpoint_before_the_first_step_leaves_its_limit(ended, make_watch):
+    watch = make_watch(max_first_step_minutes=2, max_step_minutes=1)
+    watch.begin_step(is_first=True)
+    watch.pause()
+    watch.resume()
+    watch._judge(119.0)
+    assert ended == []
+    watch._judge(120.0)
+    assert [code for code, _ in ended] == [75]
+
+
 def test_the_step_after_a_checkpoint_is_watched(make_watch):
     noting = Noting(make_watch(), lambda: None)
     run_steps(noting._watch, noting, 3)
