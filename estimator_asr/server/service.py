@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from starlette import requests
 
+from estimator_asr import hotword_list
 from estimator_asr.server import api_errors, batching, bodies, decoding, items, metrics, versions, worker
 from estimator_asr.serving import statuses
 
@@ -47,6 +48,7 @@ class Service:
         """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
         limits = self.limits
         self._parsers = worker.Worker(_PARSERS)
+        self._parsers.call(hotword_list.read, ("词",), None)  # loads the dictionary, for a second
         self.decoder = decoding.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import local_server
 import numpy as np
@@ -10,6 +11,7 @@ import openai
 import pytest
 import soundfile
 
+from estimator_asr.server import service
 from estimator_asr.serving import recogniser
 
 PATH = "/v1/audio/transcriptions"
@@ -217,3 +219,10 @@ def test_a_model_without_hotwords(tiny_export, tmp_path, waveform, server, monke
     assert response.json()["error"]["message"].startswith(
         "hotwords: the model takes none, expected a model of"
     )
+
+
+def test_no_request_waits_until_the_dictionary_of_hotwords_is_loaded(tiny_export, monkeypatch):
+    read = threading.Event()
+    monkeypatch.setattr(service.hotword_list, "read", lambda words, path: read.set())
+    with local_server.serve(tiny_export.export_dir):
+        assert read.wait(30)
