@@ -37,12 +37,13 @@ class Health:
                 return responses.JSONResponse(
                     {"status": "busy", "version": self._parts.versions.current.number}
                 )
-            message = f"worker: has not recognised a second of audio in {_SECONDS:g} s; restart the server"
-            return responses.JSONResponse({"status": "failed", "error": message}, 503)
+            problem = f"has not recognised a second of audio in {_SECONDS:g} s"
         except Exception as error:
-            message = f"worker: cannot recognise a second of audio ({str(error)[:200]}); restart the server"
-            return responses.JSONResponse({"status": "failed", "error": message}, 503)
-        return responses.JSONResponse({"status": "ok", "version": version})
+            problem = f"cannot recognise a second of audio ({str(error)[:200]})"
+        else:
+            return responses.JSONResponse({"status": "ok", "version": version})
+        message = f"worker: {problem}; restart the server"
+        return responses.JSONResponse({"status": "failed", "error": message}, 503)
 
     def _is_old(self) -> bool:
         return self._probe.done() and time.monotonic() - self._began >= _SHARED_SECONDS

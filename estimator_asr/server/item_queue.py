@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from estimator_asr.server import api_errors, items
@@ -35,7 +36,7 @@ class ItemQueue:
         _set_turns(batch, rate, is_urgent)
         if batch and not is_urgent:
             self._check_room(batch, rate)
-        self.items[:] = sorted([*self.items, *batch], key=_get_turn)
+        self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
     def remove(self, batch: Sequence[items.Item]) -> None:
         gone = set(map(id, batch))
@@ -75,10 +76,6 @@ def _set_turns(batch: Sequence[items.Item], rate: float, is_urgent: bool) -> Non
         item.is_urgent = is_urgent
         item.turn = float("-inf") if is_urgent else item.arrival + waited / rate
         waited += item.seconds
-
-
-def _get_turn(item: items.Item) -> float:
-    return item.turn
 
 
 def _fill(batch: list[items.Item], others: Sequence[items.Item], max_size: int) -> list[items.Item]:

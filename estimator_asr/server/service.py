@@ -42,19 +42,20 @@ class Service:
         self.limits, self.metrics = limits, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
         self.bodies = bodies.BodyReader(limits.max_request_bytes, limits.body_seconds)
-        self._tasks: list[asyncio.Task] = []
+        self._tasks: list[asyncio.Future] = []
 
     async def start(self) -> None:
         """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
         limits = self.limits
         self._parsers = worker.Worker(_PARSERS)
-        self._parsers.call(hotword_list.read, ("词",), None)  # loads the dictionary, for a second
         self.decoder = decoding.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
         )
         self.batcher.count_requests = lambda: self.bodies.num_open
-        self._tasks = [asyncio.create_task(each) for each in (self.batcher.run(), self.versions.watch())]
+        dictionary = self._parsers.call(hotword_list.read, ("词",), None)  # loads it, for a second
+        running = self.batcher.run(), self.versions.watch(), dictionary
+        self._tasks = [asyncio.ensure_future(each) for each in running]
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable
@@ -22,31 +22,19 @@ class Worker:
 
         One whose future is cancelled before is not made.
         """
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._calls.put((loop, future, function, arguments))
-        return future
+        future = concurrent.futures.Future()
+        self._calls.put((future, function, arguments))
+        return asyncio.wrap_future(future)
 
     def _run(self) -> None:
         while True:
             _make(*self._calls.get())
 
 
-def _make(loop: asyncio.AbstractEventLoop, future: asyncio.Future, function: Callable, arguments) -> None:
-    if future.cancelled():
+def _make(future: concurrent.futures.Future, function: Callable, arguments) -> None:
+    if not future.set_running_or_notify_cancel():
         return
     try:
-        outcome = (function(*arguments), None)
+        future.set_result(function(*arguments))
     except Exception as error:
-        outcome = (None, error)
-    with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(_settle, future, *outcome)
-
-
-def _settle(future: asyncio.Future, result, error) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
         future.set_exception(error)

@@ -48,17 +48,11 @@ def stall(server):
         goes_on.wait(60)
 
     for _ in range(batching._NUM_THREADS):
-        call = (_Loop(), concurrent.futures.Future(), hold, ())
-        server.parts.batcher._worker._calls.put(call)
+        server.parts.batcher._worker._calls.put((concurrent.futures.Future(), hold, ()))
     for _ in range(batching._NUM_THREADS):
         assert stopped.acquire(timeout=30)
     yield goes_on
     goes_on.set()
-
-
-class _Loop:
-    def call_soon_threadsafe(self, *_):
-        pass
 
 
 def make_instance(num_samples=16000):
@@ -259,6 +253,9 @@ def test_metrics(server):
         "asr_audio_seconds_total",
         "asr_queue_length 0.0",
         "asr_queue_audio_seconds 0.0",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "python_info{",
     ):
         assert line in text, line
     (version,) = re.findall(r"^asr_model_version (.*)$", text, re.MULTILINE)

@@ -47,6 +47,7 @@ def test_calls_that_are_cancelled_before_they_begin_are_not_made():
         first = thread.call(hold)
         assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, 10)
         thread.call(made.append, 1).cancel()
+        await asyncio.sleep(0)  # asyncio tells the thread in its next iteration
         goes_on.set()
         await first
         await thread.call(made.append, 2)
