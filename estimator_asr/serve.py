@@ -13,7 +13,10 @@ it has answered what it has accepted. docs/serve.md describes the APIs, limits a
 from __future__ import annotations
 
 import dataclasses
+import logging as standard_logging
 from typing import Optional
+
+from absl import logging
 
 from tfrecord_builder import lazy_tensorflow
 
@@ -22,6 +25,8 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 
 from tfrecord_builder import config_flags, errors, files, program
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +93,7 @@ def main(config: ServeConfig) -> None:
             "run pip install 'estimator-asr[serve]'"
         ) from error
     tf.get_logger().setLevel("ERROR")
+    logging.get_absl_handler().setFormatter(standard_logging.Formatter(*_LOG_FORMAT))
     token = read_token(config.token_file)
     bound = running.bind(config.host, config.port)
     limits = service.Limits(
@@ -108,7 +114,8 @@ def main(config: ServeConfig) -> None:
     allowed = hosts.list_allowed(config.host, bound, token)
     hosts.warn_if_open(config.host, allowed, token)
     application = app.build(parts, token, allowed)
-    running.run(application, bound, config.max_connections, config.stop_seconds, announce)
+    options = config.max_connections, config.stop_seconds
+    running.run(running.make_config(application, parts.metrics, *options), bound, announce)
 
 
 if __name__ == "__main__":

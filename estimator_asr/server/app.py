@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from typing import Optional
 
@@ -44,9 +45,12 @@ def build(
     app = applications.Starlette(routes=_list_routes(parts), lifespan=lifespan)
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
         app.add_exception_handler(kind, _respond_to_error)
-    authorised = hosts.SameSite(middleware.Authorised(middleware.Guarded(app), token))
-    allowed = hosts.Trusted(authorised, hosts_allowed)
-    return middleware.Measured(allowed, parts.metrics)
+    checks = (
+        functools.partial(hosts.check_host, hosts_allowed),
+        hosts.check_site,
+        functools.partial(middleware.check_token, token),
+    )
+    return middleware.Observed(middleware.Checked(app, checks), parts.metrics)
 
 
 def _list_routes(parts: service.Service) -> list[routing.BaseRoute]:

@@ -14,7 +14,7 @@ from typing import Optional
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http import h11_impl
 
-from estimator_asr.server import api_errors
+from estimator_asr.server import api_errors, metrics, middleware
 
 HEADER_SECONDS = 10.0  # from the connection or the former response to the end of the headers
 WRITE_SECONDS = 30.0  # until the client has read what was written
@@ -22,22 +22,22 @@ _IDLE, _READING, _BUSY, _WRITING = "idle", "reading", "busy", "writing"
 _LEAST_RATE = 1 << 14  # bytes per second of a body; one that is faster never gives way
 
 
-def limit(max_connections: int) -> functools.partial:
+def limit(max_connections: int, counters: metrics.Metrics) -> functools.partial:
     """Returns what makes the protocols of uvicorn.
 
     When there are max_connections, a new one closes the one that keeps the server waiting longest: without a
     request, with a slow body, or with a response that its client does not read. If none does, the new one is
     answered with 503.
     """
-    return functools.partial(LimitedProtocol, pool=set(), max_connections=max_connections)
+    return functools.partial(LimitedProtocol, pool=set(), max_connections=max_connections, counters=counters)
 
 
 class LimitedProtocol(h11_impl.H11Protocol):
     """uvicorn's HTTP/1.1, for a limited number of connections."""
 
-    def __init__(self, *arguments, pool: set[LimitedProtocol], max_connections: int, **keywords):
+    def __init__(self, *arguments, pool: set, max_connections: int, counters: metrics.Metrics, **keywords):
         super().__init__(*arguments, **keywords)
-        self._pool, self._max_connections = pool, max_connections
+        self._pool, self._max_connections, self._metrics = pool, max_connections, counters
         self._state, self._since, self._num_bytes = "", 0.0, 0
         self._timer: Optional[asyncio.TimerHandle] = None
 
@@ -97,8 +97,10 @@ class LimitedProtocol(h11_impl.H11Protocol):
         while len(self._pool) >= self._max_connections:
             slowest = max(self._pool, key=LimitedProtocol.measure_delay)
             if slowest.measure_delay() <= 0:
-                self.app = functools.partial(_refuse, self._max_connections)
+                refuse = functools.partial(_refuse, self._max_connections)
+                self.app = middleware.Observed(refuse, self._metrics)
                 return
+            self._metrics.count_eviction()
             slowest.abort()
 
     def abort(self) -> None:

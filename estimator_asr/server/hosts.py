@@ -13,7 +13,7 @@ from typing import Optional
 
 from absl import logging
 from starlette import datastructures
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from estimator_asr.server import api_errors
 
@@ -42,34 +42,18 @@ def warn_if_open(host: str, allowed: Optional[tuple[str, ...]], token: Optional[
         )
 
 
-class Trusted:
+def check_host(allowed: Optional[tuple[str, ...]], scope: Scope) -> None:
     """Refuses requests to other hosts than those allowed, with or without a port."""
-
-    def __init__(self, app: ASGIApp, allowed: Optional[tuple[str, ...]]):
-        self._app, self._allowed = app, allowed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._allowed is not None:
-            host = datastructures.Headers(scope=scope).get("host", "")
-            if _without_port(host) not in self._allowed:
-                error = api_errors.other_host(host, self._allowed)
-                return await api_errors.respond(scope["path"], error)(scope, receive, send)
-        await self._app(scope, receive, send)
+    host = datastructures.Headers(scope=scope).get("host", "")
+    if allowed is not None and _without_port(host) not in allowed:
+        raise api_errors.other_host(host, allowed)
 
 
-class SameSite:
+def check_site(scope: Scope) -> None:
     """Refuses what the page of another site sends."""
-
-    def __init__(self, app: ASGIApp):
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
-            headers = datastructures.Headers(scope=scope)
-            if not _is_own(headers):
-                error = api_errors.other_site(headers.get("origin", ""))
-                return await api_errors.respond(scope["path"], error)(scope, receive, send)
-        await self._app(scope, receive, send)
+    headers = datastructures.Headers(scope=scope)
+    if scope["method"] not in ("GET", "HEAD") and not _is_own(headers):
+        raise api_errors.other_site(headers.get("origin", ""))
 
 
 def _is_own(headers: datastructures.Headers) -> bool:

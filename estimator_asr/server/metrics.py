@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import prometheus_client
@@ -16,18 +17,28 @@ class Metrics:
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
-        self._requests = self._counter("asr_requests", "Requests.", "route", "status")
-        self._seconds = self._histogram("asr_request_seconds", "Time of a request.", _SECONDS, "route")
-        self._batch_sizes = self._histogram("asr_batch_size", "Utterances in a batch.", _BATCH_SIZES)
-        self._audio_seconds = self._counter("asr_audio_seconds", "Seconds of audio recognised.")
-        self._items = self._counter("asr_utterances", "Utterances recognised, by status.", "status")
-        self._queue_length = self._gauge("asr_queue_length", "Utterances that wait.")
-        self._queue_seconds = self._gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
-        self._version = self._gauge("asr_model_version", "Version of the export that is served.")
+        counter, gauge, histogram = (
+            functools.partial(kind, registry=self._registry)
+            for kind in (prometheus_client.Counter, prometheus_client.Gauge, prometheus_client.Histogram)
+        )
+        self._requests = counter("asr_requests", "Requests.", ("route", "status"))
+        self._seconds = histogram("asr_request_seconds", "Time of a request.", ("route",), buckets=_SECONDS)
+        self._evicted = counter("asr_connections_evicted", "Connections that gave way to a new one.")
+        self._batch_sizes = histogram("asr_batch_size", "Utterances in a batch.", buckets=_BATCH_SIZES)
+        self._audio_seconds = counter("asr_audio_seconds", "Seconds of audio recognised.")
+        self._items = counter("asr_utterances", "Utterances recognised, by status.", ("status",))
+        self._queue_length = gauge("asr_queue_length", "Utterances that wait.")
+        self._queue_seconds = gauge("asr_queue_audio_seconds", "Seconds of audio that wait.")
+        self._version = gauge("asr_model_version", "Version of the export that is served.")
+        prometheus_client.ProcessCollector(registry=self._registry)
+        prometheus_client.PlatformCollector(registry=self._registry)
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+
+    def count_eviction(self) -> None:
+        self._evicted.inc()
 
     def count_batch(self, size: int, audio_seconds: float) -> None:
         self._batch_sizes.observe(size)
@@ -46,12 +57,3 @@ class Metrics:
 
     def format(self) -> bytes:
         return prometheus_client.generate_latest(self._registry)
-
-    def _counter(self, name, text, *labels):
-        return prometheus_client.Counter(name, text, labels, registry=self._registry)
-
-    def _gauge(self, name, text):
-        return prometheus_client.Gauge(name, text, registry=self._registry)
-
-    def _histogram(self, name, text, buckets, *labels):
-        return prometheus_client.Histogram(name, text, labels, buckets=buckets, registry=self._registry)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import uvicorn
 from starlette.types import ASGIApp
 
-from estimator_asr.server import connections
+from estimator_asr.server import connections, metrics
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
@@ -36,28 +36,32 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(
-    app: ASGIApp, bound: socket.socket, max_connections: int, stop_seconds: float, on_ready: Callable
-) -> None:
-    """Serves until SIGTERM or SIGINT, and then for at most stop_seconds what has been accepted.
+def run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable) -> None:
+    """Serves until SIGTERM or SIGINT, and then what has been accepted.
 
     Args:
-        app: the application.
+        config: from `make_config`.
         bound: from `bind`.
-        max_connections: open at one time.
-        stop_seconds: for the requests that are open at the signal.
         on_ready: is called with the URL once connections are accepted.
     """
-    config = make_config(app, max_connections, stop_seconds)
     with _without_death_by_signal():
         _Server(config, lambda: on_ready(_url(bound))).run(sockets=[bound])
 
 
-def make_config(app: ASGIApp, max_connections: int, stop_seconds: float) -> uvicorn.Config:
-    """Returns the settings of uvicorn; see `run`."""
+def make_config(
+    app: ASGIApp, counters: metrics.Metrics, max_connections: int, stop_seconds: float
+) -> uvicorn.Config:
+    """Returns the settings of uvicorn.
+
+    Args:
+        app: the application.
+        counters: its metrics.
+        max_connections: open at one time.
+        stop_seconds: for the requests that are open when the server is stopped.
+    """
     return uvicorn.Config(
         app,
-        http=connections.limit(max_connections),
+        http=connections.limit(max_connections, counters),
         ws="none",
         lifespan="on",
         log_config=None,

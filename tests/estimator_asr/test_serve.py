@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import paths
@@ -72,6 +73,28 @@ def test_killed_and_started_again(tiny_export):
         assert again.stop(signal.SIGTERM) == (0, "")
     finally:
         again.process.kill()
+
+
+def test_lines_of_the_log_have_time_and_level(tiny_export):
+    """One line of uvicorn, and one of ours: of a request for which there is no connection."""
+    program = served.Served(tiny_export.export_dir, "--max_connections=1")
+    head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", program.port), timeout=60) as malformed:
+            malformed.sendall(b"no HTTP\r\n\r\n")
+            assert malformed.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
+        with socket.create_connection(("127.0.0.1", program.port), timeout=60) as busy:
+            busy.sendall(head + b" " * 900_000)
+            time.sleep(1)
+            refused = requests.get(f"{program.url}/v1/models", headers={"x-request-id": "meeting-7"})
+        assert (refused.status_code, refused.headers["x-request-id"]) == (503, "meeting-7")
+        code, said = program.stop(signal.SIGTERM)
+    finally:
+        program.process.kill()
+    time_of = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}"
+    ours = "GET /v1/models: status is 503, request id is meeting-7"
+    expected = rf"{time_of} WARNING Invalid HTTP request received\.\n{time_of} ERROR {ours}\n"
+    assert (code, bool(re.fullmatch(expected, said))) == (0, True), said
 
 
 def run(*flags):

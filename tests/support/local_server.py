@@ -41,7 +41,8 @@ class LocalServer:
 def serve(saved_model, token=None, max_connections=50, stop_seconds=5, **limits):
     parts = service.Service(str(saved_model), service.Limits(**limits))
     bound = running.bind("127.0.0.1", 0)
-    server = uvicorn.Server(running.make_config(app.build(parts, token), max_connections, stop_seconds))
+    application = app.build(parts, token)
+    server = uvicorn.Server(running.make_config(application, parts.metrics, max_connections, stop_seconds))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     port = bound.getsockname()[1]
     thread.start()

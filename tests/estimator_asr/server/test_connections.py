@@ -13,7 +13,7 @@ import uvicorn
 from starlette import applications, responses, routing
 from starlette import requests as requests_of_starlette
 
-from estimator_asr.server import connections, running
+from estimator_asr.server import connections, metrics, running
 
 HEAD = b"POST /length HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
 SLOW = 200
@@ -40,7 +40,7 @@ class Application:
     """Answers with the length of the body, with 64 MiB, or when `may_answer` is set."""
 
     def __init__(self):
-        self.may_answer = threading.Event()
+        self.may_answer, self.metrics = threading.Event(), metrics.Metrics()
         routes = [
             routing.Route("/length", show_length, methods=["POST"]),
             routing.Route("/large", show_large),
@@ -58,7 +58,7 @@ class Application:
 def serve(max_connections):
     application = Application()
     bound = running.bind("127.0.0.1", 0)
-    server = uvicorn.Server(running.make_config(application.app, max_connections, 1))
+    server = uvicorn.Server(running.make_config(application.app, application.metrics, max_connections, 1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:
@@ -152,10 +152,11 @@ def test_a_response_that_is_read_slowly_arrives(monkeypatch):
 
 def test_clients_that_do_not_read_give_way():
     request = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n"
-    with serve(3) as (_, server, port), send_all(port, [request] * 3):
+    with serve(3) as (application, server, port), send_all(port, [request] * 3):
         wait_for(lambda: server.server_state.total_requests == 3)
         time.sleep(0.2)
         assert ask(port).text == "5"
+    assert b"asr_connections_evicted_total 1.0" in application.metrics.format()
 
 
 def test_too_many_busy_connections_are_refused_in_a_sentence():
@@ -169,8 +170,11 @@ def test_too_many_busy_connections_are_refused_in_a_sentence():
         assert response.json() == {
             "error": "server: has more connections than 2; send the request again in 1 s"
         }
+        assert len(response.headers["x-request-id"]) == 32
         application.may_answer.set()
         assert all(each.recv(100).startswith(b"HTTP/1.1 200 ") for each in busy)
+    assert b'asr_requests_total{route="other",status="503"} 1.0' in application.metrics.format()
+    assert b"asr_connections_evicted_total 0.0" in application.metrics.format()
 
 
 def test_a_connection_that_was_refused_has_no_place_to_give():

@@ -10,7 +10,7 @@ import socket
 import pytest
 from starlette import responses
 
-from estimator_asr.server import hosts, running
+from estimator_asr.server import hosts, middleware, running
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
@@ -64,7 +64,7 @@ def test_pages_of_other_sites_send_nothing(method, headers, status):
 
     sent, raw = [], [(name.encode(), value.encode()) for name, value in {"host": "own", **headers}.items()]
     scope = {"type": "http", "method": method, "path": "/v1/audio/transcriptions", "headers": raw}
-    asyncio.run(hosts.SameSite(respond)(scope, None, send))
+    asyncio.run(middleware.Checked(respond, [hosts.check_site])(scope, None, send))
     assert sent[0]["status"] == (status if method == "POST" else 200)
     if sent[0]["status"] == 403:
         expected = (

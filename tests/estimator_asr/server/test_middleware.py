@@ -1,0 +1,68 @@
+"""The ids of requests, in responses and in the log."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import local_server
+import pytest
+
+WELL_FORMED = ["meeting-7", "a", "0f3c:1.2_3-4", "x" * 128]
+BADLY_FORMED = [None, "", "x" * 129, "two words", "a\tb", '"a"', "é", "a;b"]
+
+
+@pytest.fixture(scope="module")
+def server(tiny_export):
+    with local_server.serve(tiny_export.export_dir, token="secret") as started:
+        yield started
+
+
+def ask(server, request_id, path="/v1/models/asr"):
+    headers = {"authorization": "Bearer secret"}
+    if request_id is not None:
+        headers["x-request-id"] = request_id.encode()
+    return server.get(path, headers=headers)
+
+
+@pytest.mark.parametrize("request_id", WELL_FORMED)
+@pytest.mark.parametrize("path", ["/v1/models/asr", "/nothing", "/", "/healthz"])
+def test_the_id_of_the_client_is_returned(server, path, request_id):
+    assert ask(server, request_id, path).headers["x-request-id"] == request_id
+
+
+@pytest.mark.parametrize("request_id", BADLY_FORMED)
+def test_a_new_id_for_each_other_request(server, request_id):
+    found = [ask(server, request_id).headers["x-request-id"] for _ in range(2)]
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in found)
+    assert found[0] != found[1]
+
+
+def test_refused_requests_have_an_id(server):
+    response = server.get("/v1/models/asr", headers={"x-request-id": "meeting-7"})
+    assert (response.status_code, response.headers["x-request-id"]) == (401, "meeting-7")
+
+
+def test_the_traceback_of_a_failed_request_is_found_by_its_id(server, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(server.parts.versions.current, "run", fail)
+    headers = {"authorization": "Bearer secret"}
+    content = {"signature_name": "waveform", "instances": [{"waveform": [0.1] * 16000, "num_samples": 16000}]}
+    response = server.post("/v1/models/asr:predict", json=content, headers=headers)
+    assert response.status_code == 500
+    said = f"POST /v1/models/asr:predict: status is 500, request id is {response.headers['x-request-id']}"
+    end = time.monotonic() + 10  # it is written after the response
+    while said not in caplog.messages:
+        assert time.monotonic() < end, caplog.messages
+        time.sleep(0.02)
+    record = caplog.records[caplog.messages.index(said)]
+    assert record.levelname == "ERROR"
+    assert "no memory" in str(record.exc_info[1])
+
+
+def test_other_responses_are_not_in_the_log(server, caplog):
+    for path in ("/v1/models/asr", "/nothing", "/v1/models/x"):
+        ask(server, "meeting-7", path)
+    assert caplog.messages == []
