@@ -20,12 +20,15 @@ def encode(path):
         sys.exit(f"error: {path}: cannot be read ({error.strerror}); give WAV files")
 
 
-def transcribe(url, paths):
-    """Returns a dict of the model's outputs for each file; the API is that of TensorFlow Serving."""
-    body = json.dumps({"instances": [{"b64": encode(path)} for path in paths]}).encode("utf-8")
+def transcribe(url, path):
+    """Returns a dict of the model's outputs for a file; the API is that of TensorFlow Serving.
+
+    It refuses requests of more files than max_batch_size of batching_parameters.txt.
+    """
+    body = json.dumps({"instances": [{"b64": encode(path)}]}).encode("utf-8")
     request = urllib.request.Request(f"{url}:predict", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=300) as response:
-        return json.load(response)["predictions"]
+        return json.load(response)["predictions"][0]
 
 
 def main():
@@ -34,13 +37,13 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE.wav")
     arguments = parser.parse_args()
     try:
-        found = transcribe(arguments.url, arguments.files)
+        for path in arguments.files:
+            found = transcribe(arguments.url, path)
+            print(path, found["status"], found["transcript"], found["pinyin"], sep="\t")
     except urllib.error.HTTPError as error:
         sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
     except OSError as error:
         sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or give --url")
-    for path, outputs in zip(arguments.files, found):
-        print(path, outputs["status"], outputs["transcript"], outputs["pinyin"], sep="\t")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import http.server
 import io
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -103,6 +104,17 @@ def test_client_sends_files_and_prints_transcripts(files, tmp_path):
     assert bodies == [
         ("/v1/models/asr:predict", {"instances": [{"b64": base64.b64encode(b"RIFF").decode()}]})
     ]
+
+
+def test_client_sends_no_more_files_at_once_than_a_batch_has(files, tmp_path):
+    """TensorFlow Serving refuses a request of more than max_batch_size, which may be any number."""
+    paths = [str(tmp_path / f"{i}.wav") for i in range(5)]
+    for path in paths:
+        pathlib.Path(path).write_bytes(b"RIFF")
+    with serve(200, {"predictions": [ANSWER]}) as (url, bodies):
+        done = run_client(files, f"--url={url}", *paths)
+    assert done.stdout == "".join(f"{path}\tok\t你好\tni3 hao3\n" for path in paths), done.stderr
+    assert [len(content["instances"]) for _, content in bodies] == [1] * 5
 
 
 def test_client_says_what_the_server_answers(files, tmp_path):
