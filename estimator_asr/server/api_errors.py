@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from starlette import responses
@@ -17,14 +17,14 @@ _CLOSE = {"connection": "close"}  # the rest of the body is not read
 class ApiError(Exception):
     """A request that is refused with a status of HTTP and a sentence."""
 
-    def __init__(self, status: int, message: str, headers: Optional[Mapping[str, str]] = None):
+    def __init__(self, status: int, message: str, headers: Iterable = (), field: Optional[str] = None):
         super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        self.status, self.message, self.headers, self.field = status, message, dict(headers or ()), field
 
 
-def refuse(message: str) -> ApiError:
-    """Returns the error of a request that is wrong."""
-    return ApiError(400, message)
+def refuse(message: str, field: Optional[str] = None) -> ApiError:
+    """Returns the error of a request that is wrong; `field` is that of a form."""
+    return ApiError(400, message, field=field)
 
 
 def too_large(what: str, num_bytes: int, max_bytes: int) -> ApiError:
@@ -76,16 +76,11 @@ def stopping() -> ApiError:
 
 def respond(path: str, error: ApiError) -> responses.JSONResponse:
     """Returns the response for an error, in the form of the API that the path belongs to."""
-    message = to_text(error.message)
+    message = error.message.encode("utf-8", "backslashreplace").decode("utf-8")  # JSON has lone surrogates
     content = {"error": message}
     if path.startswith(_OPENAI_PATHS) and not path.startswith(_TENSORFLOW_PATHS):
-        content = {"error": {"message": message, "type": _type(error), "param": None, "code": None}}
+        content = {"error": {"message": message, "type": _type(error), "param": error.field, "code": None}}
     return responses.JSONResponse(content, error.status, error.headers)
-
-
-def to_text(text: str) -> str:
-    """Returns text that UTF-8 can hold: lone surrogates, as JSON may have, are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _type(error: ApiError) -> str:

@@ -33,18 +33,12 @@ class OpenAIApi:
         ]
 
     async def show_models(self, _: requests.Request) -> responses.Response:
-        created = int(self._parts.versions.current.number or 0)  # versions are seconds since 1970
-        model = {
-            "id": tensorflow_api.MODEL,
-            "object": "model",
-            "created": created,
-            "owned_by": "estimator_asr",
-        }
-        return responses.JSONResponse({"object": "list", "data": [model]})
+        models = [tensorflow_api.describe(self._parts.versions.current)]
+        return responses.JSONResponse({"object": "list", "data": models})
 
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
-            form = await openai_form.parse(body, dict(request.headers))
+            form = await openai_form.parse(body, request.headers)
             body.clear()  # the form has a copy of the file
             with self._parts.versions.current.used() as version:
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
@@ -52,7 +46,7 @@ class OpenAIApi:
                 batch = [_make_item(version, piece, form.hotwords) for piece in upload.pieces]
                 rows = await self._parts.recognise(request, batch)
         segments = [_make_segment(*each, version.sample_rate) for each in zip(upload.pieces, rows)]
-        return openai_responses.make(form, segments, upload.seconds)
+        return openai_responses.make(form, segments, upload.seconds, version.language)
 
 
 def _make_item(

@@ -6,19 +6,29 @@ https://platform.openai.com/docs/api-reference/audio/createTranscription
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from starlette import datastructures, exceptions, requests
+from starlette import datastructures, formparsers
 
 from estimator_asr import hotword_list
 from estimator_asr.server import api_errors, hotword_limits
 from tfrecord_builder import errors
 
-FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
-GRANULARITIES = ("word", "segment")
+# Fields that may not be ignored: a pattern of the values that are accepted, and its description.
+_FIELDS = {
+    "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
+    "timestamp_granularities": ("word|segment", "one of word, segment"),
+    "temperature": (r"0?(\.\d*)?|1(\.0*)?|\d(\.\d+)?[eE]-\d+", "a number from 0 to 1"),
+    "stream": ("[Ff]alse", "false"),
+    "chunking_strategy": ("auto", "auto"),
+    "include": ("", "no value"),
+    "known_speaker_names": ("", "no value"),
+    "known_speaker_references": ("", "no value"),
+}
 _MAX_FIELDS = 100
 _PART_BYTES = 1 << 18
 _MAX_FIELD_BYTES = 1 << 16
@@ -34,7 +44,6 @@ class Form(NamedTuple):
     content: bytes
     response_format: str
     granularities: tuple[str, ...]
-    language: str
     hotwords: tuple[str, ...]
 
 
@@ -51,24 +60,17 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
             f"request: content type is {got}, expected multipart/form-data; send a form with the field file"
         )
 
-    parts = iter(range(0, len(body), _PART_BYTES))
+    async def stream():
+        for start in range(0, len(body), _PART_BYTES):
+            await asyncio.sleep(0)  # others have their turn
+            yield bytes(body[start : start + _PART_BYTES])
 
-    async def receive():
-        await asyncio.sleep(0)  # others have their turn
-        start = next(parts, len(body))
-        is_last = start + _PART_BYTES >= len(body)
-        return {
-            "type": "http.request",
-            "body": bytes(body[start : start + _PART_BYTES]),
-            "more_body": not is_last,
-        }
-
-    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    request = requests.Request({"type": "http", "headers": raw, "app": None}, receive)
+    limits = {"max_files": 1, "max_fields": _MAX_FIELDS, "max_part_size": _MAX_FIELD_BYTES}
     try:
-        fields = await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES)
-    except (exceptions.HTTPException, ValueError, LookupError) as error:
-        reason = getattr(error, "detail", error)
+        parser = formparsers.MultiPartParser(datastructures.Headers(headers), stream(), **limits)
+        fields = await parser.parse()
+    except (formparsers.MultiPartException, ValueError, LookupError) as error:
+        reason = getattr(error, "message", error)
         message = f"request: is not a valid form ({reason}), expected multipart/form-data; fix the form"
         raise api_errors.refuse(message) from None
     try:
@@ -77,43 +79,36 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
         await fields.close()
 
 
-async def _read(fields: datastructures.FormData) -> Form:
-    file = fields.get("file")
+async def _read(form: datastructures.FormData) -> Form:
+    file = form.get("file")
     if not isinstance(file, datastructures.UploadFile):
-        raise api_errors.refuse("file: is missing, expected a recording; send it as a file in this field")
-    if _get(fields, "stream").lower() == "true":
-        raise api_errors.refuse("stream: is true, expected false; the transcript is sent as a whole")
-    granularities = tuple(
-        value
-        for name in ("timestamp_granularities[]", "timestamp_granularities")
-        for value in _list(fields, name)
-    )
-    for value in granularities:
-        _check("timestamp_granularities[]", value, GRANULARITIES)
-    response_format = _get(fields, "response_format") or FORMATS[0]
-    _check("response_format", response_format, FORMATS)
-    return Form(
-        await file.read(), response_format, granularities, _get(fields, "language"), _read_hotwords(fields)
-    )
+        raise api_errors.refuse(
+            "file: is missing, expected a recording; send it as a file in this field", "file"
+        )
+    fields = collections.defaultdict(list)
+    for name, value in form.multi_items():
+        if isinstance(value, str) and value:
+            _check(name, value)
+            fields[_base(name)].append(value)
+    formats = fields["response_format"] or ["json"]
+    hotwords = _read_hotwords(fields["hotwords"] + fields["keywords"])
+    return Form(await file.read(), formats[-1], tuple(fields["timestamp_granularities"]), hotwords)
 
 
-def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        expected = ", ".join(choices)
-        raise api_errors.refuse(f"{name}: is {value[:80]!r}, expected one of {expected}; send one of them")
+def _base(name: str) -> str:
+    """Returns the name without the brackets of lists and objects."""
+    return name.partition("[")[0]
 
 
-def _get(fields: datastructures.FormData, name: str) -> str:
-    return (_list(fields, name) or [""])[-1]
+def _check(name: str, value: str) -> None:
+    pattern, expected = _FIELDS.get(_base(name), (".*", ""))
+    if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
+        message = f"{name[:80]}: is {value[:80]!r}, expected {expected}; send that, or leave it out"
+        raise api_errors.refuse(message, name[:80])
 
 
-def _list(fields: datastructures.FormData, name: str) -> list[str]:
-    return [value for value in fields.getlist(name) if isinstance(value, str)]
-
-
-def _read_hotwords(fields: datastructures.FormData) -> tuple[str, ...]:
+def _read_hotwords(texts: list[str]) -> tuple[str, ...]:
     """Hotwords are separated by commas or lines."""
-    texts = _list(fields, "hotwords")
     hotword_limits.check_texts(texts)
     given = [word.strip() for text in texts for word in _SEPARATORS.split(text)]
     words = [word for word in given if word]

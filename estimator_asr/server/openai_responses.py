@@ -7,36 +7,39 @@ from collections.abc import Sequence
 
 from starlette import responses
 
-from estimator_asr.server import api_errors, openai_form
+from estimator_asr.server import openai_form
 from estimator_asr.serving import statuses
 from estimator_asr.transcripts import captions
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
 _MEDIA_TYPES = {"text": "text/plain", "srt": "text/plain", "vtt": "text/vtt"}
-_NOTHING = {"transcript": "", "pinyin": "", "confidence": 0.0, "characters": [], "n_best": []}
-_LANGUAGE = "zh"
+_NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
 
-def make(form: openai_form.Form, segments: Sequence[captions.Segment], seconds: float) -> responses.Response:
-    """Returns the response for a recording of so many seconds; no segments: it has no speech."""
+def make(
+    form: openai_form.Form, segments: Sequence[captions.Segment], seconds: float, language: str
+) -> responses.Response:
+    """Returns the response for a recording of so many seconds; no segments: it has no speech.
+
+    `language` is that of the model.
+    """
     if form.response_format in _CAPTIONS:
         text = _CAPTIONS[form.response_format](segments)
         return responses.Response(text, media_type=_MEDIA_TYPES[form.response_format])
     joined = captions.join(segments) if segments else _NOTHING
     if form.response_format == "json":
         return responses.JSONResponse({"text": joined["transcript"]})
-    return responses.JSONResponse(_describe(form, segments, joined, seconds))
+    return responses.JSONResponse(_describe(form, segments, joined, seconds, language))
 
 
-def _describe(form, segments, joined: dict, seconds: float) -> dict:
+def _describe(form, segments, joined: dict, seconds: float, language: str) -> dict:
     """verbose_json, with the outputs of this project beside OpenAI's: status, pinyin and so on."""
     content = {
         "task": "transcribe",
-        "language": api_errors.to_text(form.language) or _LANGUAGE,
+        "language": language,
         "duration": round(seconds, 3),
         "text": joined["transcript"],
-        "status": _find_status(segments),
-        **{name: joined[name] for name in ("pinyin", "confidence", "characters", "n_best")},
+        **{name: joined[name] for name in ("status", "pinyin", "confidence", "characters", "n_best")},
     }
     if "word" in form.granularities:
         content["words"] = [
@@ -69,10 +72,3 @@ def _compression_ratio(text: str) -> float:
     """Whisper's sign of a text that repeats itself: openai/whisper, utils.py."""
     encoded = text.encode()
     return len(encoded) / len(zlib.compress(encoded))
-
-
-def _find_status(segments: Sequence[captions.Segment]) -> str:
-    found = [segment.result["status"] for segment in segments]
-    if not found:
-        return statuses.SILENT
-    return statuses.OK if statuses.OK in found else found[0]

@@ -53,6 +53,12 @@ class ServedVersion:
         """Of the waveforms, in Hz."""
         return self.info.frontend.sample_rate
 
+    @property
+    def language(self) -> str:
+        """Code of ISO 639: Chinese for pinyin, undetermined for characters or subwords of any language."""
+        is_pinyin = self.info.language or self.info.token_type not in ("character", "bpe")
+        return "zh" if is_pinyin else "und"
+
     def make_probe(self) -> Row:
         """Returns a second of noise as a row of the signature `waveform`."""
         noise = np.random.default_rng(0).normal(0, 0.1, self.sample_rate).astype(np.float32)

@@ -49,7 +49,7 @@ class TensorFlowApi:
             "state": "AVAILABLE",
             "status": {"error_code": "OK", "error_message": ""},
         }
-        return responses.JSONResponse({"model_version_status": [status]})
+        return responses.JSONResponse({**describe(version), "model_version_status": [status]})
 
     async def show_metadata(self, request: requests.Request) -> responses.Response:
         version = self._find(request)
@@ -85,6 +85,12 @@ class TensorFlowApi:
             message = f"version: is {number[:80]!r}, expected {current.number!r}; ask for that"
             raise api_errors.ApiError(404, message)
         return current
+
+
+def describe(version: served_version.ServedVersion) -> dict:
+    """Returns the model as OpenAI's API has it, whose clients ask for the path of the status."""
+    created = int(version.number or 0)  # versions are seconds since 1970
+    return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 
 
 def _to_dict(definition) -> dict:

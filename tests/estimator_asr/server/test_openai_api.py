@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import threading
 
@@ -127,6 +128,38 @@ def test_a_long_recording_without_speech(server):
 def test_models(client):
     (model,) = client.models.list().data
     assert (model.id, model.owned_by) == ("asr", "estimator_asr")
+    assert client.models.retrieve("asr").id == "asr"
+    assert client.models.retrieve("asr").created == model.created > 0
+    with pytest.raises(openai.NotFoundError, match="model: is 'whisper-1', expected 'asr'; ask for that"):
+        client.models.retrieve("whisper-1")
+
+
+def test_the_client_finds_the_id_of_its_request(client, waveform):
+    found = client.audio.transcriptions.create(
+        model="asr", file=encode(waveform), extra_headers={"x-request-id": "meeting-7"}
+    )
+    assert found._request_id == "meeting-7"
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.audio.transcriptions.create(model="asr", file=("a.wav", b""))
+    assert len(caught.value.request_id) == 32
+
+
+@pytest.mark.parametrize(
+    "changes, language",
+    [
+        ({}, "zh"),
+        ({"language": None, "token_type": "syllable"}, "zh"),
+        ({"language": None, "token_type": "bpe"}, "und"),
+        ({"language": None, "token_type": "character"}, "und"),
+    ],
+)
+def test_the_language_is_that_of_the_model(client, server, waveform, monkeypatch, changes, language):
+    version = server.parts.versions.current
+    monkeypatch.setattr(version, "info", dataclasses.replace(version.info, **changes))
+    found = client.audio.transcriptions.create(
+        model="asr", file=encode(waveform), response_format="verbose_json", language="en"
+    )
+    assert found.language == language
 
 
 def test_the_client_raises_the_sentence(client):
@@ -145,7 +178,18 @@ def test_the_client_raises_the_sentence(client):
             {"timestamp_granularities[]": "line"},
             "timestamp_granularities[]: is 'line', expected one of word, segment",
         ),
-        ({"stream": "true"}, "stream: is true, expected false; the transcript is sent as a whole"),
+        ({"stream": "true"}, "stream: is 'true', expected false; send that, or leave it out"),
+        ({"response_format": "diarized_json"}, "response_format: is 'diarized_json', expected one of json, "),
+        ({"temperature": "1.1"}, "temperature: is '1.1', expected a number from 0 to 1; send that, or"),
+        ({"temperature": "-0.1"}, "temperature: is '-0.1', expected a number from 0 to 1"),
+        ({"temperature": "nan"}, "temperature: is 'nan', expected a number from 0 to 1"),
+        ({"include[]": "logprobs"}, "include[]: is 'logprobs', expected no value; send that, or leave it"),
+        (
+            {"chunking_strategy[type]": "server_vad"},
+            "chunking_strategy[type]: is 'server_vad', expected auto",
+        ),
+        ({"known_speaker_names[]": "a"}, "known_speaker_names[]: is 'a', expected no value"),
+        ({"keywords[]": ["好 x9"]}, "hotwords: word 1: "),
         ({"hotwords": "好 x9"}, "hotwords: word 1: "),
         ({"hotwords": "好\n" * 1001}, "hotwords: there are 1001, expected at most 1000; send fewer"),
     ],
@@ -155,6 +199,31 @@ def test_fields_that_are_wrong(server, waveform, fields, error):
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
     assert response.json()["error"]["message"].startswith(error)
+
+
+def test_the_client_raises_which_field_is_wrong(client, waveform):
+    with pytest.raises(openai.BadRequestError, match="stream: is 'true', expected false") as caught:
+        client.audio.transcriptions.create(model="asr", file=encode(waveform), stream=True)
+    assert caught.value.param == "stream"
+
+
+def test_fields_that_change_nothing(client, waveform, expected):
+    fields = {"temperature": 1e-05, "chunking_strategy": "auto", "stream": False, "prompt": "p\nq"}
+    found = client.audio.transcriptions.create(
+        model="x", file=encode(waveform), extra_body={"languages": ["en"], "response_format": ""}, **fields
+    )
+    assert found.text == expected["transcript"]
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.0", ".3", "1", "1.0", "1.", "2.5e-7"])
+def test_temperatures(server, waveform, temperature):
+    assert post(server, encode(waveform), temperature=temperature).status_code == 200
+
+
+def test_keywords_are_hotwords(server, waveform):
+    words = ["泥郝 ni3 hao3 1000", "犇"]
+    found, same = (post(server, encode(waveform), **{name: words}) for name in ("keywords[]", "hotwords"))
+    assert found.json() == same.json() != post(server, encode(waveform)).json()
 
 
 @pytest.mark.parametrize(
