@@ -6,7 +6,6 @@ A `where` is "<file>: line <number>", or "<file>: object <number>" in a list; ev
 from __future__ import annotations
 
 import gzip
-import io
 import itertools
 import json
 import zlib
@@ -84,8 +83,8 @@ def _require_object(where: str, found: Any) -> dict[str, Any]:
 
 def _read_compressed(path: str) -> Iterator[str]:
     try:
-        with files.open_binary(path) as file, gzip.open(file) as stream:
-            yield from io.TextIOWrapper(stream, encoding="utf-8-sig")
+        with files.open_binary(path) as file, gzip.open(file, "rt", encoding="utf-8-sig") as lines:
+            yield from lines
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise errors.UserError(
             f"{path}: cannot be unpacked ({error}), expected UTF-8 text packed by gzip; copy it again."

@@ -36,8 +36,8 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
         errors.UserError: the file does not exist, cannot be read, or has another encoding.
     """
     try:
-        with files.open_binary(path) as file:
-            for line in io.TextIOWrapper(file, encoding=_choose_encoding(path, file)):
+        with files.open_binary(path) as file, io.TextIOWrapper(file, _choose_encoding(path, file)) as lines:
+            for line in lines:
                 yield line.removesuffix("\n")
     except FileNotFoundError:
         raise errors.UserError(f"{path}: file does not exist; {remedy}.") from None

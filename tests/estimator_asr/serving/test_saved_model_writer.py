@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import subprocess
 import sys
 
+import paths
 import pytest
 import soundfile
 import tensorflow as tf
@@ -49,6 +51,19 @@ def test_tensorflow_alone_loads_and_runs_a_moved_export(tiny_export, tmp_path):
     assert answer["transcript"] == expected["transcript"] != [""] * 3
     assert answer["pinyin"] == expected["pinyin"]
     assert answer["acoustic_score"] == pytest.approx(expected["acoustic_score"], rel=1e-4)
+
+
+def test_the_program_of_the_docs_transcribes(tiny_export, tmp_path):
+    page = (paths.ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "EXPORT").mkdir()
+    (tmp_path / "EXPORT" / "VERSION").symlink_to(tiny_export.version_dir)
+    waveform = next(iter(tiny_export.utterances.values()))[-1]
+    soundfile.write(tmp_path / "speech.wav", waveform, tiny_models.FRONTEND.sample_rate, subtype="PCM_16")
+    expected = recogniser.load(tiny_export.version_dir, "serving_default").run(
+        {"wav_bytes": [(tmp_path / "speech.wav").read_bytes()]}
+    )
+    assert run_bare(["-c", program], cwd=tmp_path).split() == expected["transcript"]
 
 
 @pytest.mark.slow
