@@ -176,6 +176,17 @@ class StepWatchHook(estimator_api.SessionRunHook):
 
     def begin(self):
         self.watch.begin_step(is_first=True)
+        for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+            saver.save = self._pause_before(saver.save)
+
+    def _pause_before(self, save):
+        """Hooks that save run before this one, and workers of a cluster have no listeners."""
+
+        def pause_and_save(*arguments, **options):
+            self.watch.pause()
+            return save(*arguments, **options)
+
+        return pause_and_save
 
     def before_run(self, run_context):
         self.watch.resume()

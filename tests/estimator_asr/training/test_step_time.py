@@ -166,12 +166,16 @@ class Noting(estimator_api.SessionRunHook):
         self._then()
 
 
+def make_hook(watch):
+    one = tf.constant(1.0)
+    update = types.SimpleNamespace(loss=one, gradient_norm=one)
+    step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
+    return step_time.StepWatchHook(watch, step)
+
+
 def run_steps(watch, noting, num_steps):
     with tf.Graph().as_default():
-        one = tf.constant(1.0)
-        update = types.SimpleNamespace(loss=one, gradient_norm=one)
-        step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
-        hooks = [step_time.StepWatchHook(watch, step), noting]
+        hooks, one = [make_hook(watch), noting], tf.constant(1.0)
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
             for _ in range(num_steps):
                 session.run(one)
@@ -207,6 +211,26 @@ def test_the_step_after_a_checkpoint_is_watched(make_watch):
     noting = Noting(make_watch(), lambda: None)
     run_steps(noting._watch, noting, 3)
     assert None not in noting.since and len(set(noting.since)) == 3
+
+
+def test_a_hook_that_saves_pauses_the_watch(make_watch, tmp_path):
+    """The workers of a cluster have no listeners: a save that takes long looked like a step that hangs."""
+    watch, saved_at = make_watch(), []
+
+    class Saver(tf.compat.v1.train.Saver):
+        def save(self, *arguments, **options):
+            saved_at.append(watch._since)
+            return super().save(*arguments, **options)
+
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.create_global_step().assign_add(1)
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, Saver())
+        settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watch)])
+        with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
+            for _ in range(4):
+                session.run(step)
+                assert watch._since is not None
+    assert saved_at == [None] * 3  # before the first step, on the way and at the end
 
 
 def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):
