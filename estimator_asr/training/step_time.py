@@ -22,7 +22,7 @@ EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 _POLL_SECONDS = 5.0
 _SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # without a step, after which a worker that does not answer is dead
+_WORKER_SECONDS = 20.0  # without a step and without an answer of a worker, after which it is dead
 # What a replica has in a step, and what it waits for then.
 _NOTHING, _INPUT, _LOSS, _SUMS = "nothing", "its input", "its loss", "the sums over all replicas"
 _AFTER = {
@@ -125,7 +125,7 @@ class StepWatch:
 
     def _judge(self, seconds):
         name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
-        limit, dead = getattr(self._config, name), self._peers.find_dead()
+        limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
         if dead and seconds >= _WORKER_SECONDS:
             reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"

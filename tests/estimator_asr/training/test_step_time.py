@@ -142,6 +142,9 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
         watch._judge(1000.0)
     assert ended == []
     watch._peers.ask()
+    watch._judge(20.0)  # a single answer may be lost
+    assert ended == []
+    watch._peers._answered[1] -= 20.0
     watch._judge(19.0)
     assert ended == []
     watch._judge(20.0)
