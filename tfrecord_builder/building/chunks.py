@@ -146,7 +146,8 @@ def _write_lists(listed: catalog.Catalog, settings: Settings, directory: str) ->
 
 def _describe(settings: Settings) -> list:
     """Returns what labels depend on besides the utterance: flags, files, libraries and this program."""
-    code = sorted(glob.glob(os.path.join(os.path.dirname(labelling.__file__), "*.py")))
+    package = os.path.dirname(files.__file__)  # readings and checks lie outside labels/ too
+    code = sorted(glob.glob(os.path.join(package, "**", "*.py"), recursive=True))
     return [
         [
             settings.labeller.describe(),

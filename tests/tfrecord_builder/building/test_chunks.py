@@ -120,6 +120,14 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
     _label(listed, tmp_path, _settings(slower))
     assert len(labelled) == 7
     labelled.clear()
+    hash_file = chunks.files.sha256
+    for name in ("/tfrecord_builder/syllables.py", "/building/checks.py", "/augmentation/copies.py"):
+        monkeypatch.setattr(
+            chunks.files, "sha256", lambda path: "changed" if path.endswith(name) else hash_file(path)
+        )
+        _label(listed, tmp_path, _settings(slower))
+        assert len(labelled) == 7
+        labelled.clear()
     listed.add_utterance(manifest.Utterance("new", "/new.wav", "", "好", "", "train"))
     _label(listed, tmp_path, _settings(slower))
     assert labelled == ["u06", "new"]
