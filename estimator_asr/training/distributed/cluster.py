@@ -171,7 +171,9 @@ class Peers:
     def find_dead(self, seconds: float) -> list[str]:
         """Returns the workers that answered once and no longer do since so many seconds."""
         now = time.monotonic()
-        return [self._describe(rank) for rank, last in sorted(self._answered.items()) if now - last >= seconds]
+        return [
+            self._describe(rank) for rank, last in sorted(self._answered.items()) if now - last >= seconds
+        ]
 
     def describe_missing(self) -> list[str]:
         """Returns a clause for each worker that never answered."""
