@@ -124,7 +124,8 @@ def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
 
 def test_what_each_replica_waits_for_is_said(ended, make_watch):
     watch = make_watch()
-    watch.stages = {0: "its loss", 1: "its input", 2: "nothing", 3: None}
+    stages = step_time._LOSS, step_time._INPUT, step_time._BEGUN, step_time._NOT_BEGUN
+    watch.stages = dict(enumerate(stages))
     watch._judge(1800.0)
     ((_, sentence),) = ended
     assert (
