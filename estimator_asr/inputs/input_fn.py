@@ -103,7 +103,7 @@ def _shard(own, num_replicas, position, rows):
 
 
 def _read_in_order(source, bucketing, config):
-    """Batches (position int64 [2], records string [batch]) in the order of the shards, for evaluation."""
+    """Batches (position int64 [2], always 0; records string [batch]) in the order of the shards."""
 
     def to_buckets(lengths, records):
         return tf.searchsorted(tf.constant(bucketing.bucket_ends), lengths, out_type=tf.int64), records
@@ -118,9 +118,7 @@ def _read_in_order(source, bucketing, config):
             window_size_func=lambda bucket: tf.gather(tf.constant(bucketing.batch_sizes, tf.int64), bucket),
         )
     )
-    return batched.enumerate().map(
-        lambda number, records: (tf.stack([tf.zeros_like(number), number]), records)
-    )
+    return batched.map(lambda records: (tf.zeros([2], tf.int64), records))
 
 
 def _list_shards(num_replicas, input_context):

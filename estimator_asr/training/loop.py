@@ -128,7 +128,7 @@ class Loop:
         regular = saver.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
         # The saver comes last: after SIGTERM its listener raises, and hooks after it would never end.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
-        listeners = [stopping.CheckpointListener(self.termination, [self.clock, self.watch])]
+        listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
         if self.dev is None:
             estimator.train(self.train_input_fn, hooks, max_steps=max_steps, saving_listeners=listeners)

@@ -22,16 +22,13 @@ EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 _POLL_SECONDS = 5.0
 _SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # without a step, after which a worker that does not answer is dead
-# What a replica has in a step, and what it waits for then.
-_NOTHING, _INPUT, _LOSS, _SUMS = "nothing", "its input", "its loss", "the sums over all replicas"
-_AFTER = {
-    None: "has not begun the step",
-    _NOTHING: f"waits for {_INPUT}",
-    _INPUT: f"has {_INPUT}, and waits for {_LOSS} (batch norm sums over all replicas)",
-    _LOSS: f"has {_LOSS}, and waits for its gradients or {_SUMS}",
-    _SUMS: f"has {_SUMS}",
-}
+_WORKER_SECONDS = 20.0  # without a step and without an answer of a worker, after which it is dead
+# Stages of a replica in a step.
+_NOT_BEGUN = "has not begun the step"
+_BEGUN = "waits for its input"
+_INPUT = "has its input, and waits for its loss (batch norm sums over all replicas)"
+_LOSS = "has its loss, and waits for its gradients or the sums over all replicas"
+_SUMS = "has the sums over all replicas"
 _CONTINUES = "the same command continues from the last checkpoint"
 
 
@@ -93,7 +90,7 @@ class StepWatch:
         self._since = None  # time.monotonic() when the step began; None: no step is running
         self._is_first = True
         self._ended = threading.Event()
-        self.stages: dict[int, Optional[str]] = {}  # what each replica of this process has in this step
+        self.stages: dict[int, str] = {}  # of each replica of this process
 
     def __enter__(self):
         threading.Thread(target=self._watch, name="step-watch", daemon=True).start()
@@ -125,7 +122,7 @@ class StepWatch:
 
     def _judge(self, seconds):
         name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
-        limit, dead = getattr(self._config, name), self._peers.find_dead()
+        limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
         if dead and seconds >= _WORKER_SECONDS:
             reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"
@@ -139,7 +136,7 @@ class StepWatch:
             _end(EXIT_STALLED, f"{reason}, {details}", with_stacks=True)
 
     def _describe(self):
-        each = (f"replica {number} {_AFTER[stage]}" for number, stage in sorted(self.stages.items()))
+        each = (f"replica {number} {stage}" for number, stage in sorted(self.stages.items()))
         return ", ".join([*each, *self._peers.describe_missing()])
 
 
@@ -168,7 +165,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
         has = {_INPUT: [self.step.wait], _LOSS: [self.step.scalars["total-loss"]], _SUMS: sums}
         marks = [self._mark(replica, stage, tensors) for stage, tensors in has.items()]
         self._marks = replicas.group_over_replicas(tf.group(*marks))
-        self.watch.stages[replica] = None
+        self.watch.stages[replica] = _NOT_BEGUN
 
     def _mark(self, replica, stage, tensors):
         with tf.control_dependencies(tensors), tf.device("/device:CPU:0"):
@@ -176,10 +173,21 @@ class StepWatchHook(estimator_api.SessionRunHook):
 
     def begin(self):
         self.watch.begin_step(is_first=True)
+        for saver in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+            saver.save = self._pause_before(saver.save)
+
+    def _pause_before(self, save):
+        """Hooks that save run before this one, and workers of a cluster have no listeners."""
+
+        def pause_and_save(*arguments, **options):
+            self.watch.pause()
+            return save(*arguments, **options)
+
+        return pause_and_save
 
     def before_run(self, run_context):
         self.watch.resume()
-        self.watch.stages.update(dict.fromkeys(self.watch.stages, _NOTHING))
+        self.watch.stages.update(dict.fromkeys(self.watch.stages, _BEGUN))
         return estimator_api.SessionRunArgs(self._marks)
 
     def after_run(self, run_context, run_values):

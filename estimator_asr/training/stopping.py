@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Optional, Protocol
+from typing import Optional
 
 import tensorflow as tf
 from absl import logging
@@ -23,12 +23,6 @@ from tfrecord_builder import errors
 
 class Terminated(Exception):
     """SIGTERM came; the last checkpoint is on disk."""
-
-
-class Timer(Protocol):
-    """What measures training steps, a Clock or StepWatch of step_time."""
-
-    def pause(self) -> None: ...
 
 
 class Termination:
@@ -94,14 +88,13 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Stops the timers while a checkpoint is saved and evaluated; skips the evaluation after SIGTERM."""
+    """Skips the evaluation after SIGTERM."""
 
     termination: Termination
-    timers: Sequence[Timer]
+    pause: Callable[[], None]  # called before a checkpoint is saved and evaluated
 
     def before_save(self, session, global_step_value):
-        for timer in self.timers:
-            timer.pause()
+        self.pause()
 
     def after_save(self, session, global_step_value):
         self.termination.raise_if_requested()

@@ -97,21 +97,28 @@ def label_corpus(
         UserError: a disk or store fails, a worker was killed, or an id could be that of a copy.
     """
     waiting = list(_write_lists(listed, settings, directory))
-    label = functools.partial(label_or_explain, settings=settings, directory=directory)
+    label = functools.partial(label_chunk, settings=settings, directory=directory)
     if len(waiting) == 1:
         return [label(waiting[0], lambda done, rejected: None)]
     return run(waiting, functools.partial(load_finished, directory=directory), label, title="labelling")
 
 
-def label_or_explain(
+def label_chunk(
     chunk: Chunk, on_progress: worker_pool.OnProgress, settings: Settings, directory: str
 ) -> Labelled:
-    """Labels a chunk unless that is done already; raises UserError if the disk refuses its files."""
-    try:
-        return load_finished(chunk, directory) or _label(chunk, on_progress, settings, directory)
-    except Exception as error:
-        worker_pool.explain_refusal(directory, chunk.file, error)
-        raise
+    """Labels a chunk; raises UserError if the disk refuses its files."""
+    with worker_pool.explain_refusal(directory, chunk.file):
+        path = os.path.join(directory, chunk.file)
+        found = _load(chunk, directory)
+        if not found or not _is_unchanged(path):
+            found, lines = _label_utterances(chunk, on_progress, settings, directory)
+            with files.writing(path) as temporary:
+                with open(temporary, "wb") as file:
+                    file.writelines(sorted(lines))
+                files.sync(temporary)
+        found.run = chunk.run
+        files.write_text(f"{path}.json", json.dumps(vars(found)))
+        return found
 
 
 def load_finished(chunk: Chunk, directory: str) -> Optional[Labelled]:
@@ -146,7 +153,8 @@ def _write_lists(listed: catalog.Catalog, settings: Settings, directory: str) ->
 
 def _describe(settings: Settings) -> list:
     """Returns what labels depend on besides the utterance: flags, files, libraries and this program."""
-    code = sorted(glob.glob(os.path.join(os.path.dirname(labelling.__file__), "*.py")))
+    package = os.path.dirname(files.__file__)  # readings and checks lie outside labels/ too
+    code = sorted(glob.glob(os.path.join(package, "**", "*.py"), recursive=True))
     return [
         [
             settings.labeller.describe(),
@@ -156,20 +164,6 @@ def _describe(settings: Settings) -> list:
         [platform.python_version(), *map(importlib.metadata.version, _LIBRARIES)],
         [files.sha256(path) for path in code],
     ]
-
-
-def _label(chunk: Chunk, on_progress: worker_pool.OnProgress, settings: Settings, directory: str) -> Labelled:
-    path = os.path.join(directory, chunk.file)
-    found = _load(chunk, directory)
-    if not found or not _is_unchanged(path):
-        found, lines = _label_utterances(chunk, on_progress, settings, directory)
-        with files.writing(path) as temporary:
-            with open(temporary, "wb") as file:
-                file.writelines(sorted(lines))
-            files.sync(temporary)
-    found.run = chunk.run
-    files.write_text(f"{path}.json", json.dumps(vars(found)))
-    return found
 
 
 def _load(chunk: Chunk, directory: str) -> Optional[Labelled]:

@@ -30,11 +30,8 @@ def write_or_explain(
     directory: str,
 ) -> shard_statistics.ShardStatistics:
     """Writes a shard as write_shard does; raises UserError if the disk refuses it."""
-    try:
+    with worker_pool.explain_refusal(directory, shard.file):
         return write_shard(shard, settings, directory, on_progress)
-    except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
-        worker_pool.explain_refusal(directory, shard.file, error)
-        raise
 
 
 def write_shard(

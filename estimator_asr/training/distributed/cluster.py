@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping, MutableMapping
 from typing import Optional
 
@@ -159,22 +160,25 @@ class Peers:
     def __init__(self, cluster: Optional[Cluster]):
         workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
         self._addresses = {rank: address for rank, address in workers.items() if rank != cluster.rank}
-        self._seen, self._answering = set(), set()
+        self._answered = {}  # time.monotonic() of the last answer, by rank
 
     def ask(self) -> None:
         """Connects to each of them."""
-        self._answering = {rank for rank, address in self._addresses.items() if _answers(address)}
-        self._seen |= self._answering
+        for rank, address in self._addresses.items():
+            if _answers(address):
+                self._answered[rank] = time.monotonic()
 
-    def find_dead(self) -> list[str]:
-        """Returns the workers that answered once and no longer do."""
-        return [self._describe(rank) for rank in sorted(self._seen - self._answering)]
+    def find_dead(self, seconds: float) -> list[str]:
+        """Returns the workers that answered once and no longer do since so many seconds."""
+        now = time.monotonic()
+        return [
+            self._describe(rank) for rank, last in sorted(self._answered.items()) if now - last >= seconds
+        ]
 
     def describe_missing(self) -> list[str]:
         """Returns a clause for each worker that never answered."""
-        return [
-            f"{self._describe(rank)} never answered" for rank in sorted(set(self._addresses) - self._seen)
-        ]
+        missing = sorted(set(self._addresses) - set(self._answered))
+        return [f"{self._describe(rank)} never answered" for rank in missing]
 
     def _describe(self, rank):
         return f"worker {rank} ({self._addresses[rank]})"

@@ -50,7 +50,7 @@ class Session:
         fetches = self.hook.before_run(None).fetches
         self.time.now += seconds
         if evaluation:
-            stopping.CheckpointListener(stopping.Termination(), [self.clock]).before_save(None, self.step)
+            stopping.CheckpointListener(stopping.Termination(), self.clock.pause).before_save(None, self.step)
             self.time.now += evaluation
         values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}

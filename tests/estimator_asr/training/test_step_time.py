@@ -124,7 +124,8 @@ def test_the_first_step_has_a_limit_of_its_own(ended, make_watch):
 
 def test_what_each_replica_waits_for_is_said(ended, make_watch):
     watch = make_watch()
-    watch.stages = {0: "its loss", 1: "its input", 2: "nothing", 3: None}
+    stages = step_time._LOSS, step_time._INPUT, step_time._BEGUN, step_time._NOT_BEGUN
+    watch.stages = dict(enumerate(stages))
     watch._judge(1800.0)
     ((_, sentence),) = ended
     assert (
@@ -142,6 +143,9 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
         watch._judge(1000.0)
     assert ended == []
     watch._peers.ask()
+    watch._judge(20.0)  # a single answer may be lost
+    assert ended == []
+    watch._peers._answered[1] -= 20.0
     watch._judge(19.0)
     assert ended == []
     watch._judge(20.0)
@@ -166,12 +170,16 @@ class Noting(estimator_api.SessionRunHook):
         self._then()
 
 
+def make_hook(watch):
+    one = tf.constant(1.0)
+    update = types.SimpleNamespace(loss=one, gradient_norm=one)
+    step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
+    return step_time.StepWatchHook(watch, step)
+
+
 def run_steps(watch, noting, num_steps):
     with tf.Graph().as_default():
-        one = tf.constant(1.0)
-        update = types.SimpleNamespace(loss=one, gradient_norm=one)
-        step = types.SimpleNamespace(wait=one, scalars={"total-loss": one}, update=update)
-        hooks = [step_time.StepWatchHook(watch, step), noting]
+        hooks, one = [make_hook(watch), noting], tf.constant(1.0)
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
             for _ in range(num_steps):
                 session.run(one)
@@ -207,6 +215,26 @@ def test_the_step_after_a_checkpoint_is_watched(make_watch):
     noting = Noting(make_watch(), lambda: None)
     run_steps(noting._watch, noting, 3)
     assert None not in noting.since and len(set(noting.since)) == 3
+
+
+def test_a_hook_that_saves_pauses_the_watch(make_watch, tmp_path):
+    """The workers of a cluster have no listeners: a save that takes long looked like a step that hangs."""
+    watch, saved_at = make_watch(), []
+
+    class Saver(tf.compat.v1.train.Saver):
+        def save(self, *arguments, **options):
+            saved_at.append(watch._since)
+            return super().save(*arguments, **options)
+
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.create_global_step().assign_add(1)
+        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, Saver())
+        settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watch)])
+        with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
+            for _ in range(4):
+                session.run(step)
+                assert watch._since is not None
+    assert saved_at == [None] * 3  # before the first step, on the way and at the end
 
 
 def test_nothing_is_watched_while_a_checkpoint_is_saved(ended, make_watch, monkeypatch):

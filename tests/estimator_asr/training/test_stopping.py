@@ -118,7 +118,7 @@ def test_training_stops_and_evaluation_is_left_after_sigterm():
 def test_the_listener_leaves_out_what_follows_a_checkpoint_after_sigterm():
     time = Time()
     termination, clock = stopping.Termination(), step_time.Clock(time)
-    listener = stopping.CheckpointListener(termination, [clock])
+    listener = stopping.CheckpointListener(termination, clock.pause)
     clock.resume()
     listener.before_save(None, 1)
     time.now += 10

@@ -120,6 +120,13 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
     _label(listed, tmp_path, _settings(slower))
     assert len(labelled) == 7
     labelled.clear()
+    changed, hash_file = [], chunks.files.sha256
+    monkeypatch.setattr(chunks.files, "sha256", lambda path: hash_file(path) + str(path.endswith(*changed)))
+    for name in ("/tfrecord_builder/syllables.py", "/building/checks.py", "/augmentation/copies.py"):
+        changed[:] = [name]
+        _label(listed, tmp_path, _settings(slower))
+        assert len(labelled) == 7
+        labelled.clear()
     listed.add_utterance(manifest.Utterance("new", "/new.wav", "", "好", "", "train"))
     _label(listed, tmp_path, _settings(slower))
     assert labelled == ["u06", "new"]
@@ -130,7 +137,7 @@ def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(lis
     _label(listed, tmp_path, run=lambda found, *_, **__: waiting.extend(found))
     directory = str(tmp_path / "labels")
     assert chunks.load_finished(waiting[0], directory) is None
-    done = chunks.label_or_explain(waiting[0], lambda *_: None, _settings(), directory)
+    done = chunks.label_chunk(waiting[0], lambda *_: None, _settings(), directory)
     assert chunks.load_finished(waiting[0], directory) == done
     other = chunks.dataclasses.replace(waiting[0], run="another")
     assert chunks.load_finished(other, directory) is None
