@@ -45,11 +45,8 @@ class TrainConfig(config_flags.Checked):
     )
     warm_start_from: Optional[str] = config_flags.setting(
         None,
-        "model directory, checkpoint or Keras .h5 file with the initial weights of a new model",
+        "model directory or checkpoint in it, or Whisper model, with the initial weights of a new model",
         local=True,
-    )
-    warm_start_tokens: Optional[str] = config_flags.setting(
-        None, "with --warm_start_from=FILE.h5: its tokens, one per line, without the blank", local=True
     )
     precision: str = config_flags.setting(
         "float32",

@@ -166,7 +166,7 @@ class Loop:
 
     def _warm_start(self):
         model = self.model
-        if not model.config.train.warm_start_from and not model.config.train.warm_start_tokens:
+        if not model.config.train.warm_start_from:
             return
         from estimator_asr.checkpointing.pretrained import warm_start
 

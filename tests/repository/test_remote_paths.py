@@ -20,7 +20,7 @@ LOCAL = {
     "estimator_asr.export": {*MODEL_DIRS, "export_dir", "report_dir"},
     "estimator_asr.replay": {"nan_dir"},
     "estimator_asr.serve": {"saved_model"},
-    "estimator_asr.train": {"model_dir", "warm_start_from", "warm_start_tokens"},
+    "estimator_asr.train": {"model_dir", "warm_start_from"},
     "estimator_asr.transcribe": {"saved_model"},
     "estimator_asr.tune": {*MODEL_DIRS},
     "tfrecord_builder.download": {"corpus_dir"},

@@ -1,1 +1,1 @@
-"""Pretrained weights: warm start from another model directory, a checkpoint or a Keras .h5 file."""
+"""Pretrained weights: warm start from another model directory, a checkpoint, or Whisper."""

@@ -16,7 +16,7 @@ from absl import logging
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import transfer, weight_files, weight_sources
+from estimator_asr.checkpointing.pretrained import transfer, weight_sources
 from tfrecord_builder import errors
 
 _WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0
@@ -52,14 +52,9 @@ def prepare(
 
 
 def _check_settings(model):
-    """Checks the flags against each other, and that the source is not the model directory itself."""
-    source, tokens = model.config.train.warm_start_from, model.config.train.warm_start_tokens
-    if tokens and not (source and weight_files.is_keras(source)):
-        raise errors.UserError(
-            f"train: --warm_start_tokens is {tokens}, expected only with --warm_start_from=FILE.h5, because "
-            "a model directory has its own tokens; leave it out"
-        )
-    root = source and not weight_files.is_keras(source) and weight_sources.find_root(source)
+    """Checks that the source is not the model directory itself."""
+    source = model.config.train.warm_start_from
+    root = source and weight_sources.find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
             f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "

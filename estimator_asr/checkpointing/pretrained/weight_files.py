@@ -44,6 +44,10 @@ def find_checkpoint(path: str) -> str:
         raise errors.UserError(f"{path}: is in an object store, {files.EXPECTED_LOCAL}")
     if os.path.isdir(path):
         return checkpoints.latest(path)
+    if is_keras(path):
+        raise errors.UserError(
+            f"{path}: is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
+        )
     prefix = _CHECKPOINT_SUFFIX.sub("", path)
     if not os.path.exists(f"{prefix}.index"):
         raise errors.UserError(

@@ -1,4 +1,4 @@
-"""Sources of pretrained weights: our checkpoints, Whisper, and Keras models of the classic cascade."""
+"""Sources of pretrained weights: our checkpoints, and Whisper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import classic_cnn, token_rows, weight_files, whisper_weights
+from estimator_asr.checkpointing.pretrained import token_rows, weight_files, whisper_weights
 from tfrecord_builder import config_json, errors, pretrained_encoder
 
 _PARENTS = 4  # directories above a checkpoint to search for config.json: MODEL/export/best/N/variables
@@ -19,14 +19,14 @@ _NGRAMS = "language/ngrams"
 class WeightSource(NamedTuple):
     """Weights to start with."""
 
-    path: str  # checkpoint or file
+    path: str  # checkpoint or directory
     values: dict[str, np.ndarray]  # weights by our names of variables
     names: dict[str, token_rows.Names]  # names of token rows, by variable
     remarks: tuple[str, ...]  # sentences about what is left out or differs
 
 
 def open_source(model: model_directory.ModelDirectory) -> WeightSource:
-    """Reads the weights that --warm_start_from (and --warm_start_tokens) of the model's config name.
+    """Reads the weights that --warm_start_from of the model's config names.
 
     Raises:
         errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
@@ -34,8 +34,6 @@ def open_source(model: model_directory.ModelDirectory) -> WeightSource:
     train = model.config.train
     if _is_whisper(train.warm_start_from):
         source = _open_whisper(model, train.warm_start_from)
-    elif weight_files.is_keras(train.warm_start_from):
-        source = _open_keras(model, train.warm_start_from, train.warm_start_tokens)
     else:
         source = _open_checkpoint(model, train.warm_start_from)
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
@@ -146,43 +144,3 @@ def _check_kind(model, source):
     old, new = map(config_json.to_json_dict, (got.frontend, want.frontend))
     changes = [f"{key} is {new[key]}, in the source {old[key]}" for key in new if old[key] != new[key]]
     return [f"frontend differs: {', '.join(changes)}"]
-
-
-def _open_keras(model, path, tokens_path):
-    weights = weight_files.read_keras(path)
-    spec, encoder = model.config.spec, model.config.acoustic.encoder
-    if not spec.reads_audio or encoder != "cnn":
-        kind = f"{spec.name} with --encoder={encoder}" if spec.reads_audio else spec.name
-        raise errors.UserError(
-            f"{path}: is a Keras model and the model to train is {kind}, expected --model=acoustic "
-            "--encoder=cnn, which has its layers; change the flags, or pass a model directory"
-        )
-    if not tokens_path:
-        raise errors.UserError(
-            f"train: --warm_start_tokens is missing, expected with --warm_start_from={path}; pass the file "
-            "with the tokens of its output, one per line, without the blank"
-        )
-    values, remarks = classic_cnn.translate(weights, path)
-    tokens = _read_tokens(tokens_path, values["acoustic/ctc/bias"].size - 1, path)
-    return WeightSource(path, values, token_rows.class_names(tokens), remarks)
-
-
-def _read_tokens(path, count, weights_path):
-    """Reads the first column of each non-empty line; the classic dict.txt has characters after a tab."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            tokens = tuple(line.split("\t")[0].strip() for line in file if line.strip())
-    except OSError as error:
-        raise errors.UserError(
-            f"{path}: cannot be read ({error.strerror}); pass the token file with --warm_start_tokens"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"{path}: byte {error.start} is not UTF-8, expected tokens; convert it"
-        ) from error
-    if len(tokens) != count:
-        raise errors.UserError(
-            f"{path}: has {len(tokens)} tokens, expected {count}, because the output of {weights_path} has "
-            f"{count + 1} classes and the last is the blank; pass the file that it was trained with"
-        )
-    return tokens

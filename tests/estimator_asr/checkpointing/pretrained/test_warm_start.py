@@ -14,7 +14,6 @@ import tiny_models
 from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files, weight_sources
-from estimator_asr.models import acoustic
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
 from tfrecord_builder import errors, vocabulary
@@ -197,13 +196,6 @@ def test_a_missing_source_is_refused(tmp_path):
         prepare(model)
 
 
-@pytest.mark.parametrize("source", [None, "lm"])
-def test_tokens_without_a_keras_file_are_refused(tmp_path, source):
-    model = make_new(tmp_path, "language", warm_start_from=source, warm_start_tokens="dict.txt")
-    with pytest.raises(errors.UserError, match="--warm_start_tokens is dict.txt, expected only with"):
-        prepare(model)
-
-
 def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     model = make_new(tmp_path, "language", warm_start_from=lm)
     monkeypatch.setattr(warm_start, "_WAIT_SECONDS", 0.2)
@@ -213,52 +205,3 @@ def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     monkeypatch.setattr(warm_start.time, "sleep", lambda seconds: prepare(model))
     prepare(model, is_chief=False)
     assert read(model.path)["global_step"] == 0
-
-
-@pytest.fixture(scope="module")
-def keras(tmp_path_factory):
-    """Directory with Keras files, features, and the logits of the models."""
-    path = tmp_path_factory.mktemp("keras")
-    fbank = np.random.default_rng(1).normal(size=[1, 16, 16]).astype(np.float32)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        np.save(path / "inputs.npy", session.run(acoustic.normalise(tf.constant(fbank), tf.constant([16]))))
-    np.save(path / "fbank.npy", fbank)
-    (path / "dict.txt").write_text("hao3\t好\nma5\t吗\nni3\t你\nshi4\t是\n", encoding="utf-8")
-    run_program("classic_keras.py", path)
-    return path
-
-
-def run_ours(model, fbank):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features = {"fbank": tf.constant(fbank), "num_frames": tf.constant([fbank.shape[1]])}
-        outputs = registry.of(model).build(features)
-        tf.compat.v1.train.Saver().restore(session, checkpoints.find_latest(model.path))
-        return session.run(outputs.ctc_logits)
-
-
-@pytest.mark.parametrize("name", ["before", "after"])
-def test_a_classic_keras_model_gives_the_same_logits_for_common_tokens(tmp_path, keras, name, lines):
-    model = make_new(
-        tmp_path,
-        "acoustic",
-        acoustic={"encoder": "cnn"},
-        num_mel_bins=16,
-        warm_start_from=str(keras / f"{name}.h5"),
-        warm_start_tokens=str(keras / "dict.txt"),
-    )
-    prepare(model)
-    ours, theirs = run_ours(model, np.load(keras / "fbank.npy")), np.load(keras / f"{name}.npy")
-    assert theirs.std() > 0.1
-    # hao3 ni3 shi4 blank of <unk> ai4 hao3 ni3 shi4 blank, and of hao3 ma5 ni3 shi4 blank
-    np.testing.assert_allclose(ours[..., 2:], theirs[..., [0, 2, 3, 4]], rtol=1e-3, atol=1e-4)
-    assert any(line.split() == ["acoustic/ctc/bias", "4", "2", "1"] for line in lines)
-    assert not any("does not have" in line or "does not fit" in line for line in lines)
-
-
-def test_a_keras_file_that_numbers_its_weights_is_refused(keras):
-    with pytest.raises(
-        errors.UserError,
-        match=r"before.weights.h5: numbers its weights, as Keras does in \*.weights.h5, expected their "
-        r"names; load it into its model in Keras, and write model.save\('FILE.h5'\)",
-    ):
-        read(str(keras / "before.weights.h5"))

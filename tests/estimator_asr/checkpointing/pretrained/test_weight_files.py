@@ -117,3 +117,12 @@ def test_hdf5_without_weights_is_refused(tmp_path):
         weight_files.read(path)
     with pytest.raises(errors.UserError, match="has no layer weights"):
         weight_files.read(write_keras(tmp_path / "b.h5", layers=()))
+
+
+def test_a_file_that_numbers_its_weights_is_refused(tmp_path):
+    path = str(tmp_path / "a.weights.h5")
+    with h5py.File(path, "w") as file:
+        file.create_group("layers/dense_1/vars").create_dataset("0", data=np.ones(2))
+    said = r"numbers its weights, as Keras does in \*.weights.h5, expected their names; load it"
+    with pytest.raises(errors.UserError, match=said):
+        weight_files.read(path)

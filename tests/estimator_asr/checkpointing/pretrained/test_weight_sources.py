@@ -3,8 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 
-import cnn_weights
-import h5py
 import new_models
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ import tiny_models
 
 from estimator_asr.checkpointing.pretrained import weight_sources
 from tfrecord_builder import errors
-
-WEIGHTS = cnn_weights.make_weights(6)  # 5 classes: 4 tokens and the blank
 
 
 @pytest.fixture(scope="module")
@@ -106,76 +102,7 @@ def test_weights_of_another_vocabulary_than_the_one_beside_them_are_refused(tmp_
         open_source(tmp_path, os.path.join(other.path, "model.ckpt-7"))
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("keras") / "a.h5")
-    layers = dict.fromkeys(name.split("/")[0] for name in WEIGHTS)
-    with h5py.File(path, "w") as file:
-        file.attrs["layer_names"] = list(layers)
-        for layer in layers:
-            names = [name for name in WEIGHTS if name.startswith(f"{layer}/")]
-            file.create_group(layer).attrs["weight_names"] = names
-            for name in names:
-                file[layer][name] = WEIGHTS[name]
-    return path
-
-
-def open_keras(tmp_path, file, tokens="a1\nb1\nc1\nd1\n", encoding="utf-8", kind="acoustic", encoder="cnn"):
-    path = tmp_path / "dict.txt"
-    path.write_bytes(tokens.encode(encoding))
-    return open_source(tmp_path, file, kind, acoustic={"encoder": encoder}, warm_start_tokens=str(path))
-
-
-@pytest.mark.parametrize(
-    "tokens", ["a1\nb1\nc1\nd1\n", "a1\t阿啊\nb1\t\nc1\td\nd1\tx", "\ufeffa1\r\nb1\r\n\r\nc1\r\nd1\r\n"]
-)
-def test_tokens_are_the_first_column_of_the_lines(tmp_path, file, tokens):
-    source = open_keras(tmp_path, file, tokens)
-    assert source.names["acoustic/ctc/bias"].names[:-1] == ("a1", "b1", "c1", "d1")
-    assert source.path == file and source.values["acoustic/ctc/bias"].shape == (1, 5)
-
-
-@pytest.mark.parametrize("tokens, count", [("a1\nb1\nc1\n", 3), ("a1\nb1\nc1\nd1\n_\n", 5)])
-def test_another_number_of_tokens_is_refused(tmp_path, file, tokens, count):
-    said = (
-        f"dict.txt: has {count} tokens, expected 4, because the output of .*a.h5 has 5 classes and the last"
-    )
-    with pytest.raises(errors.UserError, match=said):
-        open_keras(tmp_path, file, tokens)
-
-
-def test_tokens_that_are_not_utf8_are_refused(tmp_path, file):
-    with pytest.raises(errors.UserError, match="dict.txt: byte 3 is not UTF-8, expected tokens; convert"):
-        open_keras(tmp_path, file, "a1\t阿\nb1\nc1\nd1\n", encoding="gbk")
-
-
-@pytest.mark.parametrize(
-    "tokens, said",
-    [
-        (None, "train: --warm_start_tokens is missing, expected with .*a.h5; pass"),
-        ("no.txt", r"no.txt: cannot be read \(No such file"),
-    ],
-)
-def test_missing_tokens_are_refused(tmp_path, file, tokens, said):
-    with pytest.raises(errors.UserError, match=said):
-        open_source(tmp_path, file, acoustic={"encoder": "cnn"}, warm_start_tokens=tokens)
-
-
-@pytest.mark.parametrize(
-    "kind, encoder, said",
-    [("language", "cnn", "language"), ("acoustic", "conformer", "acoustic with --encoder=conformer")],
-)
-def test_a_model_of_other_layers_is_refused(tmp_path, file, kind, encoder, said):
-    with pytest.raises(
-        errors.UserError, match=f"a.h5: is a Keras model and the model to train is {said}, expected"
-    ):
-        open_keras(tmp_path, file, kind=kind, encoder=encoder)
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text("{}")
-    with pytest.raises(
-        errors.UserError, match="config.json: cannot be read as HDF5 .*, expected a complete Keras"
-    ):
-        open_keras(tmp_path, str(path), encoder="conformer")
+def test_a_keras_file_is_refused(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF")
+    with pytest.raises(errors.UserError, match="a.h5: is not a TensorFlow checkpoint; pass a model"):
+        open_source(tmp_path, tmp_path / "a.h5")
