@@ -6,8 +6,9 @@
 
 Lists versions, CUDA and cuDNN, devices (and why a GPU of the machine is not used), cores, memory and disk;
 checks that the data directory is complete and names the utterances with the least CTC slack; opens the model
-directory and compares both; times a matrix product, the input alone and ten training steps of a model like
-yours. Each line begins with ok, warning (works, but probably not as intended) or problem (does not work).
+directory and compares both, and the first batch of a training with its records; times a matrix product, the
+input alone and ten training steps of a model like yours. Each line begins with ok, warning (works, but
+probably not as intended) or problem (does not work).
 Nothing is written. Takes about a minute; exit code 1 if there is a problem.
 """
 

@@ -127,7 +127,6 @@ class Training(NamedTuple):
         watch, display = self.model.config.watch, self.model.config.display
         builders = {
             functools.partial(self._try_worst_batch, plan): watch.try_worst_batch,
-            functools.partial(self._dump_batches, plan): watch.dump_batches,
             self._show_histograms: display.histogram_steps,
             self._profile: display.profile_steps,
         }
@@ -145,20 +144,6 @@ class Training(NamedTuple):
             bucketing=plan.progress.bucketing,
             num_replicas=replicas.num_replicas(),
             first_step=plan.first_step,
-        )
-
-    def _dump_batches(self, plan, step):
-        from estimator_asr.diagnostics import batch_dump
-
-        return batch_dump.BatchDumpHook(
-            step.features,
-            step.labels,
-            step.update.number,
-            model_dir=self.directory,
-            num_batches=self.model.config.watch.dump_batches,
-            num_replicas=replicas.num_replicas(),
-            config=self.model.config.to_json(),
-            data=plan.source.sha256,
         )
 
     def _show_histograms(self, step):

@@ -102,9 +102,6 @@ class WatchConfig(config_flags.Checked):
     overfit_batches: int = config_flags.setting(
         0, "memorise this many batches and exit: a model that cannot is broken; 0: off", minimum=0
     )
-    dump_batches: int = config_flags.setting(
-        0, "write this many first batches, as the model gets them, to MODEL_DIR/batches; 0: none", minimum=0
-    )
     try_worst_batch: bool = config_flags.setting(
         True, "before the first step, try the batch that needs the most memory"
     )

@@ -18,7 +18,7 @@ PROGRAMS = {
     "tfrecord_builder": ("download", "build", "verify", "show"),
     "estimator_asr": (
         *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
-        *("export", "transcribe", "serve", "doctor", "replay", "compare_batches", "show_weights"),
+        *("export", "transcribe", "serve", "doctor", "replay", "show_weights"),
     ),
 }
 

@@ -11,7 +11,6 @@ import pytest
 MODEL_DIRS = ("acoustic_model_dir", "language_model_dir")
 LOCAL = {
     "estimator_asr.average": {"model_dir"},
-    "estimator_asr.compare_batches": {"model_dir", "output_dir"},
     "estimator_asr.demo": {"output_dir"},
     "estimator_asr.demo.synthesise": {"output_dir"},
     "estimator_asr.doctor": {"model_dir"},
@@ -26,7 +25,6 @@ LOCAL = {
     "tfrecord_builder.download": {"corpus_dir"},
 }
 REMOTE = {
-    "estimator_asr.compare_batches": {"data_dir"},
     "estimator_asr.doctor": {"data_dir"},
     "estimator_asr.encode": {"data_dir", "output_dir"},
     "estimator_asr.evaluate": {"data_dir", "hotwords_file", "compare"},

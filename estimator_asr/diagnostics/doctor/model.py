@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from estimator_asr import model_directory
 from estimator_asr.checkpointing import best_checkpoints, checkpoints
-from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.diagnostics.doctor import batch, findings
 from estimator_asr.monitoring import watchdog
 from tfrecord_builder import dataset_info
 
@@ -38,7 +38,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
 
 
 def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields whether each data directory fits the model.
+    """Yields whether each data directory fits the model, and a batch of them their records.
 
     Raises:
         errors.UserError: one does not fit, or something cannot be opened.
@@ -47,3 +47,4 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
     for data_dir in data_dirs:
         model_directory.check_data(model_dir, config, dataset_info.DatasetInfo.load(data_dir), data_dir)
         yield findings.ok(f"{data_dir} has the vocabulary, token type and frontend of {model_dir}")
+    yield from batch.check(config, data_dirs)

@@ -43,9 +43,10 @@ def train(
     accumulation=1,
     is_evaluated=False,
     acoustic=ACOUSTIC,
+    build_hooks=(),
     **watch,
 ):
-    """Trains or continues tmp_path/name; returns its variables."""
+    """Trains or continues tmp_path/name; returns its variables. `build_hooks` are further ones."""
     data = str(tmp_path / "data")
     if not os.path.exists(data):
         small_records.make_data(data, splits=[("train", 12), *([("dev", 3)] if is_evaluated else [])])
@@ -64,7 +65,11 @@ def train(
     )
     settings = train_program.sort_tokens(settings, [info], [data])
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
-    observe = observers.Training(model, [info], [data], "", None).observe
+
+    def observe(*arguments):
+        found = observers.Training(model, [info], [data], "", None).observe(*arguments)
+        return found._replace(build_hooks=[*found.build_hooks, *build_hooks])
+
     loop.train(model, [info], [data], observe=observe)
     return read_weights(model.path)
 
@@ -104,21 +109,32 @@ def test_a_sampled_softmax_draws_the_same_tokens_after_an_interruption(tmp_path)
 
 
 def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):
-    train(tmp_path, "model", 1, try_worst_batch=True, dump_batches=1)
-    assert read_position(tmp_path / "model") == [1, 0]
+    positions = []
+    train(tmp_path, "model", 1, try_worst_batch=True, build_hooks=[record(positions)])
+    assert positions == [[1, 0]]
 
 
-def read_position(model_dir):
-    """Seed + epoch and index in the epoch of the dumped batch."""
-    (dump,) = (model_dir / "batches").iterdir()
-    with np.load(dump) as arrays:
-        return arrays["features/seed"].tolist()
+def record(positions):
+    """Returns what builds a hook: each step appends seed + epoch and index in the epoch of its batch."""
+
+    class RecordingHook(tf.compat.v1.train.SessionRunHook):
+        def __init__(self, step):
+            self._seed = step.features["seed"]
+
+        def before_run(self, run_context):
+            return tf.compat.v1.train.SessionRunArgs(self._seed)
+
+        def after_run(self, run_context, run_values):
+            positions.append(run_values.results.tolist())
+
+    return RecordingHook
 
 
 def test_a_run_with_other_batches_restarts_the_epoch(tmp_path):
     train(tmp_path, "model", 3)
-    train(tmp_path, "model", 4, batch_tokens=12, dump_batches=1)
-    assert read_position(tmp_path / "model") == [1, 0]
+    positions = []
+    train(tmp_path, "model", 4, batch_tokens=12, build_hooks=[record(positions)])
+    assert positions == [[1, 0]]
 
 
 COMMAND = [
