@@ -52,7 +52,7 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
     yield from map(findings.ok, machine.devices)
     for gpu in machine.gpus:
         yield (
-            gpu_support.judge(gpu, machine.build, machine.libraries)
+            gpu_support.judge(gpu, machine.build, machine.libraries.driver)
             if machine.build
             else findings.ok(str(gpu))
         )
@@ -107,7 +107,7 @@ def _fix(machine):
             "nvidia-driver-570), or start the container with --gpus all"
         )
     if machine.present:
-        finding = gpu_support.judge(machine.present, build, machine.libraries)
+        finding = gpu_support.judge(machine.present, build, machine.libraries.driver)
         if finding.level == findings.PROBLEM:
             return finding.text
     if missing:

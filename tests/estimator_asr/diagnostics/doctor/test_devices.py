@@ -10,8 +10,9 @@ import tensorflow as tf
 from estimator_asr.diagnostics.doctor import devices, gpu_support, libraries
 
 CARD = gpu_support.Gpu("NVIDIA A100", (8, 0))
-NEW_CARD = gpu_support.Gpu("NVIDIA GeForce RTX 5090", (12, 0))
-OLD, NEW = gpu_support.BUILDS["2.15"], gpu_support.BUILDS["2.21"]
+OLD_CARD = gpu_support.Gpu("Tesla K80", (3, 7))
+OLD = gpu_support.Build("2.15", "12.2", "8", ("sm_50", "sm_60", "sm_70", "sm_75", "compute_80"))
+NEW = gpu_support.Build("2.21", "12.5.1", "9", ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"))
 ALL = libraries.Libraries(missing=(), cudnn=(8, 9, 7), driver=(12, 4))
 SOUND = devices.Machine(
     tensorflow="2.15.1",
@@ -38,7 +39,7 @@ def test_a_machine_without_a_gpu_is_ok():
 
 
 def test_a_gpu_that_is_seen_is_listed_and_judged():
-    seen = CARD._replace(name="GPU:0 NVIDIA A100"), NEW_CARD._replace(name="GPU:1 NVIDIA GeForce RTX 5090")
+    seen = CARD._replace(name="GPU:0 NVIDIA A100"), OLD_CARD._replace(name="GPU:1 Tesla K80")
     assert judge(gpus=seen, present=CARD) == [
         (
             "ok",
@@ -49,8 +50,8 @@ def test_a_gpu_that_is_seen_is_listed_and_judged():
         ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
         (
             "problem",
-            "GPU:1 NVIDIA GeForce RTX 5090 has compute capability 12.0, TensorFlow 2.15 supports 5.0 to 9.0; "
-            "install TensorFlow 2.21 (Python 3.12 to 3.13)",
+            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15 was built for 5.0 and newer; use "
+            "another GPU or release of TensorFlow, or train on the CPU",
         ),
     ]
 
@@ -114,11 +115,11 @@ def test_a_gpu_that_is_not_seen_is_a_problem_with_its_fix(changes, fix):
 
 
 def test_a_gpu_without_kernels_is_not_seen_for_that_reason():
-    old_card = gpu_support.Gpu("Tesla K80", (3, 7))
-    level, text = judge(present=old_card, libraries=ALL._replace(missing=("libcudnn.so.8",)))[-1]
+    level, text = judge(present=OLD_CARD, libraries=ALL._replace(missing=("libcudnn.so.8",)))[-1]
     assert level == "problem" and text == (
-        "TensorFlow does not see the Tesla K80 and runs on the CPU; Tesla K80 has compute capability 3.7, "
-        "TensorFlow 2.15 supports 5.0 to 9.0; use another GPU, or train on the CPU"
+        "TensorFlow does not see the Tesla K80 and runs on the CPU; Tesla K80 (compute capability 3.7): "
+        "TensorFlow 2.15 was built for 5.0 and newer; use another GPU or release of TensorFlow, or train on "
+        "the CPU"
     )
 
 
