@@ -45,10 +45,10 @@ def read_audio(
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
 ) -> np.ndarray:
-    """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels, or a segment of it.
+    """Reads a WAV, FLAC, Ogg or MP3 file, or one of containers.py, or a segment of it.
 
     Args:
-        path: the file; its format does not depend on its name.
+        path: the file; of any rate, width and number of channels; its format does not depend on its name.
         sample_rate: of the result in Hz; audio of another rate is resampled.
         max_seconds: longest audio to accept; not much more than that is read.
         start_seconds: where to begin.
@@ -73,7 +73,7 @@ def read_audio(
 
 
 class AudioBlocks:
-    """A WAV, FLAC, Ogg or MP3 file of any length, the mean of its channels, in blocks.
+    """A file of the formats of read_audio, of any length, the mean of its channels, in blocks.
 
     A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
