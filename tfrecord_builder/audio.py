@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from tfrecord_builder import audio_stream, errors, files
+from tfrecord_builder import audio_stream, containers, errors, files
 
 # Why audio cannot be used, as the builder counts it.
 MISSING = "no such audio file"
@@ -45,10 +45,10 @@ def read_audio(
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
 ) -> np.ndarray:
-    """Reads a WAV, FLAC, Ogg or MP3 file of any rate, width and number of channels, or a segment of it.
+    """Reads a WAV, FLAC, Ogg or MP3 file, or one of containers.py, or a segment of it.
 
     Args:
-        path: the file; its format does not depend on its name.
+        path: the file; of any rate, width and number of channels; its format does not depend on its name.
         sample_rate: of the result in Hz; audio of another rate is resampled.
         max_seconds: longest audio to accept; not much more than that is read.
         start_seconds: where to begin.
@@ -73,7 +73,7 @@ def read_audio(
 
 
 class AudioBlocks:
-    """A WAV, FLAC, Ogg or MP3 file of any length, the mean of its channels, in blocks.
+    """A file of the formats of read_audio, of any length, the mean of its channels, in blocks.
 
     A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
 
@@ -84,23 +84,29 @@ class AudioBlocks:
         AudioError, OSError: as read_audio does; truncation shows at the end.
     """
 
-    def __init__(self, path: str, sample_rate: int, file: Optional[BinaryIO] = None):
-        """Opens path, or takes an open file that can seek, which messages call path; errors close it."""
+    def __init__(
+        self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
+    ):
+        """Opens path, or takes an open file that can seek, which messages call path; errors close it.
+
+        A file that FFmpeg decodes may end after max_seconds.
+        """
         self._path, self._sample_rate = path, sample_rate
         with contextlib.ExitStack() as stack, _as_audio_error(path):
             self._file = stack.enter_context(file or _open(path))
-            self._reader = _guard(self._file, lambda: audio_stream.BlockReader(self._file))
+            decoding = stack.enter_context(containers.decode(self._file, max_seconds))
+            self._reader = decoding or _guard(self._file, lambda: audio_stream.BlockReader(self._file))
             _check_rate(path, self._reader.sample_rate)
-            stack.pop_all()  # keeps it open
+            self._opened = stack.pop_all()
         self.seconds = self._reader.seconds
 
     def close(self) -> None:
         """Closes the file; iterating closes it too."""
-        self._file.close()
+        self._opened.close()
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yields float32 [num_samples] at the sample rate asked for, as read_audio returns them at once."""
-        with self._file:
+        with self._opened:
             yield from self._iterate()
 
     def _iterate(self):
@@ -146,11 +152,13 @@ def _decode(
 ) -> tuple[np.ndarray, int]:
     """Returns float32 [num_samples, num_channels] and the sample rate in Hz of the file."""
     segment = (start_seconds, seconds) if start_seconds or seconds is not None else None
-    with _as_audio_error(path), _open(path) as file:
-        samples, problem, rate = _read(file, max_seconds, segment)
+    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
+    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
+        samples, problem, rate = _read(decoding.read_wav() if decoding else file, max_seconds, segment)
     _check_rate(path, rate)
     if len(samples) > max_seconds * rate:
         raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    problem = decoding.problem if decoding and decoding.problem else problem
     if problem:
         raise _truncated(path, problem)
     return samples, rate
@@ -179,6 +187,8 @@ def _as_audio_error(path: str) -> Iterator[None]:
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
         raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
+    except containers.DecodingError as error:
+        raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
         reason = _reason(error)
         raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error

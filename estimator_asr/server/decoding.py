@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 
 from estimator_asr.server import api_errors, uploads, worker
+from tfrecord_builder import containers
 
 _LONG_SECONDS = 60.0
 _FIRST_RATE = 20.0  # seconds of audio per second, before any is measured
@@ -24,7 +25,7 @@ class Decoder:
     def __init__(self, max_seconds: float, max_upload_seconds: float):
         """`max_seconds` are those of all long uploads, and of all short ones; `max_upload_seconds` of one."""
         self._max_upload_seconds = max_upload_seconds
-        self._headers = worker.Worker(1)
+        self._headers, self._containers = worker.Worker(1), worker.Worker(1)
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
 
     @property
@@ -46,6 +47,8 @@ class Decoder:
         return await lane.decode(seconds, *arguments)
 
     async def _measure(self, content: bytes, *arguments) -> float:
+        if containers.find_format(content[:12]):  # a process of its own reads the header
+            return await self._containers.call(uploads.measure, content, *arguments)
         if len(content) <= _SMALL_BYTES:
             return uploads.measure(content, *arguments)
         return await self._headers.call(uploads.measure, content, *arguments)

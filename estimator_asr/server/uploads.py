@@ -15,11 +15,11 @@ import numpy as np
 
 from estimator_asr.serving import statuses
 from estimator_asr.transcripts import pauses
-from tfrecord_builder import audio, errors
+from tfrecord_builder import audio, containers, errors
 
 NAME = "file"  # of the field of the form; the name of the client's file is not used
 # CPU time of decoding: at least, and per second of audio, which takes 0.02 in the slowest format.
-_DECODING_SECONDS, _SECONDS_PER_SECOND = 5.0, 0.2
+_DECODING_SECONDS, _SECONDS_PER_SECOND = containers.CPU_SECONDS, containers.CPU_SECONDS_PER_SECOND
 
 
 class Upload(NamedTuple):
@@ -59,10 +59,10 @@ def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audi
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.seek(0)
-        blocks = audio.AudioBlocks(NAME, sample_rate, file)
-        if blocks.seconds is not None and blocks.seconds > max_seconds:
-            raise _too_long(max_seconds)
-        yield blocks
+        with contextlib.closing(audio.AudioBlocks(NAME, sample_rate, file, max_seconds)) as blocks:
+            if blocks.seconds is not None and blocks.seconds > max_seconds:
+                raise _too_long(max_seconds)
+            yield blocks
 
 
 class _Checked:

@@ -13,7 +13,7 @@ from tfrecord_builder import audio, errors, files
 
 STANDARD_INPUT = "-"
 _ANY_RATE = 16000  # of the samples, of which none is read
-SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3")
+SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".mp4", ".3gp", ".webm", ".aac", ".amr")
 
 
 class Recording(NamedTuple):

@@ -15,6 +15,7 @@ CONTRACT = {
     f"tfrecord_builder.{name}"
     for name in (
         *("vocabulary", "syllables", "initials_finals", "readings", "audio", "audio_stream", "frontend"),
+        "containers",
         *("schema", "dataset_info", "config_flags", "config_json", "errors", "files"),
         *("s3_store", "s3_client", "gfile_store", "cpu", "lazy_tensorflow", "tensorflow_release"),
         *("members", "recordings", "fonts", "program", "console"),

@@ -1,7 +1,7 @@
 // The page: from a file or the microphone to characters under their times.
 
 import { askVersion, Refused, transcribe } from "./api.js";
-import { decode, encodeWav, record } from "./audio.js";
+import { decode, encodeWav, isContainer, record } from "./audio.js";
 import { copy } from "./clipboard.js";
 import { Player } from "./player.js";
 import { showResult } from "./result.js";
@@ -79,8 +79,15 @@ async function recognise(blob, name, samples) {
 
 async function openFile(file) {
   if (!file) return;
-  const samples = await decode(await file.arrayBuffer()).catch(() => null);
-  await recognise(file, file.name, samples);
+  const bytes = await file.arrayBuffer();
+  const needsWav = isContainer(new Uint8Array(bytes.slice(0, 12)));
+  const samples = await decode(bytes).catch(() => null); // decoding takes the bytes away
+  if (needsWav && samples) await recogniseSamples(samples);
+  else await recognise(file, file.name, samples);
+}
+
+function recogniseSamples(samples) {
+  return recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
 }
 
 async function toggleRecording() {
@@ -90,8 +97,7 @@ async function toggleRecording() {
     if (stop) {
       stopRecording = null;
       showRecording();
-      const samples = await stop();
-      await recognise(new Blob([encodeWav(samples)], { type: "audio/wav" }), "recording.wav", samples);
+      await recogniseSamples(await stop());
     } else if (!navigator.mediaDevices) {
       say(words.noMicrophone, true);
     } else {

@@ -11,6 +11,7 @@ import local_server
 import numpy as np
 import pytest
 import soundfile
+import telephone_files
 
 from estimator_asr.server import api_errors, decoding, uploads
 from tfrecord_builder import errors
@@ -83,6 +84,22 @@ def test_one_recording_of_any_length_is_accepted():
         return await decoding.Decoder(1.0, 100.0).decode(encode(20), 16000)
 
     assert asyncio.run(run()).seconds == 20
+
+
+def test_recordings_of_browsers_count_with_their_seconds(hold):
+    """A WebM of a browser has no duration in its header: it does not count as the longest one allowed."""
+
+    async def run():
+        decoder = decoding.Decoder(10.0, 100.0)
+        content = telephone_files.encode("webm", live="1")
+        both = [asyncio.ensure_future(decoder.decode(content, 16000)) for _ in range(2)]
+        while decoder.seconds < 4:
+            await asyncio.sleep(0.02)
+        assert decoder.seconds == pytest.approx(4, abs=0.1)
+        hold.set()
+        return [each.seconds for each in await asyncio.gather(*both)]
+
+    assert asyncio.run(run()) == pytest.approx([2, 2], abs=0.05)
 
 
 def test_what_fails_or_is_cancelled_is_not_counted_any_more(hold):

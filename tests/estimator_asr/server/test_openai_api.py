@@ -11,6 +11,7 @@ import numpy as np
 import openai
 import pytest
 import soundfile
+import telephone_files
 
 from estimator_asr.server import service
 from estimator_asr.serving import recogniser
@@ -62,6 +63,21 @@ def test_the_client_of_openai_gets_text(client, waveform, expected):
 def test_formats(client, waveform, format):
     found = client.audio.transcriptions.create(model="asr", file=encode(waveform, format))
     assert isinstance(found.text, str)
+
+
+@pytest.mark.parametrize("kind", telephone_files.KINDS)
+def test_recordings_of_telephones(server, kind):
+    response = post(server, telephone_files.encode(kind), response_format="verbose_json")
+    assert response.status_code == 200
+    assert response.json()["duration"] == pytest.approx(2, abs=0.15)
+
+
+def test_a_truncated_recording_of_a_telephone(server):
+    content = telephone_files.encode("m4a", movflags="faststart")
+    response = post(server, content[: len(content) // 2])
+    assert response.status_code == 400
+    sentence = "file: audio is truncated, it ends within a frame; copy the file again or remove it"
+    assert response.json()["error"]["message"] == sentence
 
 
 def test_another_rate_and_two_channels(client, waveform):

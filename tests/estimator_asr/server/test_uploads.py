@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import struct
 import time
 import types
 
 import numpy as np
 import pytest
 import soundfile
+import telephone_files
 
 from estimator_asr.server import uploads
 from tfrecord_builder import audio, errors
@@ -52,6 +54,9 @@ def test_audio_whose_header_has_no_length(monkeypatch):
         def __init__(self, *_):
             pass
 
+        def close(self):
+            pass
+
         def __iter__(self):
             while True:
                 read.append(1)
@@ -68,6 +73,9 @@ def make_blocks(wait):
         seconds = None
 
         def __init__(self, *_):
+            pass
+
+        def close(self):
             pass
 
         def __iter__(self):
@@ -103,5 +111,29 @@ def test_the_limit_grows_with_the_audio():
 
 def test_seconds_by_the_header(monkeypatch):
     assert uploads.measure(encode(np.zeros(24000)), 16000, 60) == 1.5
-    monkeypatch.setattr(audio, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None))
+    monkeypatch.setattr(audio, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None, close=list))
     assert uploads.measure(b"x", 16000, 60) == 60
+
+
+@pytest.mark.parametrize("kind", ["m4a", "webm", "aac", "amr"])
+def test_recordings_of_telephones(kind):
+    content = telephone_files.encode(kind)
+    assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.15)
+    upload = uploads.read(content, 16000, 60)
+    assert upload.seconds == pytest.approx(2, abs=0.15) and len(upload.pieces) == 1
+
+
+def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
+    content = telephone_files.encode("m4a", 700.0, level=0.0)
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 600 s; send a shorter one$"):
+        uploads.read(content, 16000, 600)
+
+
+def test_a_header_that_lies_about_the_length():
+    """Its duration is a second, its frames are ten minutes: decoding ends at the limit."""
+    content = telephone_files.encode("webm", 100.0, level=0.0)
+    duration = content.index(b"\x44\x89\x88") + 3
+    content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
+    assert uploads.measure(content, 16000, 60) == 1
+    with pytest.raises(errors.UserError, match="^file: audio is longer than 60 s; send a shorter one$"):
+        uploads.read(content, 16000, 60)

@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 import soundfile
+import telephone_files
 
 from estimator_asr.transcripts import recordings
 from tfrecord_builder import audio, errors
@@ -136,3 +137,14 @@ def test_seconds_of_odd_names(tmp_path, name):
     with open(path, "wb") as file:
         file.write(b"no audio")
     assert recordings.total_seconds([recordings.Recording(os.fsdecode(path), "a")]) == 0
+
+
+def test_recordings_of_telephones(tmp_path, monkeypatch):
+    (tmp_path / "a.m4a").write_bytes(telephone_files.encode("m4a"))
+    (tmp_path / "b.webm").write_bytes(telephone_files.encode("webm"))
+    found = recordings.find([str(tmp_path)])
+    assert [recording.name for recording in found] == ["a", "b"]
+    assert recordings.total_seconds(found) == pytest.approx(4, abs=0.1)
+    give_standard_input(monkeypatch, telephone_files.encode("aac"))
+    for recording in [*found, recordings.Recording("-", "stdin")]:
+        assert len(read(recording)) == pytest.approx(32000, abs=2400)

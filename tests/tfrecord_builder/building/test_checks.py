@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import small_corpora
+import telephone_files
 
 from tfrecord_builder import manifest
 from tfrecord_builder.building import checks
@@ -41,6 +42,13 @@ def test_accepts_every_format(tmp_path, name, rate, options):
     samples = small_corpora.tone(0.5, sample_rate=rate)
     path = small_corpora.write_audio(tmp_path / name, np.stack([samples, samples], axis=1), rate, **options)
     assert abs(len(_read(path)) - 8000) < 1200  # MP3 pads to whole frames
+
+
+@pytest.mark.parametrize("kind", telephone_files.KINDS)
+def test_accepts_recordings_of_telephones(tmp_path, kind):
+    (tmp_path / "a").write_bytes(telephone_files.encode(kind))
+    assert abs(len(_read(tmp_path / "a")) - 2 * RATE) < 0.15 * RATE
+    assert "longer than" in _reason(tmp_path / "a", max_seconds=1.0)
 
 
 @pytest.mark.parametrize(
