@@ -32,7 +32,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks import bars, builder_input, builder_loops, builder_ours, builder_programs
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
 
 LOOPS = {
     "ours": builder_ours.build_here,

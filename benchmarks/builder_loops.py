@@ -11,7 +11,7 @@ import soundfile
 import tensorflow as tf
 
 from benchmarks import builder_input, builder_peer
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 _CONFIG = frontend.FrontendConfig()
 _FFT_LENGTH = 512  # of the 400 samples of a frame

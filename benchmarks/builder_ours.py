@@ -13,8 +13,9 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from benchmarks import builder_input
-from tfrecord_builder import frontend, manifest, schema
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import builder, catalog, chunks, shard_writer, sharding
+from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, shard_statistics

@@ -26,7 +26,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks import gpu_check_data, gpu_check_runs, gpu_check_trainings
-from tfrecord_builder import config_flags, cpu, lazy_tensorflow, program
+from tfrecord_builder.runtime import cpu, lazy_tensorflow
+from tfrecord_builder.settings import config_flags, program
 
 PASS, FAIL = "pass", "FAIL"
 _TAIL = 10  # lines of the log of a failed child

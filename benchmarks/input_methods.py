@@ -26,8 +26,9 @@ import tqdm
 
 from benchmarks import input_methods_peers
 from estimator_asr.scoring import edit_distance
-from tfrecord_builder import errors, program
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import columns, rows
+from tfrecord_builder.settings import program
 
 
 class Line(NamedTuple):

@@ -24,7 +24,8 @@ def _make_data(path: str, num_utterances: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from tfrecord_builder import files, schema
+    from tfrecord_builder.data import schema
+    from tfrecord_builder.storage import files
 
     rng, found, counts = np.random.default_rng(0), [], {}
     for shard in range(_NUM_SHARDS):
@@ -41,7 +42,7 @@ def _make_data(path: str, num_utterances: int) -> None:
 
 
 def _open(path: str):
-    from estimator_asr import task_spec
+    from estimator_asr.experiment import task_spec
     from estimator_asr.inputs import shards, splits
 
     with open(os.path.join(path, "split.json")) as file:
@@ -53,7 +54,7 @@ def _open(path: str):
 
 def _measure(path: str, begin: float, num_batches: int) -> None:
     """Prints CPU seconds: of the batches after the first if there are several."""
-    from estimator_asr import config as config_lib
+    from estimator_asr.experiment import config as config_lib
     from estimator_asr.inputs import input_fn, input_progress
 
     source, config = _open(path), config_lib.InputConfig()

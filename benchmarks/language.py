@@ -15,7 +15,7 @@ import dataclasses
 import logging
 import statistics
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
@@ -25,8 +25,8 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from benchmarks import bars, comparison, language_ours, machine
-from estimator_asr import config as config_lib
-from tfrecord_builder import config_flags, program
+from estimator_asr.experiment import config as config_lib
+from tfrecord_builder.settings import config_flags, program
 
 # N-gram rows begin at zero, where Adam makes whole steps of the rounding of their smallest gradients.
 _MAX_MILLIONTHS = 1000

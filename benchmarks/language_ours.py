@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 
 from benchmarks import train_step_ours
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, task_spec, training_config
-from tfrecord_builder import readings, vocabulary
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
+from tfrecord_builder.tokens import readings, vocabulary
 
 _FIRST_CHARACTER = 0x4E00
 _LABELS = ("character_ids", "num_characters")

@@ -11,7 +11,7 @@ from torch import nn
 
 from benchmarks import train_step_torch
 from benchmarks import train_step_torch_layers as torch_layers
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 
 # First and last token of each n-gram, as in estimator_asr/models/language.py.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))

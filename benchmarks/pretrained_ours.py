@@ -7,12 +7,13 @@ from typing import Optional
 import numpy as np
 
 from benchmarks import train_step_ours, train_step_work
-from estimator_asr import config as config_lib
-from estimator_asr import model_directory
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.encoding import session
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory
 from estimator_asr.models import pretrained_encoders
-from tfrecord_builder import frontend, pretrained_encoder, schema
+from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.data import schema
 
 _SCOPE = f"acoustic/encoder/{pretrained_encoders.SCOPE}"
 

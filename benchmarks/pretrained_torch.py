@@ -16,11 +16,11 @@ from torch import nn
 
 from benchmarks import random_whisper, train_step_torch, train_step_work
 from benchmarks import train_step_torch_layers as torch_layers
-from estimator_asr import config as config_lib
-from estimator_asr import experiment
 from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment
 from estimator_asr.models import pretrained_encoders, whisper
-from tfrecord_builder import pretrained_encoder
+from tfrecord_builder.audio import pretrained_encoder
 
 _NORM = {"eps": whisper.LAYER_NORM_EPSILON}
 _TRANSLATED = ("layers", "embed_positions")

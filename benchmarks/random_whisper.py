@@ -8,7 +8,7 @@ import os
 import numpy as np
 import safetensors.numpy
 
-from tfrecord_builder import pretrained_encoder
+from tfrecord_builder.audio import pretrained_encoder
 
 _UNITS_PER_HEAD = 64  # of all sizes of Whisper (Radford et al. 2022, table 1)
 POSITIONS = 1500  # 30 seconds

@@ -21,7 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
@@ -32,7 +32,7 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from benchmarks import comparison, machine, real_time_ours
-from tfrecord_builder import config_flags, program
+from tfrecord_builder.settings import config_flags, program
 
 _PARTS = ("frontend", "encoder", "decoding")
 

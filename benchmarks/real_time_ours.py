@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import train_step_ours
-from estimator_asr import config as config_lib
-from estimator_asr import model_directory
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory
 from estimator_asr.tasks import registry
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 _NUM_TOKENS = 1300
 

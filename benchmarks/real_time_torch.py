@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from benchmarks import train_step_torch
-from estimator_asr import model_directory
+from estimator_asr.experiment import model_directory
 
 _TOLERANCE = 1e-3  # of log probabilities, of about 5
 

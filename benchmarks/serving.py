@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 
 from benchmarks import bars, machine, serving_bare, serving_clients, serving_clips, serving_process
-from tfrecord_builder import config_flags, program
+from tfrecord_builder.settings import config_flags, program
 
 _SERIAL_TIMES, _BARE_SHARE = 6, 0.9  # one of them is enough
 _P99_TO_P50 = 4

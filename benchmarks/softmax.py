@@ -18,7 +18,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -27,13 +27,14 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from benchmarks import bars, machine
-from estimator_asr import config as config_lib
-from estimator_asr import training_config
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 from estimator_asr.models import acoustic, encoders, losses, sampled_losses
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
-from tfrecord_builder import config_flags, program, vocabulary
 from tfrecord_builder.labels import subwords
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.tokens import vocabulary
 
 _MAX_LENGTH = 40  # subwords of a sentence; longer ones are left out
 _DEV_SENTENCES = 500

@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -24,7 +24,7 @@ try:
 except ImportError:
     sys.exit("spec_augment: tensorflow-io is not installed, expected the peer; run with CPython 3.9 to 3.11")
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import spec_augment
 
 BATCH, FRAMES, BINS = 16, 500, 80

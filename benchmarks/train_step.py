@@ -27,7 +27,7 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
@@ -37,8 +37,8 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from benchmarks import bars, comparison, machine, train_step_ours, train_step_work
-from estimator_asr import config as config_lib
-from tfrecord_builder import config_flags, program
+from estimator_asr.experiment import config as config_lib
+from tfrecord_builder.settings import config_flags, program
 
 _MATMUL_OPERATIONS = 2 * 2048**3
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from benchmarks import train_step_torch_layers as torch_layers
 from benchmarks import train_step_work
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers, normalisation
 
 NORM = {"eps": layers.LAYER_NORM_EPSILON}

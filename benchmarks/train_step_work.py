@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from estimator_asr import config as config_lib
-from tfrecord_builder import frontend
+from estimator_asr.experiment import config as config_lib
+from tfrecord_builder.audio import frontend
 
 _NUM_BINS = frontend.FrontendConfig().num_mel_bins
 

@@ -29,7 +29,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -37,9 +37,11 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import bars, comparison, machine, random_whisper, transcription_ours
-from tfrecord_builder import audio, config_flags, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import normalisation
+from tfrecord_builder.settings import config_flags, program
 
 _MAX_SECONDS = 30.0  # of Whisper's window
 _TIMES_FASTER = 3
@@ -122,7 +124,7 @@ def read_recordings(corpus_dir: str, count: int, sample_rate: int) -> list[Recor
     return [
         Recording(
             each.audio,
-            audio.read_audio(
+            audio_files.read_audio(
                 each.audio, sample_rate, _MAX_SECONDS, each.start_seconds, each.seconds, each.channel
             ),
             _count_labels(each),

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import builder_input
-from estimator_asr.serving import export_info, recogniser
-from tfrecord_builder import errors, manifest
+from estimator_asr.saved_model import export_info, recogniser
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HANZI = {

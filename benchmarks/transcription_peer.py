@@ -14,7 +14,7 @@ import tensorflow as tf
 from ctranslate2 import specs
 
 from benchmarks import random_whisper
-from tfrecord_builder import frontend, pretrained_encoder
+from tfrecord_builder.audio import frontend, pretrained_encoder
 
 _NUM_TOKENS = 51865  # of the multilingual Whisper
 _TEXT_TOKENS = 448  # positions of the decoder

@@ -13,15 +13,16 @@ import dataclasses
 import os
 import shutil
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 
-from estimator_asr import model_directory
 from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints, locks
-from tfrecord_builder import config_flags, errors, program
+from estimator_asr.experiment import model_directory
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
 
 DIRECTORY = "averaged"
 

@@ -21,7 +21,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
 from estimator_asr.diagnostics.doctor import findings, versions
-from tfrecord_builder import config_flags, dataset_info, errors, lazy_tensorflow, program
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

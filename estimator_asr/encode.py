@@ -16,7 +16,8 @@ import dataclasses
 import logging as standard_logging
 from typing import Optional
 
-from tfrecord_builder import config_flags, lazy_tensorflow, program
+from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,21 +20,23 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import hotword_list
-from estimator_asr.evaluating import recognition
-from estimator_asr.evaluating import subject as subject_lib
+from estimator_asr.hotwords import hotword_list
 from estimator_asr.inputs import splits
+from estimator_asr.recognition import recognition
+from estimator_asr.recognition import subject as subject_lib
+from estimator_asr.saved_model import recogniser
 from estimator_asr.scoring import biasing, utterances
 from estimator_asr.scoring.reports import comparison, formats, report, report_reader, scored_split
-from estimator_asr.serving import recogniser
-from tfrecord_builder import config_flags, dataset_info, errors, program, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, recordings
+from tfrecord_builder.settings import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
 

@@ -16,7 +16,7 @@ import functools
 import os
 from typing import Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
@@ -24,10 +24,11 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.exporting import completion, model_card
-from estimator_asr.serving import model_pairs, saved_model_writer, trained_model
-from tfrecord_builder import config_flags, errors, program
+from estimator_asr.saved_model import model_pairs, saved_model_writer, trained_model
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

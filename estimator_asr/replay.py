@@ -13,20 +13,21 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.diagnostics import nan_files, nan_search, trial
+from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.tasks import registry
 from estimator_asr.training.optimizer import replica_sums
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

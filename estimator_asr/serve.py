@@ -18,13 +18,15 @@ from typing import Optional
 
 from absl import logging
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 
-from tfrecord_builder import config_flags, errors, files, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import numpy as np
 
 from estimator_asr.checkpointing.pretrained import weight_files
-from tfrecord_builder import errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import program
 
 
 def describe(path: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # lets --xla compile for the CPU
 lazy_tensorflow.load_or_exit()
@@ -27,13 +27,16 @@ lazy_tensorflow.load_or_exit()
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, observers, task_spec
+from estimator_asr.diagnostics import observers
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, model_directory, task_spec
 from estimator_asr.tasks import registry
 from estimator_asr.training import directory_lock, loop, plan, stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import strategies
-from tfrecord_builder import config_flags, dataset_info, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_flags, program
 
 _EXIT_TERMINATED = 128 + 15  # as a shell reports a process that SIGTERM ended
 _EXIT_FAILED = os.EX_SOFTWARE  # of one of several workers: unlike after 1, a restart may help

@@ -14,18 +14,21 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 import tqdm
 
-from estimator_asr import config as config_lib
-from estimator_asr import task_spec
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import arpa_writer, counting, kneser_ney
-from tfrecord_builder import config_flags, dataset_info, errors, files, program, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
 
 _COPY = schema.COPY_SEPARATOR.encode()
 _SPLIT = "train"

@@ -20,17 +20,18 @@ import sys
 from collections.abc import Callable
 from typing import Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 import tqdm
 
-from estimator_asr import hotword_list
-from estimator_asr.serving import recogniser
+from estimator_asr.hotwords import hotword_list
+from estimator_asr.saved_model import recogniser
 from estimator_asr.transcripts import outputs, recordings, transcriber
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, program
 
 _STANDARD_OUTPUT = "-"
 

@@ -20,20 +20,23 @@ import os
 import types
 from typing import Optional
 
-from tfrecord_builder import lazy_tensorflow
+from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import decoding_files, model_directory, task_spec
+from estimator_asr.experiment import decoding_files, model_directory, task_spec
 from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa_reader, back_off
+from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.serving import model_pairs, trained_model
 from estimator_asr.tuning import calibration, picture, posteriors, search, sentences, trials
-from tfrecord_builder import config_flags, dataset_info, errors, files, program
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
 
 _PICTURE = "tuning.png"
 _WEIGHTS = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")

@@ -84,7 +84,7 @@ def tiny_export(tmp_path_factory) -> TinyExport:
 def _build_tiny_export(path):
     import tiny_models  # loads TensorFlow, which most tests do without
 
-    from estimator_asr.serving import saved_model_writer, trained_model
+    from estimator_asr.saved_model import saved_model_writer, trained_model
 
     path.mkdir()
     tiny_models.make_acoustic_model(str(path / "am"))

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import os
 
-from tfrecord_builder import dataset_info, frontend, program
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.settings import program
 
 
 def main(config: build_config.BuildConfig, *others: object) -> None:

@@ -20,8 +20,9 @@ import shlex
 import urllib.parse
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors, program
+from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, corpus_directory
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,13 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder import config_flags, dataset_info, errors, files, fonts, program, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.records import pictures, record_checks, search
+from tfrecord_builder.runtime import fonts
+from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
 
 
 @dataclasses.dataclass(frozen=True)

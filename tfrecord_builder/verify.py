@@ -15,7 +15,9 @@ import dataclasses
 
 import tqdm
 
-from tfrecord_builder import config_flags, dataset_info, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.verification import data_directory, reextraction
 
 _MAX_LINES = 20  # per kind of problem and directory

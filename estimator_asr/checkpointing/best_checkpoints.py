@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from absl import logging
 
-from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, locks
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 
 DIRECTORY = "best"

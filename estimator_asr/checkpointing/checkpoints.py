@@ -17,8 +17,10 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import model_directory
-from tfrecord_builder import dataset_info, errors, files
+from estimator_asr.experiment import model_directory
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")

@@ -14,9 +14,10 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
-from tfrecord_builder import errors, files
+from estimator_asr.estimator import estimator_api
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 FILE = "evaluations.json"
 Row = TypeVar("Row", bound=NamedTuple)

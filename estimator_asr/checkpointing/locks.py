@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Optional
 
-from tfrecord_builder import files
+from tfrecord_builder.storage import files
 
 
 class ReadLock:

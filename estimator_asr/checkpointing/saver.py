@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):

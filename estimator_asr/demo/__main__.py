@@ -18,7 +18,8 @@ import signal
 import sys
 
 from estimator_asr.demo import stages, tables
-from tfrecord_builder import config_flags, console, errors, program
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags, console, program
 
 _FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
 if not _FLAGS_DIR.is_dir():

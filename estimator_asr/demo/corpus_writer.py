@@ -6,7 +6,10 @@ import json
 import os
 
 from estimator_asr.demo import pronunciation, script
-from tfrecord_builder import config_json, errors, files, manifest
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
 
 MANIFEST_FILE = "manifest.tsv"
 TEXT_DIR = "text"

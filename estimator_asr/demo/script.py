@@ -14,7 +14,8 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from estimator_asr.demo import grammar, pronunciation, voices
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_flags
 
 Sentence = tuple[str, ...]  # words
 

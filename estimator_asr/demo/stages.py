@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Optional
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 
 @contextlib.contextmanager

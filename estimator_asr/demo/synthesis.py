@@ -21,7 +21,8 @@ import soxr
 import tqdm
 
 from estimator_asr.demo import corpus_writer, espeak, pronunciation, script, voices
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 SAMPLE_RATE = 16000
 

@@ -20,7 +20,8 @@ import sys
 from typing import Optional
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis
-from tfrecord_builder import config_flags, cpu, program
+from tfrecord_builder.runtime import cpu
+from tfrecord_builder.settings import config_flags, program
 
 
 @dataclasses.dataclass(frozen=True)

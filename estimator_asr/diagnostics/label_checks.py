@@ -14,11 +14,13 @@ from typing import Optional
 import tensorflow as tf
 from google.protobuf import message
 
-from estimator_asr import model_directory
+from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import shards as shards_lib
 from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
-from tfrecord_builder import dataset_info, errors, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.tokens import vocabulary
 
 SPLITS = ("train", "dev")
 _SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split

@@ -11,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api, model_directory
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import buckets, splits
-from tfrecord_builder import errors, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import vocabulary
 
 _COLLECTION = "memory_probe/"
 

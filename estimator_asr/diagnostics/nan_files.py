@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 REPORT_FILE, RECORDS_FILE = "report.json", "batch.tfrecord"
 CHECKPOINT = "model.ckpt"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api
 from estimator_asr.diagnostics import nan_files
+from estimator_asr.estimator import estimator_api
 from estimator_asr.monitoring import advice
 from tfrecord_builder import errors
 

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from estimator_asr import experiment, model_directory
 from estimator_asr.diagnostics import label_checks, overfit_verdict, trial
+from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 LOSS = 0.05  # per label: a label has a probability of 95 %
 NUM_UTTERANCES = 10  # per batch, roughly

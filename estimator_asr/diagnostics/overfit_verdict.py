@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.monitoring import advice
 
 # A loss that still falls by this fraction in the second half of the steps needs more steps.

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import estimator_api, model_directory
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from estimator_asr.training import model_fn
 from estimator_asr.training import plan as plan_lib
 

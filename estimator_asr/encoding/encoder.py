@@ -15,8 +15,12 @@ from typing import Optional
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.encoding import shard_encoder
 from estimator_asr.inputs import splits
-from tfrecord_builder import cpu, dataset_info, errors, files, pretrained_encoder, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.output import output_directory, staging, worker_pool
+from tfrecord_builder.runtime import cpu
+from tfrecord_builder.storage import files
 
 _COPIED = (
     dataset_info.TOKENS_FILE,

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
 from estimator_asr.models import frozen_encoder
-from tfrecord_builder import pretrained_encoder, schema
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.data import schema
 
 
 class EncoderSession:

@@ -16,8 +16,11 @@ import tensorflow as tf
 
 from estimator_asr.encoding import session
 from estimator_asr.inputs import input_fn, shard_download, splits
-from tfrecord_builder import dataset_info, errors, files, pretrained_encoder, schema
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.output import worker_pool
+from tfrecord_builder.storage import files
 
 # Records of about so many frames are in memory, sorted by length so that batches have little padding.
 _WINDOW_FRAMES = 100_000

@@ -8,12 +8,12 @@ from typing import Optional
 
 from absl import logging
 
-from estimator_asr import config as config_lib
-from estimator_asr import model_directory, task_spec
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.exporting import deployment, model_card, parity, reference, report_check, sample
 from estimator_asr.inputs import splits
-from estimator_asr.serving import saved_model_writer, trained_model
-from tfrecord_builder import dataset_info
+from estimator_asr.saved_model import saved_model_writer, trained_model
+from tfrecord_builder.data import dataset_info
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,10 +10,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
+from estimator_asr.saved_model import export_info
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import formats, report
-from estimator_asr.serving import export_info
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 FILE = os.path.join("assets.extra", "model_card.md")
 _NO_DATA = "Not stated: the model was exported without `--data_dir`."

@@ -17,7 +17,7 @@ from typing import Optional
 import numpy as np
 import soundfile
 
-from estimator_asr.serving import recogniser, statuses
+from estimator_asr.saved_model import recogniser, statuses
 from tfrecord_builder import errors
 
 FILE = os.path.join("assets.extra", "parity.json")

@@ -14,12 +14,14 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing.pretrained import frozen_weights
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from estimator_asr.models import frozen_encoder
-from estimator_asr.serving import model_pairs, trained_model
+from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.tasks import registry
-from tfrecord_builder import frontend, vocabulary
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.tokens import vocabulary
 
 
 def extract_features(

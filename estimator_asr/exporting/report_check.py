@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from estimator_asr.serving import export_info, saved_model_writer
+from estimator_asr.saved_model import export_info, saved_model_writer
 from tfrecord_builder import errors
 
 _WEIGHTS = "variables/"

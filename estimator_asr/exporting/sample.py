@@ -8,10 +8,12 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting import parity
 from estimator_asr.inputs import sampling, splits
-from tfrecord_builder import audio, errors, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import recordings
 
 
 def read(
@@ -61,6 +63,6 @@ def _read_audio(
         return None
     segment = (recording.start_seconds, recording.seconds, recording.channel)
     try:
-        return audio.read_audio(recording.path, sample_rate, max_seconds, *segment)
-    except (audio.AudioError, OSError):
+        return audio_files.read_audio(recording.path, sample_rate, max_seconds, *segment)
+    except (audio_files.AudioError, OSError):
         return None

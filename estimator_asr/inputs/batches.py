@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import buckets, splits
-from tfrecord_builder import schema
+from tfrecord_builder.data import schema
 
 _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
 _LABEL_MULTIPLE = 16

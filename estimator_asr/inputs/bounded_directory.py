@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-from tfrecord_builder import files
+from tfrecord_builder.storage import files
 
 INCOMPLETE = ".incomplete"  # the ending that files.writing gives
 _ABANDONED_SECONDS = 3600

@@ -19,7 +19,7 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shards, splits
 
 _PREFETCHED_BATCHES = 4

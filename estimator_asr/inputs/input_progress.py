@@ -13,7 +13,9 @@ import os
 from typing import Any, NamedTuple, Optional
 
 from estimator_asr.inputs import buckets
-from tfrecord_builder import config_json, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
 
 FILE = "input_progress.json"
 

@@ -10,9 +10,10 @@ import contextlib
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import buckets, input_progress, record_index, shards, splits
-from tfrecord_builder import cpu, schema
+from tfrecord_builder.data import schema
+from tfrecord_builder.runtime import cpu
 
 # On one core the second thread waits for the disk; each thread holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16

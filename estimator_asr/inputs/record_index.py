@@ -18,9 +18,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import shards, splits
-from tfrecord_builder import files, schema
+from tfrecord_builder.data import schema
+from tfrecord_builder.storage import files
 
 # The order interleaves 16 shards; those before and after them stay open as well.
 _MAX_OPEN = 48

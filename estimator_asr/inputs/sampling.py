@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import tqdm
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import input_fn, splits
 
 

@@ -14,11 +14,12 @@ from typing import BinaryIO
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import bounded_directory, shard_download
 from estimator_asr.inputs import shards as shards_lib
 from estimator_asr.inputs.shards import Shard
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 # Shards that wait until they are opened.
 _NUM_AHEAD = 2

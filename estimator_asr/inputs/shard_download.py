@@ -8,7 +8,9 @@ import time
 
 from absl import logging
 
-from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import files
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _RETRY_SECONDS = 60

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, files
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import files
 
 NUM_PARALLEL_FETCHES = 2  # of remote ones
 

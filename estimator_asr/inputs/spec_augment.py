@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 
 
 class Draws(NamedTuple):

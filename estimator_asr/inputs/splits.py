@@ -14,11 +14,12 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import task_spec
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import buckets
 from estimator_asr.inputs import shards as shards_lib
-from tfrecord_builder import dataset_info, errors, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, schema
 
 # How TensorFlow reports the errors.UserError of shard_cache.
 _FETCHING = re.compile(r"UserError: (.+)")

@@ -7,7 +7,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.models import encoders, layers, normalisation
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 VGG_CHANNELS = (32, 64, 128)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_asr.models import layers, whisper
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 FAMILIES = {"whisper": whisper}
 SCOPE = "frozen_encoder"

@@ -13,7 +13,7 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import candidates, layers
 
 # First and last token of each n-gram, counted from the current one.

@@ -12,7 +12,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.models import encoders, frozen_encoder, layers, normalisation, transformer_encoders
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 SUBSAMPLING = 2
 SCOPE = "pretrained"  # of the variables of the pretrained encoder

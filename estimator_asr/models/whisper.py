@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.models import layers
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default
 _LONGEST_WAVE = 10000.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 from estimator_asr.monitoring import summaries
 
 _MUCH = 0.1  # less is not worth a warning; the input is meant to stay below 0.02

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 
 
 def build_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, summary
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, task_spec, training_config
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, task_spec, training_config
 from estimator_asr.training import stopping
-from tfrecord_builder import config_flags
+from tfrecord_builder.settings import config_flags
 
 _SUFFIX = ".hparams"
 _EVALUATIONS = "eval"  # the folder into which an Estimator writes its metrics

@@ -13,11 +13,15 @@ import tensorflow as tf
 from absl import logging
 from rapidfuzz.distance import Levenshtein
 
-from estimator_asr import estimator_api, model_directory
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import alignment, sample_picture, sample_utterances, summaries
 from estimator_asr.tasks import registry, task
-from tfrecord_builder import dataset_info, fonts, frontend, vocabulary
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.runtime import fonts
+from tfrecord_builder.tokens import vocabulary
 
 _MANY_SECONDS = 5.0  # are worth a message
 _COLUMNS = 16  # of a table of tokens; a wider one does not fit the page

@@ -8,7 +8,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 
 
 @dataclasses.dataclass(eq=False)

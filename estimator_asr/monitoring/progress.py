@@ -14,7 +14,7 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read

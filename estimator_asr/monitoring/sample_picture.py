@@ -14,7 +14,7 @@ import matplotlib.figure
 import numpy as np
 
 from estimator_asr.monitoring import alignment
-from tfrecord_builder import fonts
+from tfrecord_builder.runtime import fonts
 
 _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0

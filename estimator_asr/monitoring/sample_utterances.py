@@ -12,9 +12,11 @@ import soundfile
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, shard_cache, shards
-from tfrecord_builder import audio, dataset_info, errors, recordings, schema
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import dataset_info, recordings, schema
 
 
 class Utterance(NamedTuple):
@@ -57,7 +59,7 @@ def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
         if found is None:
             return None
         part = {key: getattr(found, key) for key in ("start_seconds", "seconds", "channel")}
-        samples = audio.read_audio(found.path, sample_rate, **part)
+        samples = audio_files.read_audio(found.path, sample_rate, **part)
     except (errors.UserError, OSError) as error:
         logging.info("no sound of %s in TensorBoard: %s", utterance.utterance_id, error)
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import zlib
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 ADVICE = "copy or write the file again"
 _GZIP_START = b"\x1f\x8b"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from estimator_asr.ngrams import model
-from tfrecord_builder import files
+from tfrecord_builder.storage import files
 
 
 def write(ngram_model: model.NgramModel, path: str) -> None:

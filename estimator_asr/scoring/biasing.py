@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import breakdown, edit_distance, error_rate, utterances
-from tfrecord_builder import syllables
+from tfrecord_builder.tokens import syllables
 
 BIASED, UNBIASED = "biased_error_rate", "unbiased_error_rate"
 Phrases = Mapping[str, Sequence[Sequence[str]]]  # the sequences of tokens by their first one

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from estimator_asr.scoring import edit_distance, utterances
-from tfrecord_builder import syllables
+from tfrecord_builder.tokens import syllables
 
 SENTENCE_ERROR_RATE = "sentence_error_rate"
 

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 from estimator_asr.scoring import edit_distance
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"

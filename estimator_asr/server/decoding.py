@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from estimator_asr.server import api_errors, uploads, worker
-from tfrecord_builder import containers
+from tfrecord_builder.audio import containers
 
 _LONG_SECONDS = 60.0
 _FIRST_RATE = 20.0  # seconds of audio per second, before any is measured

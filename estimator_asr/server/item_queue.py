@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
+from estimator_asr.saved_model import statuses
 from estimator_asr.server import api_errors, items
-from estimator_asr.serving import statuses
 
 # The memory of attention: the square of the length for each item, with its padding.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2

@@ -6,9 +6,9 @@ import itertools
 import struct
 from collections.abc import Iterator, Mapping
 
+from estimator_asr.saved_model import statuses
 from estimator_asr.server import api_errors
-from estimator_asr.serving import statuses
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 _SECONDS_PER_TOKEN = 0.2  # an utterance of pinyin, as if spoken
 _LENGTHS = {"waveform": "num_samples", "fbank": "num_frames"}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from starlette import datastructures, formparsers
 
-from estimator_asr import hotword_list
+from estimator_asr.hotwords import hotword_list
 from estimator_asr.server import api_errors, hotword_limits
 from tfrecord_builder import errors
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from starlette import responses
 
+from estimator_asr.saved_model import statuses
 from estimator_asr.server import openai_form
-from estimator_asr.serving import statuses
 from estimator_asr.transcripts import captions
 
 _CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}

@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 
-from estimator_asr.serving import export_info, recogniser
+from estimator_asr.saved_model import export_info, recogniser
 from tfrecord_builder import errors
 
 Row = Mapping[str, object]  # bytes, or an array

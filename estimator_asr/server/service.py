@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from starlette import requests
 
-from estimator_asr import hotword_list
+from estimator_asr.hotwords import hotword_list
+from estimator_asr.saved_model import statuses
 from estimator_asr.server import api_errors, batching, bodies, decoding, items, metrics, versions, worker
-from estimator_asr.serving import statuses
 
 T = TypeVar("T")
 _PARSERS = 2  # threads

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.serving import statuses
+from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import pauses
-from tfrecord_builder import audio, containers, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files, containers
 
 NAME = "file"  # of the field of the form; the name of the client's file is not used
 # CPU time of decoding: at least, and per second of audio, which takes 0.02 in the slowest format.
@@ -53,13 +54,13 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
 
 
 @contextlib.contextmanager
-def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audio.AudioBlocks]:
+def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audio_files.AudioBlocks]:
     if not content:
         raise errors.UserError(f"{NAME}: is empty, expected audio; send a recording")
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.seek(0)
-        with contextlib.closing(audio.AudioBlocks(NAME, sample_rate, file, max_seconds)) as blocks:
+        with contextlib.closing(audio_files.AudioBlocks(NAME, sample_rate, file, max_seconds)) as blocks:
             if blocks.seconds is not None and blocks.seconds > max_seconds:
                 raise _too_long(max_seconds)
             yield blocks
@@ -68,7 +69,7 @@ def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audi
 class _Checked:
     """Blocks of audio, of which there may be only so many; counts their samples."""
 
-    def __init__(self, blocks: audio.AudioBlocks, sample_rate: int, max_seconds: float):
+    def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
         self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds
         self._max_samples = max_seconds * sample_rate
         self.num_samples = 0

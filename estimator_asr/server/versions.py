@@ -12,8 +12,8 @@ import os
 
 from absl import logging
 
+from estimator_asr.saved_model import recogniser
 from estimator_asr.server import metrics, served_version, worker
-from estimator_asr.serving import recogniser
 
 POLL_SECONDS = 2.0
 _LOG_SECONDS = 60

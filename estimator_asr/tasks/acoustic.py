@@ -14,8 +14,8 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, task_spec
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, task_spec
 from estimator_asr.models import acoustic, losses
 from estimator_asr.models.decoding import decoders, greedy, hotwords, ngram, phrases, scorers
 from estimator_asr.tasks import metrics, task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.models import candidates, language, losses
 from estimator_asr.models.decoding import character_search, ngram
 from estimator_asr.tasks import metrics, task

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.models import replicas
-from tfrecord_builder import vocabulary
+from tfrecord_builder.tokens import vocabulary
 
 _NO_ID = -2  # padding of hypotheses is -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from estimator_asr import experiment, model_directory
+from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.tasks import task
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import experiment, model_directory, task_spec
+from estimator_asr.experiment import experiment, model_directory, task_spec
 from estimator_asr.models import losses as losses_lib
 from estimator_asr.tasks import metrics
-from tfrecord_builder import syllables
+from tfrecord_builder.tokens import syllables
 
 if TYPE_CHECKING:  # train loads them with the model
     from estimator_asr.models import encoders

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from absl import logging
 
 from estimator_asr.checkpointing import best_checkpoints
-from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import files
 
 LOCK_FILE = "training.lock"
 # An NFS 4 server keeps the lock of a machine that died for 90 s by default.

@@ -12,15 +12,16 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import estimator_api, experiment, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.inputs import input_fn, input_progress, splits
 from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
 from estimator_asr.training.distributed import devices, strategies
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 
 class Observers(NamedTuple):

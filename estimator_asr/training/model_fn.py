@@ -10,8 +10,9 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import estimator_api, model_directory
 from estimator_asr.checkpointing import checkpoints, evaluation_log
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import model_directory
 from estimator_asr.models import losses, replicas
 from estimator_asr.tasks import metrics, registry
 from estimator_asr.training import plan as plan_lib

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from estimator_asr import config as config_lib
-from estimator_asr import model_directory, task_spec, training_config
 from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 TRAIN_SPLIT = "train"
 # In the model directory, which outlives a machine and which the workers of a cluster share.

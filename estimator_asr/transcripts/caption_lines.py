@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder import vocabulary
+from tfrecord_builder.tokens import vocabulary
 
 _WIDE, _NARROW = 18, 42  # hanzi, or Latin characters, in a line
 _LONGEST = 7.0  # seconds

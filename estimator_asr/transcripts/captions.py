@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.serving import statuses
+from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import caption_lines
 
 _N_BEST = 10  # transcripts of a whole recording; a model has as many for each segment

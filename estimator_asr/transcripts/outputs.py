@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from estimator_asr.transcripts import captions, recordings
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 FORMATS = ("tsv", "json", "txt", "srt", "vtt")
 _OF_ONE = FORMATS[2:]  # have no file name in them

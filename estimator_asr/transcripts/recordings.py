@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder import audio, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.storage import files
 
 STANDARD_INPUT = "-"
 _ANY_RATE = 16000  # of the samples, of which none is read
@@ -43,26 +45,26 @@ def find(words: Sequence[str]) -> list[Recording]:
     return list(found.values())
 
 
-def open_blocks(recording: Recording, sample_rate: int) -> audio.AudioBlocks:
+def open_blocks(recording: Recording, sample_rate: int) -> audio_files.AudioBlocks:
     """Opens a recording; standard input is copied to a temporary file first, because most formats seek.
 
     Raises:
         audio.AudioError: as audio.AudioBlocks does.
     """
     if recording.path != STANDARD_INPUT:
-        return audio.AudioBlocks(recording.path, sample_rate)
+        return audio_files.AudioBlocks(recording.path, sample_rate)
     if sys.stdin is None:
-        raise audio.AudioError("-: standard input is closed, expected audio; give a file or a pipe")
+        raise audio_files.AudioError("-: standard input is closed, expected audio; give a file or a pipe")
     try:
         file = tempfile.TemporaryFile()
         shutil.copyfileobj(sys.stdin.buffer, file)
     except OSError as error:
         problem = f"cannot be copied to a temporary file ({error.strerror}), expected room for it; free space"
-        raise audio.AudioError(f"-: {problem}") from error
+        raise audio_files.AudioError(f"-: {problem}") from error
     if not file.tell():
-        raise audio.AudioError("-: standard input is empty, expected audio; write a recording to it")
+        raise audio_files.AudioError("-: standard input is empty, expected audio; write a recording to it")
     file.seek(0)
-    return audio.AudioBlocks(recording.path, sample_rate, file)
+    return audio_files.AudioBlocks(recording.path, sample_rate, file)
 
 
 def total_seconds(found: Sequence[Recording]) -> Optional[float]:
@@ -78,7 +80,7 @@ def _seconds(path: str) -> Optional[float]:
     if path == STANDARD_INPUT:
         return None
     try:
-        blocks = audio.AudioBlocks(path, _ANY_RATE)
+        blocks = audio_files.AudioBlocks(path, _ANY_RATE)
     except (errors.UserError, OSError):
         return 0.0
     blocks.close()

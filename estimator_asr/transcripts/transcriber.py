@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import tqdm
 
-from estimator_asr.serving import statuses
+from estimator_asr.saved_model import statuses
 from estimator_asr.transcripts import captions, outputs, pauses, recordings
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 
 # Of a batch with its padding: short segments are faster together, and memory is that of the longest one.
 _BATCH_SECONDS = 30.0
@@ -90,8 +91,8 @@ class _CheckedBlocks:
 
 def _warn_of_empty(path: str, peak: float, seconds: float, segments: Sequence[captions.Segment]) -> None:
     """Warns of a transcript that is empty because of the audio."""
-    if peak < audio.SILENT_PEAK:
-        problem = f"audio is silent, expected a peak of at least {audio.SILENT_PEAK:g} of full scale"
+    if peak < audio_files.SILENT_PEAK:
+        problem = f"audio is silent, expected a peak of at least {audio_files.SILENT_PEAK:g} of full scale"
     elif not segments:
         problem = "no speech is found"
     elif segments[0].result.get("status") == statuses.EMPTY:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.inputs import sampling, splits
-from estimator_asr.serving import cascade, trained_model
+from estimator_asr.saved_model import cascade, trained_model
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 
 import tqdm
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import tqdm
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import sampling, splits
+from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.serving import trained_model
 from estimator_asr.tuning import posteriors, search, trials
 
 _MEASURE = utterances.CHARACTER_ERROR_RATE

@@ -9,11 +9,11 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
+from estimator_asr.saved_model import cascade, recogniser, trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.serving import cascade, recogniser, trained_model
 from estimator_asr.tasks import registry
 from estimator_asr.tuning import posteriors as posteriors_lib
 

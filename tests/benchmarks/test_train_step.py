@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import comparison, train_step, train_step_ours, train_step_work
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ import pytest
 import soundfile
 
 from benchmarks import random_whisper, transcription, transcription_ours
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 
 CONFIG = transcription.BenchmarkConfig(
     num_recordings=3, train_epochs=1, whisper_layers=3, whisper_units=64, rounds=2

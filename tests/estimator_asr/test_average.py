@@ -9,9 +9,10 @@ import pytest
 import small_checkpoints
 import tiny_models
 
-from estimator_asr import average, evaluate, model_directory
+from estimator_asr import average, evaluate
 from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints
-from estimator_asr.serving import trained_model
+from estimator_asr.experiment import model_directory
+from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
 
 

@@ -12,10 +12,12 @@ import pytest
 import small_corpora
 import small_whisper
 
-from estimator_asr import config as config_lib
 from estimator_asr import train as train_program
-from estimator_asr import training_config
-from tfrecord_builder import dataset_info, errors, frontend, pretrained_encoder
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.data import dataset_info
 
 TINY = [
     *("--encoder=whisper", "--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16"),

@@ -16,12 +16,14 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import evaluate, export, model_directory
-from estimator_asr.evaluating import recognition
+from estimator_asr import evaluate, export
+from estimator_asr.experiment import model_directory
+from estimator_asr.recognition import recognition
+from estimator_asr.saved_model import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.serving import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.tasks import registry
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 
 def make_config(tiny, output_dir, **changes):

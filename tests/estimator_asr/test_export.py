@@ -13,8 +13,9 @@ import tensorflow as tf
 import tiny_models
 
 from estimator_asr import export
-from estimator_asr.serving import export_info, recogniser, signatures
-from tfrecord_builder import errors, vocabulary
+from estimator_asr.saved_model import export_info, recogniser, signatures
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import vocabulary
 
 
 def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_export, tmp_path, caplog):

@@ -12,7 +12,7 @@ import pytest
 import release_models
 import tensorflow as tf
 
-from tfrecord_builder import tensorflow_release
+from tfrecord_builder.runtime import tensorflow_release
 
 DATA = paths.ROOT / "tests" / "data"
 ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))

@@ -17,7 +17,8 @@ from estimator_asr import replay
 from estimator_asr.diagnostics import nan_files
 from estimator_asr.models import acoustic
 from estimator_asr.tasks import registry
-from tfrecord_builder import errors, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 
 
 @pytest.fixture(autouse=True)

@@ -18,12 +18,16 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import observers, training_config
 from estimator_asr import train as train_program
 from estimator_asr.checkpointing import checkpoints, recovery
+from estimator_asr.diagnostics import observers
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import dataset_info, errors, frontend, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.tokens import vocabulary
 
 TINY = [
     *("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--attention_heads=2"),

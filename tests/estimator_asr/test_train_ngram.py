@@ -11,7 +11,8 @@ import small_records
 
 from estimator_asr import train_ngram
 from estimator_asr.ngrams import arpa_reader
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 
 @pytest.fixture(scope="module")

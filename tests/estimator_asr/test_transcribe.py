@@ -19,7 +19,7 @@ import tiny_models
 import tqdm
 
 from estimator_asr import transcribe
-from estimator_asr.serving import recogniser
+from estimator_asr.saved_model import recogniser
 from estimator_asr.transcripts import outputs, transcriber
 from estimator_asr.transcripts import recordings as recordings_lib
 from tfrecord_builder import errors

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr import config, decoding_files, evaluate, model_directory, task_spec, tune
+from estimator_asr import evaluate, tune
+from estimator_asr.experiment import config, decoding_files, model_directory, task_spec
 from estimator_asr.inputs import sampling, splits
 from estimator_asr.ngrams import back_off
+from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.serving import trained_model
 from estimator_asr.tuning import posteriors, search
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 TUNE_AGAIN = "; restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 # "ni3 hao3 ma5" is likely, all else is not.

@@ -27,8 +27,8 @@ import tensorflow as tf
 with atheris.instrument_imports(
     include=["estimator_asr", "tfrecord_builder", "starlette", "python_multipart", "json"]
 ):
+    from estimator_asr.saved_model import wav
     from estimator_asr.server import api_errors, item_seconds, openai_form, tensorflow_json, uploads
-    from estimator_asr.serving import wav
     from tfrecord_builder import errors
 
 import hostile_requests

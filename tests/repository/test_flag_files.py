@@ -9,8 +9,8 @@ import program_flags
 import pytest
 from absl import flags
 
-from estimator_asr import config, training_config
-from tfrecord_builder import config_flags
+from estimator_asr.experiment import config, training_config
+from tfrecord_builder.settings import config_flags
 
 FLAGS = program_flags.ROOT / "flags"
 # With models of their own; the others only build.

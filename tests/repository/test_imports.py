@@ -24,10 +24,10 @@ CONTRACT = {
     )
 }
 # The demo makes a corpus: it knows what the builder reads.
-OF_THE_DEMO = {"tfrecord_builder.manifest", "tfrecord_builder.labels"}
+OF_THE_DEMO = {"tfrecord_builder.data.manifest", "tfrecord_builder.labels"}
 # Hotwords are written by users, as transcripts are.
 OF_HOTWORDS = {"tfrecord_builder.corpora.text_files", "tfrecord_builder.labels"}
-READERS_OF_HOTWORDS = ["estimator_asr.hotword_list", "estimator_asr.serving.hotwords"]
+READERS_OF_HOTWORDS = ["estimator_asr.hotwords.hotword_list", "estimator_asr.saved_model.hotwords"]
 # What a room of estimator_asr may import of estimator_asr. The modules beside the rooms are its ground floor.
 GROUND = {
     f"estimator_asr.{name}"
@@ -103,7 +103,7 @@ MODEL_CODE = (
     "estimator_asr.models",
     "estimator_asr.training",
     "estimator_asr.inputs",
-    "estimator_asr.model_directory",
+    "estimator_asr.experiment.model_directory",
 )
 
 
@@ -234,7 +234,7 @@ def _saved_model_alone(house, module):
 
 
 def _style(house, module):
-    if module != "estimator_asr.estimator_api":
+    if module != "estimator_asr.estimator.estimator_api":
         uses_estimator = any(is_within(n, ["tf.estimator"]) for n in _dotted_names(house.trees[module]))
         if uses_estimator or any(is_within(t, ["tensorflow_estimator"]) for t in house.imports[module]):
             yield "reaches tf.estimator, expected estimator_api"
@@ -247,7 +247,7 @@ def _style(house, module):
 
 def _flags(house, module):
     """FLAGS is read in the two contract modules that serve programs."""
-    if module not in {"tfrecord_builder.config_flags", "tfrecord_builder.program"}:
+    if module not in {"tfrecord_builder.settings.config_flags", "tfrecord_builder.settings.program"}:
         names = set(_dotted_names(house.trees[module]))
         if names & {"flags.FLAGS", "FLAGS"}:
             yield "reads FLAGS, expected only config_flags to"
@@ -307,24 +307,24 @@ def test_the_house_keeps_its_rules():
 
 SOUND = {
     "tfrecord_builder.errors": "import sys",
-    "tfrecord_builder.vocabulary": "from tfrecord_builder import errors",
-    "tfrecord_builder.frontend": "import tensorflow as tf",
-    "tfrecord_builder.config_flags": "from absl import flags\ndefault = flags.FLAGS",
-    "tfrecord_builder.building.worker_pool": "from tfrecord_builder import vocabulary",
+    "tfrecord_builder.tokens.vocabulary": "from tfrecord_builder import errors",
+    "tfrecord_builder.audio.frontend": "import tensorflow as tf",
+    "tfrecord_builder.settings.config_flags": "from absl import flags\ndefault = flags.FLAGS",
+    "tfrecord_builder.building.worker_pool": "from tfrecord_builder.tokens import vocabulary",
     "tfrecord_builder.corpora.kaldi": "from tfrecord_builder import errors",
     "tfrecord_builder.build": "from tfrecord_builder.building import worker_pool\n"
     'if __name__ == "__main__": pass',
-    "estimator_asr.config": "from tfrecord_builder import config_flags",
-    "estimator_asr.estimator_api": "import tensorflow as tf\ntf.estimator.Estimator",
+    "estimator_asr.experiment.config": "from tfrecord_builder.settings import config_flags",
+    "estimator_asr.estimator.estimator_api": "import tensorflow as tf\ntf.estimator.Estimator",
     "estimator_asr.models.layers": "import tensorflow as tf",
     "estimator_asr.models.acoustic": "from estimator_asr.models import layers\n"
-    "from tfrecord_builder import frontend",
-    "estimator_asr.inputs.input_fn": "from tfrecord_builder import vocabulary",
+    "from tfrecord_builder.audio.audio_files import frontend",
+    "estimator_asr.inputs.input_fn": "from tfrecord_builder.tokens import vocabulary",
     "estimator_asr.scoring.error_rate": "import numpy as np",
-    "estimator_asr.training.model_fn": "from estimator_asr import estimator_api\n"
+    "estimator_asr.training.model_fn": "from estimator_asr.estimator import estimator_api\n"
     "from estimator_asr.inputs import input_fn\nfrom estimator_asr.models import acoustic",
-    "estimator_asr.serving.cascade": "from estimator_asr.models import acoustic\n"
-    "import tfrecord_builder.vocabulary",
+    "estimator_asr.saved_model.cascade": "from estimator_asr.models import acoustic\n"
+    "import tfrecord_builder.tokens.vocabulary",
     "estimator_asr.transcribe": 'from tfrecord_builder import errors\nif __name__ == "__main__": pass',
     "estimator_asr.train": 'from estimator_asr.training import model_fn\nif __name__ == "__main__": pass',
 }
@@ -339,21 +339,21 @@ def test_a_sound_made_up_house_has_no_violations():
     [
         (
             "tfrecord_builder.building.worker_pool",
-            "from estimator_asr import config",
-            "the builder imports estimator_asr.config",
+            "from estimator_asr.experiment.experiment import config",
+            "the builder imports estimator_asr.experiment.config",
         ),
         (
-            "estimator_asr.config",
+            "estimator_asr.experiment.config",
             "from tfrecord_builder.building import worker_pool",
             "tfrecord_builder.building.worker_pool, which is not contract",
         ),
         (
-            "estimator_asr.config",
+            "estimator_asr.experiment.config",
             "import tfrecord_builder.building.worker_pool",
             "tfrecord_builder.building.worker_pool, which is not contract",
         ),
         (
-            "tfrecord_builder.vocabulary",
+            "tfrecord_builder.tokens.vocabulary",
             "from tfrecord_builder.building import worker_pool",
             "contract imports",
         ),
@@ -365,19 +365,27 @@ def test_a_sound_made_up_house_has_no_violations():
             "which is not below it",
         ),
         (
-            "estimator_asr.serving.cascade",
+            "estimator_asr.saved_model.cascade",
             "from estimator_asr.training import model_fn",
             "which is not below it",
         ),
-        ("estimator_asr.config", "from estimator_asr.models import layers", "which is not below it"),
-        ("estimator_asr.scoring.error_rate", "from estimator_asr import config", "which is not below it"),
+        (
+            "estimator_asr.experiment.config",
+            "from estimator_asr.models import layers",
+            "which is not below it",
+        ),
+        (
+            "estimator_asr.scoring.error_rate",
+            "from estimator_asr.experiment.experiment import config",
+            "which is not below it",
+        ),
         ("estimator_asr.scoring.error_rate", "import tensorflow as tf", "scoring imports tensorflow"),
         ("estimator_asr.scoring.error_rate", "def f():\n    import tensorflow", "scoring imports tensorflow"),
         ("estimator_asr.models.layers", "from absl import flags", "a model imports absl"),
         ("estimator_asr.models.layers", "import os.path", "a model imports os.path"),
         (
             "estimator_asr.models.layers",
-            "from tfrecord_builder import vocabulary",
+            "from tfrecord_builder.tokens import vocabulary",
             "a model imports tfrecord_builder.vocab",
         ),
         (
@@ -398,7 +406,7 @@ def test_a_sound_made_up_house_has_no_violations():
         ),
         (
             "estimator_asr.transcribe",
-            "from estimator_asr.serving import cascade",
+            "from estimator_asr.saved_model import cascade",
             "expected a SavedModel alone",
         ),
         ("estimator_asr.training.model_fn", "tf.estimator.EstimatorSpec", "reaches tf.estimator"),

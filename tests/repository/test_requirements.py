@@ -8,7 +8,7 @@ import paths
 import pytest
 from packaging import requirements, specifiers, utils
 
-from tfrecord_builder import tensorflow_release
+from tfrecord_builder.runtime import tensorflow_release
 
 ROOT = paths.ROOT
 FILES = ("requirements.txt", "requirements-dev.txt")

@@ -10,8 +10,9 @@ import pathlib
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, frontend, schema
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.data import dataset_info, schema
 
 
 def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **options) -> str:

@@ -9,7 +9,8 @@ import sys
 
 import tensorflow as tf
 
-from estimator_asr import estimator_api, training_config
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import training_config
 from estimator_asr.monitoring import histograms
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, skippable

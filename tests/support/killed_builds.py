@@ -56,7 +56,8 @@ def _kill(pid: int) -> None:
 def _serve(corpus_dir: str) -> None:
     import tensorflow  # noqa: F401  (each build would load it)
 
-    from tfrecord_builder import errors, frontend
+    from tfrecord_builder import errors
+    from tfrecord_builder.audio import frontend
     from tfrecord_builder.building import build_config, builder
 
     for line in sys.stdin:

@@ -24,7 +24,7 @@ OF_FLAG_FILES = {
 _ASK = """
 import json, runpy, sys
 from absl import flags
-from tfrecord_builder import config_flags, program
+from tfrecord_builder.settings import config_flags, program
 
 configs = []
 

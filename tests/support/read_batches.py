@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from estimator_asr import config, task_spec
+from estimator_asr.experiment import config, task_spec
 from estimator_asr.inputs import input_fn, splits
 
 SETTINGS = config.InputConfig(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 FRONTEND = frontend.FrontendConfig()
 _HOTWORDS = {"hotwords": (tf.string, [None])}

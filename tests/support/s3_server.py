@@ -9,7 +9,7 @@ import os
 import pytest
 from moto import server
 
-from tfrecord_builder import s3_client
+from tfrecord_builder.storage import s3_client
 
 BUCKET = "s3://bucket"
 _SETTINGS = {

@@ -8,7 +8,7 @@ import loop_models
 import numpy as np
 import small_records
 
-from estimator_asr import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1,

@@ -8,7 +8,10 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, files, frontend, readings, schema, vocabulary
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import readings, vocabulary
 
 FRONTEND = frontend.FrontendConfig(num_mel_bins=12)
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ma5", "ni3", "shi4"])

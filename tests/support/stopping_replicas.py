@@ -15,8 +15,8 @@ import sys
 import loop_models
 import tensorflow as tf
 
-from estimator_asr import config, training_config
 from estimator_asr.checkpointing import evaluation_log
+from estimator_asr.experiment import config, training_config
 from estimator_asr.training import loop
 
 

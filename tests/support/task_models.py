@@ -5,7 +5,7 @@ from __future__ import annotations
 import small_batches
 import small_records
 
-from estimator_asr import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 
 ACOUSTIC = config.AcousticConfig(
     encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2, subsampling_channels=4

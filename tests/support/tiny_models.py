@@ -11,11 +11,13 @@ import numpy as np
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, model_directory, training_config
 from estimator_asr.tasks import registry
-from tfrecord_builder import dataset_info, frontend, pretrained_encoder, readings, schema, vocabulary
+from tfrecord_builder.audio import frontend, pretrained_encoder
+from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.tokens import readings, vocabulary
 
 GLOBAL_STEP = 7
 FRONTEND = frontend.FrontendConfig(num_mel_bins=20)

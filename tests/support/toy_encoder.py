@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_asr.models import encoders, layers
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 SUBSAMPLING = 8
 

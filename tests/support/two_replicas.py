@@ -14,14 +14,16 @@ import tempfile
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, estimator_api, training_config
 from estimator_asr.diagnostics import nan_files, nan_recorder
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import config, training_config
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import metrics
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, skippable
-from tfrecord_builder import errors, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 
 MOMENTUM = config.OptimizerConfig(optimizer="momentum")
 

@@ -12,7 +12,8 @@ import programs
 import pytest
 import small_corpora
 
-from tfrecord_builder import build, dataset_info
+from tfrecord_builder import build
+from tfrecord_builder.data import dataset_info
 
 ROOT = str(paths.ROOT)
 

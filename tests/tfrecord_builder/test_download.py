@@ -8,8 +8,9 @@ import pytest
 import small_archives
 from absl import flags
 
-from tfrecord_builder import config_flags, download, errors
+from tfrecord_builder import download, errors
 from tfrecord_builder.downloading import archives
+from tfrecord_builder.settings import config_flags
 
 ROOT = str(paths.ROOT)
 

@@ -6,7 +6,9 @@ import built_data
 import matplotlib.font_manager
 import pytest
 
-from tfrecord_builder import errors, manifest, show, vocabulary
+from tfrecord_builder import errors, show
+from tfrecord_builder.data import manifest
+from tfrecord_builder.tokens import vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import codecs
+from tfrecord_builder.settings import config_flags
 
 _SNR_DB = (0.0, 20.0)  # range of the list 20:10:15:5:0 that Kaldi's recipes give to reverberate_data_dir.py
 

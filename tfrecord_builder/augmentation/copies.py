@@ -20,9 +20,10 @@ import os
 import re
 from typing import Optional
 
-from tfrecord_builder import errors, schema
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.augmentation import sources as augmentation_sources
+from tfrecord_builder.data import schema
 
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
 

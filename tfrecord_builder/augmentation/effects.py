@@ -13,7 +13,8 @@ import functools
 import numpy as np
 import soxr
 
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.augmentation import codecs, copies
 
 _CACHED_RIRS = 32  # of at most 10 s: 20 MB at 16 kHz
@@ -76,7 +77,7 @@ def add_noise(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndar
 @functools.lru_cache(maxsize=_CACHED_RIRS)
 def _read_rir(path: str, sample_rate: int) -> np.ndarray:
     # The first channel: the mean of several microphones would be a comb filter.
-    rir = _check(path, audio.read_audio(path, sample_rate, channel=0))
+    rir = _check(path, audio_files.read_audio(path, sample_rate, channel=0))
     if not rir.any():
         raise errors.UserError(f"{path}: the room impulse response is silent; remove it from the directory.")
     return rir
@@ -93,7 +94,9 @@ def _read_noise(variant: copies.Variant, num_samples: int, sample_rate: int) -> 
 
 
 def _read_segment(path: str, sample_rate: int, start_seconds: float, seconds: float) -> np.ndarray:
-    return _check(path, audio.read_audio(path, sample_rate, start_seconds=start_seconds, seconds=seconds))
+    return _check(
+        path, audio_files.read_audio(path, sample_rate, start_seconds=start_seconds, seconds=seconds)
+    )
 
 
 def _check(path: str, samples: np.ndarray) -> np.ndarray:

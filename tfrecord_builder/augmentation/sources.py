@@ -8,8 +8,9 @@ from typing import Optional
 
 import soundfile
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.storage import files
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral

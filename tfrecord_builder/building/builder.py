@@ -12,7 +12,7 @@ from typing import Optional
 
 from absl import logging
 
-from tfrecord_builder import cpu, dataset_info, frontend, recordings
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import (
@@ -25,9 +25,11 @@ from tfrecord_builder.building import (
     sharding,
     summary,
 )
+from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.output import output_directory, staging, worker_pool
 from tfrecord_builder.records import shard_statistics
+from tfrecord_builder.runtime import cpu
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()

@@ -13,7 +13,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from typing import Optional
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfrecord_builder import audio, manifest
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 
 # Reasons for rejection; those that concern the audio file stand in audio.py.
@@ -47,14 +48,14 @@ def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: 
     """
     segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:
-        waveform = audio.read_audio(utterance.audio, sample_rate, max_seconds, *segment)
-    except audio.AudioError as error:
-        if error.reason == audio.DISK_FAILED:
+        waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *segment)
+    except audio_files.AudioError as error:
+        if error.reason == audio_files.DISK_FAILED:
             raise
         raise Rejected(error.reason) from None
     peak = max(waveform.max(), -waveform.min())  # either is NaN if a sample is
     if not np.isfinite(peak):
         raise Rejected(NOT_FINITE)
-    if peak < audio.SILENT_PEAK:
+    if peak < audio_files.SILENT_PEAK:
         raise Rejected(SILENT)
     return waveform

@@ -24,13 +24,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Optional
 
-from tfrecord_builder import files, manifest
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import catalog, checks, listing, sharding
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items
+from tfrecord_builder.storage import files
 
 _MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
 _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files

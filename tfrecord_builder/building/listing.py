@@ -11,13 +11,15 @@ from typing import Optional
 import tqdm
 from absl import logging
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies
 from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.building import catalog
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.records import items
+from tfrecord_builder.storage import files
 
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()

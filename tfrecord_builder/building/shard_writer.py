@@ -12,13 +12,16 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder import errors, files, frontend, recordings, schema
-from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import effects
 from tfrecord_builder.building import checks, sharding
+from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, loudness, shard_statistics
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.storage import files
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 

@@ -11,10 +11,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder import errors, files, frontend, recordings, schema
-from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import catalog
+from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import vocabularies
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.storage import files
 
 _BUFFER_BYTES = 1 << 26  # of all shards together, while their items are written
 

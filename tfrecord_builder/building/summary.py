@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder import errors
 from tfrecord_builder.building import build_config, catalog, sharding
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import staging
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import page
+from tfrecord_builder.storage import files
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import files, manifest
 from tfrecord_builder.corpora import layout
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _TRANSCRIPT = os.path.join("transcript", "aidatatang_200_zh_transcript.txt")
 _REMEDY = "pass the directory aidatatang_200zh itself"

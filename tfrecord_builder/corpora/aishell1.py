@@ -14,8 +14,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _TRANSCRIPT = os.path.join("transcript", "aishell_transcript_v0.8.txt")
 _SPEAKER = slice(len("BAC009"), len("BAC009S0002"))  # of an utterance id

@@ -18,8 +18,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import manifest
 from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
 
 _SPLITS = ("train", "test")
 _REMEDY = "pass the directory into which data_aishell3.tgz was unpacked"

@@ -15,8 +15,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, rows
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _REMEDY = "pass the directory of one language, cv-corpus-<release>/<language>"
 

@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
+from tfrecord_builder.storage import files
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -22,8 +22,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 # The command itself is in rejected.tsv.
 NOT_READ = "wav.scp entry is not a file, file:offset or plain cat, flac -c -d, sph2pipe, sox or ffmpeg"

@@ -9,8 +9,10 @@ from typing import NamedTuple, Optional
 
 from absl import logging
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _ARCHIVE = ".tar.gz"
 _MAX_NOTES = 3  # on parent directories, one per line of a list

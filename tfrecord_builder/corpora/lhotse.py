@@ -20,8 +20,10 @@ from typing import Any, Optional
 
 from absl import logging
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, lhotse_cuts
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _FILE = re.compile(r"(.+)\.jsonl?(?:\.gz)?")
 _ACCEPTED = (

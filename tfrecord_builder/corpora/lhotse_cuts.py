@@ -18,8 +18,8 @@ import math
 import os
 from typing import Any, Optional
 
-from tfrecord_builder import manifest
 from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
+from tfrecord_builder.data import manifest
 
 _TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
 _RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # the ranges of --speeds and --volume_db

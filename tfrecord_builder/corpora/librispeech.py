@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
 
 _REMEDY = "pass the directory that has metadata.csv and wavs, as LJSpeech-1.1"
 

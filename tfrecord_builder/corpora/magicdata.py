@@ -17,8 +17,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _TRANSCRIPT = "TRANS.txt"
 _REMEDY = "unpack train_set, dev_set and test_set into one directory and pass that"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import manifest
 from tfrecord_builder.corpora import columns, rows
+from tfrecord_builder.data import manifest
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:

@@ -19,8 +19,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, rows
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
 _NEEDED = (("audio",),)

@@ -15,8 +15,8 @@ import dataclasses
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import manifest
 from tfrecord_builder.corpora import json_lines, layout
+from tfrecord_builder.data import manifest
 
 _TRANSCRIPT, _AUDIO = "set1_transcript.json", "audio_files"
 _REMEDY = "pass the directory primewords_md_2018_set1 itself"

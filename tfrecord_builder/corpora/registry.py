@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import (
     aidatatang_200zh,
     aishell1,
@@ -27,6 +27,8 @@ from tfrecord_builder.corpora import (
 )
 from tfrecord_builder.corpora import manifest as manifest_corpus
 from tfrecord_builder.corpora import text as text_corpus
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 CORPORA = {
     "aidatatang_200zh": aidatatang_200zh.list_utterances,

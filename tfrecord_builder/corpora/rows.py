@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import columns, json_lines, layout, segments, text_files
+from tfrecord_builder.data import manifest
 
 Row = dict[str, str]
 TABS = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}

@@ -23,8 +23,10 @@ import os
 from collections.abc import Iterator
 from typing import Optional
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, rows
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _COMMAS = {"strict": True, "skipinitialspace": True}
 _SEMICOLONS = {"delimiter": ";", **_COMMAS}

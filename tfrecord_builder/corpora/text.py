@@ -16,8 +16,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import columns, layout, rows, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _WORDS = "dict.txt"
 _WORD = re.compile("[\u4e00-\u9fff]{2,}")

@@ -14,7 +14,8 @@ from typing import BinaryIO, Optional
 
 from absl import logging
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese text"
 _MAX_NOTES = 10  # on encodings: some corpora have a file per utterance

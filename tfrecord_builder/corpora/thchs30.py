@@ -17,8 +17,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tfrecord_builder import files, manifest
 from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 _SUFFIX = ".wav.trn"
 _REMEDY = "pass the directory data_thchs30 itself"

@@ -19,8 +19,10 @@ import os
 import tarfile
 from collections.abc import Iterator
 
-from tfrecord_builder import errors, files, manifest, members
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import json_lines, layout, rows, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files, members
 
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 

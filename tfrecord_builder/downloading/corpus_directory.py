@@ -15,8 +15,9 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, fetch, unpack
+from tfrecord_builder.storage import files
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:

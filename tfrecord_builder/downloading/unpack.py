@@ -13,7 +13,8 @@ import zlib
 
 import tqdm
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 _CHUNK_BYTES = 1 << 20
 

@@ -8,8 +8,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Optional
 
-from tfrecord_builder import config_flags, errors, initials_finals, manifest, syllables, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation, user_dictionary
+from tfrecord_builder.settings import config_flags
+from tfrecord_builder.tokens import initials_finals, syllables, vocabulary
 
 # From a syllable to its tokens, for the token types that are pinyin.
 _OF_SYLLABLE = {

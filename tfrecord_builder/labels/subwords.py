@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 
-from tfrecord_builder import errors, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import vocabulary
 
 _NUM_META_PIECES = 3  # <unk>, <s>, </s>
 _MAX_SENTENCES = 1_000_000  # kept in memory; of more sentencepiece takes a sample, always the same

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 
-from tfrecord_builder import errors, syllables
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
 from tfrecord_builder.labels import normalisation, tokenisation
+from tfrecord_builder.tokens import syllables
 
 _FORM = "phrase<TAB>pin1 yin1"
 

@@ -13,8 +13,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from tfrecord_builder import config_flags, dataset_info, errors, files, manifest, readings, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling, subwords
+from tfrecord_builder.settings import config_flags
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import readings, vocabulary
 
 _TRAIN = manifest.SPLITS[0]
 _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory

@@ -8,8 +8,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import staging
+from tfrecord_builder.storage import files
 
 _WORKSPACE = ".plan"
 

@@ -11,7 +11,9 @@ import os
 import shutil
 from collections.abc import Iterable
 
-from tfrecord_builder import dataset_info, errors, files, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, recordings
+from tfrecord_builder.storage import files
 
 STAGING = ".build"
 _FINGERPRINT_FILE = "plan"

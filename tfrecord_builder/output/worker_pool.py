@@ -18,7 +18,7 @@ from typing import Any, Optional, Protocol
 import tqdm
 
 from tfrecord_builder import errors
-from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.runtime import lazy_tensorflow as tf
 
 REPORT_EVERY = 16  # utterances
 

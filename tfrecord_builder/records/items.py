@@ -15,9 +15,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from tfrecord_builder import files, manifest, recordings
 from tfrecord_builder.augmentation import copies
+from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
+from tfrecord_builder.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

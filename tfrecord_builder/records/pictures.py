@@ -11,7 +11,9 @@ matplotlib.use("Agg")  # no display
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tfrecord_builder import fonts, frontend, schema
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import schema
+from tfrecord_builder.runtime import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
 _DPI = 120

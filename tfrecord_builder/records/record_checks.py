@@ -10,9 +10,11 @@ from typing import Optional
 import numpy as np
 from google.protobuf import message
 
-from tfrecord_builder import dataset_info, frontend, schema, vocabulary
-from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.tokens import vocabulary
 
 _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),

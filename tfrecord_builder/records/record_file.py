@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-from tfrecord_builder import schema
+from tfrecord_builder.data import schema
 
 _HEADER_BYTES = 12
 _FOOTER_BYTES = 4

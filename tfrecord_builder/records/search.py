@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, errors, files, manifest, recordings, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, manifest, recordings, schema
 from tfrecord_builder.records import items, record_checks, record_file
+from tfrecord_builder.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Optional
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, files, schema
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import items, loudness
+from tfrecord_builder.storage import files
 
 DURATION_BIN_MS = 100
 NUM_EXTREMES = 10

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
-from tfrecord_builder import syllables
+from tfrecord_builder.tokens import syllables
 
 _MAX_BINS = 60
 _MAX_LABELS = 12

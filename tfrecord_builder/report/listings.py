@@ -6,7 +6,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from tfrecord_builder import recordings, vocabulary
+from tfrecord_builder.data import recordings
+from tfrecord_builder.tokens import vocabulary
 
 NUM_LISTED = 30
 NUM_REJECTED = 20

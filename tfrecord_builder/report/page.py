@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import jinja2
 
-from tfrecord_builder import dataset_info, files, syllables
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import charts, listings
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import syllables
 
 _SPLITS = ("train", "dev", "test")
 _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit

@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, errors, files, readings, recordings, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import record_checks
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import readings, vocabulary
 from tfrecord_builder.verification import problems, shards
 
 

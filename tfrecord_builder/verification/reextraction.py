@@ -10,10 +10,12 @@ from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from tfrecord_builder import dataset_info, errors, files, recordings, schema
+from tfrecord_builder import errors
 from tfrecord_builder.building import checks, shard_writer, sharding
+from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import items, record_checks, record_file
+from tfrecord_builder.storage import files
 from tfrecord_builder.verification import problems
 
 # Another processor sums in another order, and one step of float16 (1/64 at 16) may lie between the results.

@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Optional
 
-from tfrecord_builder import dataset_info, files
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.records import record_checks, record_file
+from tfrecord_builder.storage import files
 from tfrecord_builder.verification import problems
 
 

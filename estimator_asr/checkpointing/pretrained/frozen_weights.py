@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.models import frozen_encoder
-from tfrecord_builder import errors, pretrained_encoder
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
 
 
 def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr import model_directory
+from estimator_asr.experiment import model_directory
 
 BLANK = None  # the name of the blank class, which is not a token
 

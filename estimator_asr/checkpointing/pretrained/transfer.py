@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, weight_sources
-from tfrecord_builder import errors, syllables
+from estimator_asr.experiment import model_directory
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import syllables
 
 # A table of tokens, and the table of syllable parts that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import transfer, weight_sources
+from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 
 _WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0

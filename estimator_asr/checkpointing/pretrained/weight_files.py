@@ -13,7 +13,8 @@ import re
 import numpy as np
 
 from estimator_asr.checkpointing import checkpoints
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 _CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 

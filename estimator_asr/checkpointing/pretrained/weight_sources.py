@@ -7,10 +7,12 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr import experiment, model_directory
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, weight_files, whisper_weights
-from tfrecord_builder import config_json, errors, pretrained_encoder
+from estimator_asr.experiment import experiment, model_directory
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.settings import config_json
 
 _PARENTS = 4  # directories above a checkpoint to search for config.json: MODEL/export/best/N/variables
 _NGRAMS = "language/ngrams"

@@ -11,7 +11,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from tfrecord_builder import errors, files, pretrained_encoder
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.storage import files
 
 PUBLISHED = ("config.json", "model.safetensors")
 _PREFIX = "model.encoder."

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.experiment import experiment
 from estimator_asr.inputs import input_fn, splits
-from tfrecord_builder import dataset_info, schema
+from tfrecord_builder.data import dataset_info, schema
 
 _SPLIT = "train"
 _MEAN_TOLERANCE = 1e-3  # the mean is summed in another order here

@@ -11,11 +11,14 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment
 from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment
 from estimator_asr.inputs import input_fn, shard_cache, shards, splits
-from tfrecord_builder import dataset_info, errors, frontend, schema, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.tokens import vocabulary
 
 _SPLITS = ("train", "dev", "test")
 _NUM_TOO_LONG = 20  # utterances that are listed if some are too long,

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 
 from estimator_asr.diagnostics.doctor import findings
-from tfrecord_builder import cpu
+from tfrecord_builder.runtime import cpu
 
 # A model of default size with its batch takes about 3 GB, the checkpoints of a training 1 GB.
 _MEMORY_GB = 4.0

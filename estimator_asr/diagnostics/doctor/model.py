@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from estimator_asr import model_directory
 from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.diagnostics.doctor import batch, findings
+from estimator_asr.experiment import model_directory
 from estimator_asr.monitoring import watchdog
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 
 def check(model_dir: str) -> Iterator[findings.Finding]:

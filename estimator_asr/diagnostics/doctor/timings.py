@@ -9,12 +9,12 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 import tqdm
 
-from estimator_asr import experiment, model_directory, task_spec, training_config
 from estimator_asr.diagnostics import trial
 from estimator_asr.diagnostics.doctor import findings, matrix_products
+from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 _SIZES = {"CPU": 2048, "GPU": 8192}
 _INPUT_SECONDS = 3.0

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from estimator_asr.diagnostics.doctor import findings
-from tfrecord_builder import tensorflow_release
+from tfrecord_builder.runtime import tensorflow_release
 
 # Distributions that install the module tensorflow, and why one is worth a warning.
 _DISTRIBUTIONS = {

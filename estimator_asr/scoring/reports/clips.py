@@ -12,7 +12,10 @@ import numpy as np
 import soundfile
 import tqdm
 
-from tfrecord_builder import audio, errors, files, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import recordings
+from tfrecord_builder.storage import files
 
 _SAMPLE_RATE = 16000  # Hz; one that MP3 has
 _MAX_EMBEDDED_SECONDS = 30.0
@@ -82,7 +85,7 @@ def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Opt
     segment = {"start_seconds": recording.start_seconds, "seconds": recording.seconds}
     options = {"channel": recording.channel, **segment}
     try:
-        waveform = audio.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **options)
+        waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **options)
     except (errors.UserError, OSError):
         return None
     return waveform if np.isfinite(waveform).all() else None  # MP3's encoder aborts at NaN

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimator_asr.scoring import breakdown, error_rate, matched_pairs, utterances
 from estimator_asr.scoring.reports import comparison_page, formats, report, report_reader
-from tfrecord_builder import files
+from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
 Scored = Sequence[utterances.ScoredUtterance]

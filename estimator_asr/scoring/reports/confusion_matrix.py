@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from estimator_asr.scoring import attribution
-from tfrecord_builder import syllables
+from tfrecord_builder.tokens import syllables
 
 _NAMES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 

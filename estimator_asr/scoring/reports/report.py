@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Iterator
 
 from estimator_asr.scoring.reports import metrics, nist_files, report_page, scored_split
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 METRICS_FILE = "metrics.json"
 HYPOTHESES_FILE = "hypotheses.tsv"

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import utterances
 from estimator_asr.scoring.reports import report
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 Scored = Sequence[utterances.ScoredUtterance]
 Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_asr.scoring import attribution, utterances
-from tfrecord_builder import recordings
+from tfrecord_builder.data import recordings
 
 
 @dataclasses.dataclass(frozen=True)

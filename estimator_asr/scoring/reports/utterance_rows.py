@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_asr.scoring import attribution, utterances
-from tfrecord_builder import recordings
+from tfrecord_builder.data import recordings
 
 _CAUSES = {cause: index for index, cause in enumerate(attribution.CAUSES)}
 

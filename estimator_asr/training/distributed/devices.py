@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import cpu
+from tfrecord_builder.runtime import cpu
 
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of GPUs, as a container gets them
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class on the PCI bus

@@ -12,9 +12,10 @@ from typing import Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr import training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.training.distributed import cluster as cluster_lib
-from tfrecord_builder import cpu, errors
+from tfrecord_builder import errors
+from tfrecord_builder.runtime import cpu
 
 # CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")

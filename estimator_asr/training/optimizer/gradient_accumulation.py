@@ -17,7 +17,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.tasks import metrics
 from estimator_asr.training.optimizer import loss_scale, optimization, skippable

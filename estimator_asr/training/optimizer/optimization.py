@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import estimator_api
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.training.optimizer import replica_sums, skippable
 

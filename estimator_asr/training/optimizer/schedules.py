@@ -15,8 +15,8 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
 from estimator_asr.checkpointing import evaluation_log
+from estimator_asr.experiment import config as config_lib
 
 
 def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:

@@ -12,9 +12,9 @@ import small_checkpoints
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import model_directory, training_config
 from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
-from estimator_asr.serving import trained_model
+from estimator_asr.experiment import model_directory, training_config
+from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
 
 

@@ -9,8 +9,8 @@ import small_checkpoints
 import small_records
 import tensorflow as tf
 
-from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.checkpointing import checkpoints
+from estimator_asr.experiment import experiment, model_directory, training_config
 from tfrecord_builder import errors
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing import saver as regular_saver
+from estimator_asr.estimator import estimator_api
 
 
 class Saves(estimator_api.CheckpointSaverListener):

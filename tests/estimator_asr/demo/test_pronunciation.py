@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from estimator_asr.demo import grammar, pronunciation
-from tfrecord_builder import syllables
 from tfrecord_builder.labels import normalisation, pinyin
+from tfrecord_builder.tokens import syllables
 
 # Every word of the grammar with a polyphonic hanzi whose other reading a dictionary look-up could have given.
 POLYPHONES = {

@@ -17,8 +17,9 @@ import pytest
 import soundfile
 
 from estimator_asr.demo import corpus_writer, espeak, script, synthesis, synthesise, voices
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
 
 SETTINGS = (
     "--num_train=60",

@@ -7,8 +7,8 @@ import small_records
 import tensorflow as tf
 from small_records import CHARACTERS, TOKENS
 
-from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.diagnostics import label_checks
+from estimator_asr.experiment import experiment, model_directory, training_config
 from estimator_asr.models import losses
 from tfrecord_builder import errors
 

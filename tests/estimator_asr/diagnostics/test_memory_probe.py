@@ -9,8 +9,8 @@ import pytest
 import small_batches
 import tensorflow as tf
 
-from estimator_asr import task_spec
 from estimator_asr.diagnostics import memory_probe
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 

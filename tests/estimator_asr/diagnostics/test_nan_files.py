@@ -10,7 +10,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.diagnostics import nan_files
-from tfrecord_builder import errors, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 
 UTTERANCES = [
     nan_files.Utterance("train000", "S0", 16, 1),

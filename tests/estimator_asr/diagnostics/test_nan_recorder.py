@@ -9,7 +9,8 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.diagnostics import nan_files, nan_recorder
-from tfrecord_builder import errors, schema
+from tfrecord_builder import errors
+from tfrecord_builder.data import schema
 
 RECORDS = [
     schema.make_example(record)

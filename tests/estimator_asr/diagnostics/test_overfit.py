@@ -8,8 +8,8 @@ import pytest
 import small_records
 import task_models
 
-from estimator_asr import config, experiment, task_spec, training_config
 from estimator_asr.diagnostics import overfit
+from estimator_asr.experiment import config, experiment, task_spec, training_config
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 

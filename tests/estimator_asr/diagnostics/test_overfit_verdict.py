@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimator_asr import task_spec
 from estimator_asr.diagnostics import overfit_verdict
+from estimator_asr.experiment import task_spec
 
 COMMAND = "python -m estimator_asr.train --data_dir=DATA,MORE --model_dir=AM --overfit_batches 1"
 AGAIN = f"{COMMAND} --learning_rate="

@@ -12,13 +12,16 @@ import pytest
 import small_corpora
 import small_whisper
 
-from estimator_asr import task_spec
 from estimator_asr.encoding import encoder, shard_encoder
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, splits
-from tfrecord_builder import dataset_info, errors, files, frontend, schema, verify
-from tfrecord_builder import lazy_tensorflow as tf
+from tfrecord_builder import errors, verify
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.output import worker_pool
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.storage import files
 
 WHISPER = frontend.FrontendConfig(frontend="whisper_log_mel")
 

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from estimator_asr.exporting import model_card
-from estimator_asr.serving import export_info
-from tfrecord_builder import dataset_info, errors
+from estimator_asr.saved_model import export_info
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 RATE = {"rate": 0.105, "errors": 145, "confidence_interval": [0.07, 0.146]}
 METRICS = {"data": "/c/DATA,/c/MORE/", "split": "test", "num_utterances": 1120, "character_error_rate": RATE}

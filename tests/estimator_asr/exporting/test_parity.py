@@ -11,7 +11,7 @@ import pytest
 import tiny_models
 
 from estimator_asr.exporting import parity, reference
-from estimator_asr.serving import trained_model
+from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
 
 CHARACTERS = [{"character": c, "start": 0.1, "end": 0.2, "confidence": 0.9} for c in "你好"]

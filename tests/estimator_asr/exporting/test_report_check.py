@@ -8,7 +8,7 @@ import pytest
 import tiny_models
 
 from estimator_asr.exporting import report_check
-from estimator_asr.serving import export_info, saved_model_writer, trained_model
+from estimator_asr.saved_model import export_info, saved_model_writer, trained_model
 from tfrecord_builder import errors
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr import config, task_spec
+from estimator_asr.experiment import config, task_spec
 from estimator_asr.exporting import sample
 from estimator_asr.inputs import splits
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import read_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, input_progress, splits
 
 NUM_UTTERANCES = 12

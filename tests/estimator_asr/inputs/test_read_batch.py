@@ -6,7 +6,7 @@ import small_records
 import tensorflow as tf
 from read_batches import MASKED, read
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import batches, input_fn, splits
 
 

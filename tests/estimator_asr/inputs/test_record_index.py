@@ -9,7 +9,7 @@ import small_records
 import tensorflow as tf
 from read_batches import SETTINGS
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, input_progress, record_index, splits
 from tfrecord_builder import errors
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-from estimator_asr import config, task_spec
+from estimator_asr.experiment import config, task_spec
 from estimator_asr.inputs import sampling, splits
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 
 def read(data_dir: str, max_utterances: int) -> list[dict]:

@@ -15,10 +15,11 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
-from estimator_asr import task_spec
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import bounded_directory, input_fn, shard_cache, shards, splits
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 STORE = "ram://store"
 _BYTES = 1000
@@ -160,7 +161,7 @@ def test_a_file_system_without_locks(cache_directory, monkeypatch):
 _PROGRAM = """
 import sys, time
 from estimator_asr.inputs import shard_cache, shards
-from tfrecord_builder import files
+from tfrecord_builder.storage import files
 original = files.download
 def download(path, file):
     print("downloaded")

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.inputs import shard_download
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 SOURCE = "ram://downloads/a"
 CONTENT = b"0123456789"

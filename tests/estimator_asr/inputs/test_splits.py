@@ -7,7 +7,7 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, task_spec
+from estimator_asr.experiment import config, task_spec
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder import errors
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, layers, normalisation, transformer_encoders
-from tfrecord_builder import pretrained_encoder
+from tfrecord_builder.audio import pretrained_encoder
 
 NUM_BINS = 8
 CONFIG = config_lib.AcousticConfig(

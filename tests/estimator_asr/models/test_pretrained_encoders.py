@@ -9,10 +9,10 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
 from estimator_asr.checkpointing.pretrained import whisper_weights
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, frozen_encoder
-from tfrecord_builder import pretrained_encoder
+from tfrecord_builder.audio import pretrained_encoder
 
 SMALL = config_lib.AcousticConfig(
     encoder="whisper", encoder_layers=1, encoder_units=8, encoder_inner_units=8, attention_heads=2

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, losses, normalisation
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 RATE = 16000
 NUM_SYLLABLES = 6

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights, whisper_weights
 from estimator_asr.models import frozen_encoder, whisper
-from tfrecord_builder import pretrained_encoder
+from tfrecord_builder.audio import pretrained_encoder
 
 
 @pytest.fixture(scope="module")

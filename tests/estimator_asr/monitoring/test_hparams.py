@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from estimator_asr import config, experiment, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.monitoring import hparams
 from estimator_asr.training import stopping
 

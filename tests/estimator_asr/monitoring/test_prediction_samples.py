@@ -12,10 +12,10 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.monitoring import alignment, prediction_samples, sample_utterances
 from estimator_asr.tasks import registry, task
-from tfrecord_builder import dataset_info, manifest
+from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
 

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from estimator_asr import training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.monitoring import profiler
 from tfrecord_builder import errors
 

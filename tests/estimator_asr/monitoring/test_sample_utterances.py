@@ -9,9 +9,9 @@ import pytest
 import small_records
 import soundfile
 
-from estimator_asr import task_spec
+from estimator_asr.experiment import task_spec
 from estimator_asr.monitoring import sample_utterances
-from tfrecord_builder import manifest
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
 

@@ -17,7 +17,7 @@ import pytest
 import small_records
 import soundfile
 
-from tfrecord_builder import dataset_info, manifest, recordings
+from tfrecord_builder.data import dataset_info, manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
 

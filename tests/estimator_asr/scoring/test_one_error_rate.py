@@ -10,7 +10,8 @@ import small_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, evaluate, experiment, model_directory, training_config
+from estimator_asr import evaluate
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.tasks import registry
 

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from estimator_asr.server import api_errors, item_seconds
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 
 CONFIG = frontend.FrontendConfig()
 

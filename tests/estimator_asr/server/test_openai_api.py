@@ -13,8 +13,8 @@ import pytest
 import soundfile
 import telephone_files
 
+from estimator_asr.saved_model import recogniser
 from estimator_asr.server import service
-from estimator_asr.serving import recogniser
 
 PATH = "/v1/audio/transcriptions"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr.serving import recogniser
+from estimator_asr.saved_model import recogniser
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,7 +18,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from estimator_asr.serving import recogniser
+from estimator_asr.saved_model import recogniser
 
 PREDICT = "/v1/models/asr:predict"
 

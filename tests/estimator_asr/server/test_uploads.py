@@ -13,7 +13,8 @@ import soundfile
 import telephone_files
 
 from estimator_asr.server import uploads
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 
 
 def encode(waveform, format="FLAC", rate=16000):
@@ -62,7 +63,7 @@ def test_audio_whose_header_has_no_length(monkeypatch):
                 read.append(1)
                 yield np.zeros(16000, np.float32)
 
-    monkeypatch.setattr(audio, "AudioBlocks", Endless)
+    monkeypatch.setattr(audio_files, "AudioBlocks", Endless)
     with pytest.raises(errors.UserError, match="file: audio is longer than 20 s"):
         uploads.read(b"x", 16000, 20)
     assert len(read) == 21
@@ -93,7 +94,7 @@ def burn():
 
 def test_audio_that_takes_long_to_decode(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
-    monkeypatch.setattr(audio, "AudioBlocks", make_blocks(burn))
+    monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(burn))
     said = "^file: takes more than 0 s of CPU time for 1 s of audio; convert it to WAV or FLAC$"
     with pytest.raises(errors.UserError, match=said):
         uploads.read(b"x", 16000, 60)
@@ -101,7 +102,7 @@ def test_audio_that_takes_long_to_decode(monkeypatch):
 
 def test_a_server_that_is_busy_refuses_no_audio(monkeypatch):
     monkeypatch.setattr(uploads, "_DECODING_SECONDS", 0.0)
-    monkeypatch.setattr(audio, "AudioBlocks", make_blocks(lambda: time.sleep(0.5)))
+    monkeypatch.setattr(audio_files, "AudioBlocks", make_blocks(lambda: time.sleep(0.5)))
     assert uploads.read(b"x", 16000, 60).seconds == 1
 
 
@@ -111,7 +112,9 @@ def test_the_limit_grows_with_the_audio():
 
 def test_seconds_by_the_header(monkeypatch):
     assert uploads.measure(encode(np.zeros(24000)), 16000, 60) == 1.5
-    monkeypatch.setattr(audio, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None, close=list))
+    monkeypatch.setattr(
+        audio_files, "AudioBlocks", lambda *_: types.SimpleNamespace(seconds=None, close=list)
+    )
     assert uploads.measure(b"x", 16000, 60) == 60
 
 

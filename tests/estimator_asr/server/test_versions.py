@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
+from estimator_asr.saved_model import export_info
 from estimator_asr.server import metrics, served_version, versions
-from estimator_asr.serving import export_info
 from tfrecord_builder import errors
 
 

@@ -10,9 +10,9 @@ import small_records
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.models import acoustic
-from estimator_asr.serving import cascade
+from estimator_asr.saved_model import cascade
 from estimator_asr.tasks import acoustic as acoustic_task
 
 

@@ -13,7 +13,9 @@ import toy_decoder
 import toy_encoder
 import toy_loss
 
-from estimator_asr import config, estimator_api, experiment, model_directory, train, training_config
+from estimator_asr import train
+from estimator_asr.estimator import estimator_api
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic
 from estimator_asr.models.decoding import decoders

@@ -4,7 +4,7 @@ import numpy as np
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.tasks import language
 
 

@@ -9,8 +9,8 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, model_directory, training_config
-from estimator_asr.serving import cascade
+from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.saved_model import cascade
 from estimator_asr.tasks import registry
 
 SMALL = dict(encoder_layers=1, encoder_units=16, encoder_inner_units=16, attention_heads=2)

@@ -7,7 +7,8 @@ import signal
 import pytest
 
 from estimator_asr.training import directory_lock
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
 
 
 def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import small_records
 
-from estimator_asr import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.inputs import input_progress
 from estimator_asr.training import plan as plan_lib
 

@@ -16,10 +16,11 @@ import small_records
 import tensorflow as tf
 from loop_models import LANGUAGE
 
-from estimator_asr import config, experiment, model_directory, observers, training_config
 from estimator_asr import train as train_program
+from estimator_asr.diagnostics import observers
+from estimator_asr.experiment import config, experiment, model_directory, training_config
 from estimator_asr.training import loop
-from tfrecord_builder import dataset_info
+from tfrecord_builder.data import dataset_info
 
 NOISY = dataclasses.replace(LANGUAGE, language_dropout=0.2, ngram_dropout=0.3, token_noise=0.2)
 ACOUSTIC = config.AcousticConfig(

@@ -12,7 +12,8 @@ import soundfile
 import telephone_files
 
 from estimator_asr.transcripts import recordings
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 
 
 def make_wav(path, seconds=1.0, rate=16000):
@@ -71,7 +72,7 @@ def test_standard_input_twice_is_refused():
 def test_blocks_of_a_file_are_its_samples(tmp_path):
     make_wav(tmp_path / "a.wav", 3.0, 44100)
     found = read(recordings.Recording(str(tmp_path / "a.wav"), "a"))
-    np.testing.assert_array_equal(found, audio.read_audio(str(tmp_path / "a.wav"), 16000))
+    np.testing.assert_array_equal(found, audio_files.read_audio(str(tmp_path / "a.wav"), 16000))
 
 
 @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.mp3"])
@@ -79,7 +80,7 @@ def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
     soundfile.write(tmp_path / name, np.sin(np.arange(32000) / 9) * 0.3, 16000)
     give_standard_input(monkeypatch, (tmp_path / name).read_bytes())
     found = read(recordings.Recording("-", "stdin"))
-    np.testing.assert_array_equal(found, audio.read_audio(str(tmp_path / name), 16000))
+    np.testing.assert_array_equal(found, audio_files.read_audio(str(tmp_path / name), 16000))
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFFF, 0x7FFFF000])
@@ -94,7 +95,9 @@ def test_standard_input_with_the_header_of_a_pipe(tmp_path, monkeypatch, length)
 
 def test_empty_standard_input_is_named(monkeypatch):
     give_standard_input(monkeypatch, b"")
-    with pytest.raises(audio.AudioError, match="-: standard input is empty, expected audio; write a record"):
+    with pytest.raises(
+        audio_files.AudioError, match="-: standard input is empty, expected audio; write a record"
+    ):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
 
 
@@ -104,7 +107,7 @@ def test_standard_input_without_room_for_a_copy_is_named(monkeypatch):
 
     give_standard_input(monkeypatch, b"RIFF")
     monkeypatch.setattr(recordings.tempfile, "TemporaryFile", fail)
-    with pytest.raises(audio.AudioError) as refused:
+    with pytest.raises(audio_files.AudioError) as refused:
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
     assert str(refused.value) == (
         "-: cannot be copied to a temporary file (No usable temporary directory found in ['/tmp']), expected "
@@ -126,7 +129,7 @@ def test_seconds_of_all_recordings(tmp_path):
 def test_closed_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(recordings.sys, "stdin", None)
     with pytest.raises(
-        audio.AudioError, match="-: standard input is closed, expected audio; give a file or a"
+        audio_files.AudioError, match="-: standard input is closed, expected audio; give a file or a"
     ):
         recordings.open_blocks(recordings.Recording("-", "stdin"), 16000)
 

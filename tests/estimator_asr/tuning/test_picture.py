@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, picture, search
 

@@ -1,8 +1,9 @@
 import pytest
 from absl import flags
 
-from tfrecord_builder import config_flags, errors
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config
+from tfrecord_builder.settings import config_flags
 
 
 def test_flags():

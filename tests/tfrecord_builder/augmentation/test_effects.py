@@ -6,7 +6,8 @@ import small_augmentation
 import small_corpora
 import soundfile
 
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.augmentation import codecs, copies, effects
 
 RATE = small_corpora.SAMPLE_RATE
@@ -78,7 +79,7 @@ def test_noise_has_the_level_that_was_asked_for(folders, wanted):
     assert noisy.dtype == np.float32
     assert snr_db(speech, noisy) == pytest.approx(wanted, abs=0.1)
     added = (noisy - speech) / np.std(noisy - speech)
-    expected = audio.read_audio(cafe, RATE)[4000:36000]
+    expected = audio_files.read_audio(cafe, RATE)[4000:36000]
     np.testing.assert_allclose(added, expected / np.std(expected), atol=0.02)
 
 
@@ -121,7 +122,7 @@ def test_order_is_speed_room_noise_volume(folders):
     speech = small_corpora.tone(1.0)
     heard = effects.apply(speech, RATE, Variant(0.9, 1, hall))
     noisy = effects.apply(speech, RATE, Variant(0.9, 1, hall, cafe, 3.0, 0.0, 10.0, 6.0)) / 10 ** (6 / 20)
-    expected = effects.reverberate(effects.change_speed(speech, 0.9), audio.read_audio(hall, RATE))
+    expected = effects.reverberate(effects.change_speed(speech, 0.9), audio_files.read_audio(hall, RATE))
     np.testing.assert_array_equal(heard, expected)
     assert snr_db(heard, noisy) == pytest.approx(10.0, abs=0.01)
 

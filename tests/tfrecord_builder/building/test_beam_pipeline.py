@@ -11,8 +11,10 @@ import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, frontend, manifest
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import beam_pipeline, build_config, builder, shard_writer, sharding
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
 

@@ -10,12 +10,16 @@ import small_corpora
 import soundfile
 import tensorflow as tf
 
-from tfrecord_builder import dataset_info, errors, files, frontend, readings, recordings, schema, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, codecs
 from tfrecord_builder.building import build_config, builder
+from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import shard_statistics
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import readings, vocabulary
 
 FRONTEND = frontend.FrontendConfig()
 

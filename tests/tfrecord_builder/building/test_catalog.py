@@ -2,8 +2,9 @@ import re
 
 import pytest
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.building import catalog
+from tfrecord_builder.data import manifest
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import pytest
 import small_corpora
 import telephone_files
 
-from tfrecord_builder import manifest
 from tfrecord_builder.building import checks
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 
 RATE = small_corpora.SAMPLE_RATE

@@ -7,12 +7,15 @@ import pickle
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors, files, frontend, manifest
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config, sources
 from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items
+from tfrecord_builder.storage import files
 
 HERE = functools.partial(worker_pool.write_shards, num_workers=1)
 
@@ -122,7 +125,7 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
     labelled.clear()
     changed, hash_file = [], chunks.files.sha256
     monkeypatch.setattr(chunks.files, "sha256", lambda path: hash_file(path) + str(path.endswith(*changed)))
-    for name in ("/tfrecord_builder/syllables.py", "/building/checks.py", "/augmentation/copies.py"):
+    for name in ("/tfrecord_builder/tokens/syllables.py", "/building/checks.py", "/augmentation/copies.py"):
         changed[:] = [name]
         _label(listed, tmp_path, _settings(slower))
         assert len(labelled) == 7

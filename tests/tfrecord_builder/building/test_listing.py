@@ -4,9 +4,11 @@ import logging
 
 import pytest
 
-from tfrecord_builder import errors, files, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, copies, sources
 from tfrecord_builder.building import catalog, listing
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
 
 Variant = copies.Variant
 

@@ -13,10 +13,13 @@ import s3_server
 import small_corpora
 import small_records
 
-from estimator_asr import experiment, model_directory, training_config
-from tfrecord_builder import dataset_info, errors, files, frontend
+from estimator_asr.experiment import experiment, model_directory, training_config
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder, shard_writer
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import output_directory, worker_pool
+from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET
 

@@ -9,7 +9,7 @@ import pytest
 import small_augmentation
 import small_corpora
 
-from tfrecord_builder import frontend
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import augmentation_config
 from tfrecord_builder.building import build_config, builder
 

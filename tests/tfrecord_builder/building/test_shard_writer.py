@@ -9,11 +9,14 @@ import small_corpora
 import small_shards
 import tensorflow as tf
 
-from tfrecord_builder import audio, errors, files, frontend, manifest, schema
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.augmentation import copies
 from tfrecord_builder.building import shard_writer, sharding
+from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
+from tfrecord_builder.storage import files
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
@@ -24,8 +27,8 @@ def _settings(**changes):
 
 
 def _item(name, audio, found=LABELS):
-    utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
-    return items.Item(utterance, found, items.file_signature(audio))
+    utterance = manifest.Utterance(name, audio_files, f"speaker-{name}", "", "", "train")
+    return items.Item(utterance, found, items.file_signature(audio_files))
 
 
 def _shard(tmp_path, *found):
@@ -53,7 +56,7 @@ def tones(tmp_path):
 def test_record_holds_the_frontend_of_the_recording(tmp_path, tones):
     _write(tmp_path, [_item("u0", tones[0])], _settings())
     (record,) = _read(tmp_path, num_bins=80)
-    expected = frontend.extract(audio.read_audio(tones[0], 16000), frontend.FrontendConfig()).numpy()
+    expected = frontend.extract(audio_files.read_audio(tones[0], 16000), frontend.FrontendConfig()).numpy()
     assert record["fbank"].shape == (48, 80)
     np.testing.assert_allclose(record["fbank"], expected, atol=0.01)  # half a step of float16 at 16
     assert record["token_ids"].tolist() == [2, 1]
@@ -68,7 +71,7 @@ def test_classic_spectrogram_in_float32(tmp_path, tones):
     config = frontend.FrontendConfig(frontend="log_spectrogram")
     _write(tmp_path, [_item("u0", tones[0])], _settings(frontend=config, fbank_dtype="float32"))
     (record,) = _read(tmp_path, num_bins=200, fbank_dtype="float32")
-    expected = frontend.extract(audio.read_audio(tones[0], 16000), config).numpy()
+    expected = frontend.extract(audio_files.read_audio(tones[0], 16000), config).numpy()
     np.testing.assert_allclose(record["fbank"], expected, atol=1e-4)
 
 
@@ -195,7 +198,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
 
 
 def test_a_part_of_a_recording(tmp_path, tones):
-    whole = audio.read_audio(tones[2], 16000)
+    whole = audio_files.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
     _write(tmp_path, [items.Item(utterance, LABELS, items.file_signature(tones[2]))], _settings())
     (record,) = _read(tmp_path, num_bins=80)

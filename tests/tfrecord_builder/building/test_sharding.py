@@ -5,10 +5,13 @@ import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, frontend, manifest, readings, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import sharding
+from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
+from tfrecord_builder.tokens import readings
 
 
 def _items(*names, split="train", signature=(1, 2), text="你"):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import kaldi, segments
 from tfrecord_builder.records import items
 
@@ -87,7 +88,7 @@ def test_a_channel_of_a_sphere_file(tmp_path):
     small_corpora.write_text(tmp_path / "wav.scp", "a sph2pipe -f wav -p -c 2 a.sph |\n")
     small_corpora.write_text(tmp_path / "text", "a 好\n")
     (found,) = _list(tmp_path)
-    samples = audio.read_audio(found.audio, 16000, channel=found.channel)
+    samples = audio_files.read_audio(found.audio, 16000, channel=found.channel)
     np.testing.assert_allclose(samples, right, atol=1e-4)
 
 
@@ -101,10 +102,10 @@ def test_archives_that_kaldiio_writes(tmp_path, write_function):
     found = _list(tmp_path)
     assert [u.audio.partition(":")[0] for u in found] == [str(tmp_path / "wav.ark")] * 3
     for utterance in found:
-        samples = audio.read_audio(utterance.audio, 16000)
+        samples = audio_files.read_audio(utterance.audio, 16000)
         np.testing.assert_allclose(samples, waves[utterance.utterance_id], atol=1e-4)
         assert items.file_signature(utterance.audio) == items.file_signature(str(tmp_path / "wav.ark"))
-    assert len(audio.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
+    assert len(audio_files.read_audio(found[1].audio, 16000, start_seconds=0.1, seconds=0.25)) == 4000
 
 
 def test_splits_of_other_names(tmp_path):

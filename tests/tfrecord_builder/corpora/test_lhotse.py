@@ -3,9 +3,11 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import errors, frontend, schema
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.corpora import lhotse
+from tfrecord_builder.data import schema
 from tfrecord_builder.records import items
 
 NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"

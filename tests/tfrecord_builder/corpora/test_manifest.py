@@ -1,8 +1,9 @@
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import manifest as manifest_corpus
+from tfrecord_builder.data import manifest
 
 HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\tseconds\tnote\n"
 

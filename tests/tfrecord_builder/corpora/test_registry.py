@@ -8,8 +8,9 @@ import paths
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors, manifest
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import manifest
 
 
 def _list(corpus, *directories):

@@ -4,8 +4,9 @@ import io
 import pytest
 import small_corpora
 
-from tfrecord_builder import errors, files
+from tfrecord_builder import errors
 from tfrecord_builder.corpora import text_files
+from tfrecord_builder.storage import files
 
 CHINESE = "编号\t文本\nu1\t今天天气很好\nu2\t广州市房地产中介协会分析\n"
 

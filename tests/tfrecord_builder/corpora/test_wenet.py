@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import audio, errors
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import registry, wenet
 from tfrecord_builder.records import items
 
@@ -28,7 +29,8 @@ def test_lists_of_both_types(tmp_path):
 def test_a_recording_is_read_in_place(tmp_path):
     found = _list(corpus_trees.make_wenet_corpus(tmp_path))[-1]
     np.testing.assert_array_equal(
-        audio.read_audio(found.audio, 16000), audio.read_audio(str(tmp_path / "wav" / "b.wav"), 16000)
+        audio_files.read_audio(found.audio, 16000),
+        audio_files.read_audio(str(tmp_path / "wav" / "b.wav"), 16000),
     )
     assert items.file_signature(found.audio)[0] == os.path.getsize(
         tmp_path / "shards" / "shards_000000000.tar"

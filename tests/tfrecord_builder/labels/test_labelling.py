@@ -3,8 +3,10 @@ import sys
 
 import pytest
 
-from tfrecord_builder import errors, manifest, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, subwords
+from tfrecord_builder.tokens import vocabulary
 
 
 def _utterance(text="", pinyin=""):
@@ -269,7 +271,7 @@ def test_ctc_needs_a_frame_per_token_and_a_blank_between_equal_ones(tokens, num_
 
 def test_libraries_load_only_where_they_are_needed():
     code = (
-        "import sys; from tfrecord_builder import manifest;from tfrecord_builder.labels import labelling;"
+        "import sys; from tfrecord_builder.data import manifest;from tfrecord_builder.labels import labelling;"
         "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
         "labelling.Labeller(labelling.LabelConfig())(u);"
         "print({'wetext', 'rjieba', 'sentencepiece'} & set(sys.modules))"

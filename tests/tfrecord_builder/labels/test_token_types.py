@@ -9,12 +9,15 @@ import pytest
 import small_corpora
 import tiny_models
 
-from estimator_asr import evaluate, experiment, export, model_directory, training_config
-from estimator_asr.serving import recogniser
+from estimator_asr import evaluate, export
+from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.saved_model import recogniser
 from estimator_asr.transcripts import recordings, transcriber
-from tfrecord_builder import errors, frontend, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import build_config, builder
 from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.tokens import vocabulary
 
 
 def build(corpus_dir, output_dir, token_type, **vocabulary_options):

@@ -4,8 +4,10 @@ import os
 
 import pytest
 
-from tfrecord_builder import dataset_info, errors, files
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import output_directory, staging
+from tfrecord_builder.storage import files
 
 KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")

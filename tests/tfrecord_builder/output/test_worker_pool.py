@@ -9,11 +9,15 @@ import pytest
 import small_corpora
 import small_shards
 
-from tfrecord_builder import errors, files, frontend, lazy_tensorflow, manifest, recordings
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import builder, shard_writer, sharding
+from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, shard_statistics
+from tfrecord_builder.runtime import lazy_tensorflow
+from tfrecord_builder.storage import files
 
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfrecord_builder import frontend, schema, vocabulary
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import schema
 from tfrecord_builder.records import record_checks
+from tfrecord_builder.tokens import vocabulary
 
 TOKENS = vocabulary.Vocabulary(["<unk>", "hao3", "ni3"])
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "你", "好"])

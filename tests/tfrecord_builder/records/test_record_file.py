@@ -5,7 +5,7 @@ import struct
 import pytest
 import tensorflow as tf
 
-from tfrecord_builder import schema
+from tfrecord_builder.data import schema
 from tfrecord_builder.records import record_file
 
 DATA = [b"first", b"", b"x" * 3_000_000, b"last"]

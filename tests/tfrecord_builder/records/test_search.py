@@ -5,8 +5,10 @@ import shutil
 import built_data
 import pytest
 
-from tfrecord_builder import dataset_info, errors, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.records import record_checks, search
+from tfrecord_builder.tokens import vocabulary
 
 
 @pytest.fixture(scope="module")

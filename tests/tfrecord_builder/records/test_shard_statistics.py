@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import small_corpora
 
-from tfrecord_builder import dataset_info, manifest, schema
+from tfrecord_builder.data import dataset_info, manifest, schema
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items, loudness, shard_statistics
 

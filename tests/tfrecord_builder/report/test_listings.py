@@ -1,5 +1,5 @@
-from tfrecord_builder import vocabulary
 from tfrecord_builder.report import listings
+from tfrecord_builder.tokens import vocabulary
 
 KNOWN = vocabulary.Vocabulary(["<unk>", "a", "b", "c", "d"])
 

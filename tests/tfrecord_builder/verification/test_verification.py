@@ -11,7 +11,8 @@ import built_data
 import numpy as np
 import pytest
 
-from tfrecord_builder import dataset_info, errors
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.records import record_checks, record_file
 from tfrecord_builder.verification import data_directory, problems
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from estimator_asr.checkpointing.pretrained import token_rows, transfer, weight_sources
-from tfrecord_builder import errors, syllables
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import syllables
 
 OLD_TOKENS = ("<unk>", "hao3", "ma5", "ni3", "shi4", "tian1")
 KERNEL = "acoustic/encoder/kernel"

@@ -11,12 +11,13 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr import estimator_api
 from estimator_asr.checkpointing import checkpoints
 from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files, weight_sources
+from estimator_asr.estimator import estimator_api
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
-from tfrecord_builder import errors, vocabulary
+from tfrecord_builder import errors
+from tfrecord_builder.tokens import vocabulary
 
 TESTS = paths.SUPPORT
 CHARACTERS = vocabulary.Vocabulary(["<unk>", "好", "你", "爱", "是", "郝"])  # 爱 is new

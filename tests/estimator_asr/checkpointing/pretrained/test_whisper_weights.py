@@ -11,7 +11,8 @@ import safetensors.numpy
 import small_whisper
 
 from estimator_asr.checkpointing.pretrained import whisper_weights
-from tfrecord_builder import errors, pretrained_encoder
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
 
 
 def test_sizes_come_from_config_json(tmp_path):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import small_records
 
-from estimator_asr import config as config_lib
-from estimator_asr import experiment, training_config
 from estimator_asr.diagnostics.doctor import batch
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment, training_config
 from estimator_asr.inputs import batches
 
 RECORDS = [np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(8, dtype=np.float32).reshape(4, 2)]

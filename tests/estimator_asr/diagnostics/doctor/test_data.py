@@ -8,9 +8,10 @@ import pytest
 import small_records
 import tensorflow as tf
 
-from estimator_asr import config, experiment, training_config
 from estimator_asr.diagnostics.doctor import data
-from tfrecord_builder import dataset_info, errors
+from estimator_asr.experiment import config, experiment, training_config
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 
 def test_a_complete_directory_is_ok_and_the_least_slack_is_listed(tmp_path):

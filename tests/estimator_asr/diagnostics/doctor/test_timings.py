@@ -6,8 +6,8 @@ import pytest
 import small_records
 import task_models
 
-from estimator_asr import experiment, model_directory, training_config
 from estimator_asr.diagnostics.doctor import matrix_products, timings
+from estimator_asr.experiment import experiment, model_directory, training_config
 from tfrecord_builder import errors
 
 

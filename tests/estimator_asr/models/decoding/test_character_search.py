@@ -10,7 +10,7 @@ import pytest
 import small_ngrams
 import tensorflow as tf
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.models import candidates
 from estimator_asr.models.decoding import character_search, ngram
 from estimator_asr.ngrams import arpa_reader, back_off

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import hotwords, phrases, prefix_beam_search
 
 NUM_TOKENS = 7

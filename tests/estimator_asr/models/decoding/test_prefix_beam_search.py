@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config as config_lib
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import prefix_beam_search, scorers
 
 NUM_CLASSES = 5

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from estimator_asr.scoring.reports import clips
-from tfrecord_builder import recordings
+from tfrecord_builder.data import recordings
 
 
 def sine(hertz, seconds=1.0, rate=16000, amplitude=1.0):

@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 from estimator_asr.scoring.reports import comparison, report, report_reader
-from tfrecord_builder import recordings
+from tfrecord_builder.data import recordings
 
 in_a_browser = pytest.mark.skipif(
     browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"

@@ -6,7 +6,7 @@ import os
 
 from estimator_asr.scoring import attribution, utterances
 from estimator_asr.scoring.reports import utterance_rows
-from tfrecord_builder import recordings
+from tfrecord_builder.data import recordings
 
 HOMOPHONE = list(attribution.CAUSES).index(attribution.HOMOPHONE)
 DELETION = list(attribution.CAUSES).index(attribution.DELETION)

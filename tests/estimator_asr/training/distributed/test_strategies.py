@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.models import replicas
 from estimator_asr.training.distributed import cluster, strategies
-from tfrecord_builder import cpu, errors
+from tfrecord_builder import errors
+from tfrecord_builder.runtime import cpu
 
 
 def show_gpus(monkeypatch, count):

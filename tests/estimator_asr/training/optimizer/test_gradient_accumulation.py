@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import metrics
 from estimator_asr.training.optimizer import gradient_accumulation, loss_scale, optimization

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.models import normalisation
 from estimator_asr.training.optimizer import loss_scale, optimization, skippable
 

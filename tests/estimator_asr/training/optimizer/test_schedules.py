@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr import config
+from estimator_asr.experiment import config
 from estimator_asr.training.optimizer import schedules
 
 BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0

@@ -1,0 +1,205 @@
+"""Observers of a training: the monitoring and diagnostics that its flags ask for.
+
+The one place that joins training/ with monitoring/ and diagnostics/. What a flag switches on is imported
+where it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr.diagnostics import label_checks, nan_recorder
+from estimator_asr.experiment import model_directory
+from estimator_asr.inputs import input_fn, splits
+from estimator_asr.models import losses, replicas
+from estimator_asr.monitoring import advice, data_wait, hparams, progress
+from estimator_asr.tasks import registry
+from estimator_asr.training import evaluation, loop, step_time
+from estimator_asr.training import plan as plan_lib
+from estimator_asr.training.distributed import cluster as cluster_lib
+from estimator_asr.training.distributed import strategies
+from estimator_asr.training.optimizer import schedules
+from tfrecord_builder.data import dataset_info
+
+
+class Training(NamedTuple):
+    """A training to observe."""
+
+    model: model_directory.ModelDirectory  # its settings, and the directory that it writes
+    infos: Sequence[dataset_info.DatasetInfo]
+    data_dirs: Sequence[str]
+    command: str  # the command line that started it
+    cluster: Optional[cluster_lib.Cluster]  # that this process belongs to; None: it trains alone
+
+    @property
+    def directory(self) -> str:
+        """Where the hooks write: all workers run them, but the model directory is the chief's."""
+        if self.cluster is None or self.cluster.is_chief:
+            return self.model.path
+        return os.path.join(self.model.path, f"tmp_{self.cluster.name}")
+
+    def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
+        """Checks the labels, and returns the observers of this process; the clock runs during training steps.
+
+        Raises:
+            errors.UserError: labels have the wrong form.
+        """
+        label_checks.check(self.infos, self.data_dirs, self.model)
+        watching, alarms = self._watch(plan)
+        hooks = [
+            functools.partial(self._show_progress, plan, clock),
+            functools.partial(self._measure_data_wait, clock),
+            functools.partial(self._record_nan, plan),
+            *watching,
+            *self._choose_hooks(plan),
+        ]
+        exporters, evaluation_hooks = [], []
+        if any(evaluation.DEV_SPLIT in info.splits for info in self.infos):
+            evaluation_hooks.append(self._show_evaluation())
+            exporters += [*alarms, *self._show_samples()]
+        return loop.Observers(hooks, evaluation_hooks, exporters, self._run(), self._choose_ctc_kernel())
+
+    @contextlib.contextmanager
+    def _run(self) -> Iterator[None]:
+        """Explains wrong labels, keeps log lines above the progress bars, and fills the HParams tab."""
+        explained = label_checks.explain(self.infos, self.data_dirs, self.model)
+        is_writer = self.cluster is None or self.cluster.is_chief
+        session = hparams.session(self.model.path, self.model.config)
+        with explained, progress.beside_log_lines(), session if is_writer else contextlib.nullcontext():
+            yield
+
+    def _show_progress(self, plan, clock, step):
+        spec = self.model.config.spec
+        return progress.ProgressHook(
+            {
+                "number": step.update.number,
+                "loss": step.scalars["avg-loss"],
+                "error_rate": step.scalars[spec.error_rate],
+                "inputs": step.num_inputs,
+            },
+            unit=spec.unit,
+            max_steps=plan.max_steps,
+            seconds=self.model.config.train.progress_seconds,
+            num_replicas=replicas.num_replicas(),
+            num_parameters=step.update.num_parameters,
+            clock=clock,
+        )
+
+    def _measure_data_wait(self, clock, step):
+        return data_wait.DataWaitHook(
+            step.wait,
+            step.update.number,
+            every_steps=self.model.config.train.save_summary_steps,
+            model_dir=self.directory,
+            seconds=lambda: clock.seconds,
+            doctor_command=advice.doctor(",".join(self.data_dirs), self.model.path),
+        )
+
+    def _record_nan(self, plan, step):
+        config = self.model.config
+        return nan_recorder.NanRecorderHook(
+            {
+                "is_finite": step.update.is_finite,
+                "number": step.update.number,
+                "position": step.features["seed"],
+                "loss": step.update.loss,
+                "gradient_norm": step.update.gradient_norm,
+                "learning_rate": step.scalars["learning-rate"],
+            },
+            model_dir=self.directory,
+            config_json=config.to_json(indent=2),
+            read_records=functools.partial(
+                input_fn.read_batch, plan.source, plan.progress.bucketing, config.input
+            ),
+            fbank_dtype=plan.source.fbank_dtype,
+            max_skipped=config.watch.skip_bad_batches,
+            is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
+        )
+
+    def _choose_hooks(self, plan):
+        """Returns what builds the hooks that flags switch on."""
+        watch, display = self.model.config.watch, self.model.config.display
+        builders = {
+            functools.partial(self._try_worst_batch, plan): watch.try_worst_batch,
+            self._show_histograms: display.histogram_steps,
+            self._profile: display.profile_steps,
+        }
+        return [build_hook for build_hook, is_chosen in builders.items() if is_chosen]
+
+    def _try_worst_batch(self, plan, step):
+        from estimator_asr.diagnostics import memory_probe
+
+        return memory_probe.MemoryProbeHook(
+            step.features,
+            step.labels,
+            replicas.add_local(step.update.gradient_norm),
+            model=self.model,
+            source=plan.source,
+            bucketing=plan.progress.bucketing,
+            num_replicas=replicas.num_replicas(),
+            first_step=plan.first_step,
+        )
+
+    def _show_histograms(self, step):
+        from estimator_asr.monitoring import histograms
+
+        every_steps = self.model.config.display.histogram_steps
+        return histograms.build_hook(step.update.gradients, every_steps, self.directory)
+
+    def _profile(self, step):
+        from estimator_asr.monitoring import profiler
+
+        return profiler.ProfileHook(*self.model.config.display.profile_steps, self.directory)
+
+    def _watch(self, plan):
+        """Returns what builds the watchdog's hook, and its exporter; nothing on workers after the chief."""
+        config, cluster = self.model.config, self.cluster
+        if not config.watch.watchdog or (cluster and not cluster.is_chief and not cluster.is_evaluator):
+            return [], []
+        from estimator_asr.monitoring import observations, watchdog
+
+        training = observations.TrainingFacts(
+            command=self.command,
+            model_dir=self.model.path,
+            data_dir=",".join(self.data_dirs),
+            error_rate=config.spec.error_rate,
+            warmup_steps=int(plan.steps_per_epoch * config.optimizer.warmup_epochs),
+            max_steps=plan.max_steps,
+            base_rate=config.optimizer.learning_rate,
+            peak_rate=schedules.initial_rate(config.optimizer, plan.batch_size),
+            constant_loss_steps=config.watch.constant_loss_steps,
+        )
+        dog = watchdog.Watchdog(training)
+        return (
+            [lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars)],
+            [watchdog.WatchdogExporter(dog)],
+        )
+
+    def _show_evaluation(self):
+        source = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
+        num_batches = source.bucket(self.model.config.input).batches_per_epoch
+        return progress.EvaluationHook(evaluation.DEV_SPLIT, num_batches)
+
+    def _show_samples(self):
+        is_evaluating = self.cluster is None or self.cluster.is_evaluator
+        if not is_evaluating or not self.model.config.display.show_utterances:
+            return []
+        from estimator_asr.monitoring import prediction_samples
+
+        split = evaluation.DEV_SPLIT
+        return [prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)]
+
+    def _choose_ctc_kernel(self):
+        config = self.model.config.train
+        has_gpu = config.num_cpu_replicas == 1 and bool(tf.config.list_physical_devices("GPU"))
+        if not has_gpu or not registry.of(self.model).uses_ctc:
+            return losses.CLASSIC
+        from estimator_asr.diagnostics import ctc_check
+
+        return ctc_check.choose_kernel(strategies.session_config(config))

@@ -1,0 +1,1 @@
+"""The experiment: every setting once, config.json, the model directory, task specs."""

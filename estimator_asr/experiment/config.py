@@ -1,0 +1,306 @@
+"""Settings of the models, the optimizer and the input: each field is a flag of estimator_asr.train."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from estimator_asr.experiment import training_config
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.settings import config_flags, config_json
+
+FULL = "full"  # of AcousticConfig.softmax
+
+
+def _fraction(default: float, help: str) -> float:
+    """Returns the setting of a regulariser: a fraction that may change when training continues."""
+    return config_flags.setting(default, help, minimum=0, maximum=0.9, training_only=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class AcousticConfig(config_flags.Checked):
+    """Speech to tokens: encoder, CTC head and attention decoder."""
+
+    removed_settings = ("decoding",)  # part of DecodeConfig now
+
+    encoder: str = config_flags.setting(
+        "conformer",
+        "architecture: conformer, transformer, cnn, or whisper (see estimator_asr.encode)",
+    )
+    encoder_layers: int = config_flags.setting(6, "blocks of encoder conformer or transformer", minimum=1)
+    encoder_units: int = config_flags.setting(256, "width of the encoder and decoder", positive=True)
+    encoder_inner_units: int = config_flags.setting(
+        512, "width between the two layers of the encoder's and decoder's feed forward", positive=True
+    )
+    attention_heads: int = config_flags.setting(
+        4, "heads of encoder and decoder attention; divides --encoder_units", positive=True
+    )
+    conv_kernel_size: int = config_flags.setting(
+        15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
+    )
+    subsampling_channels: int = config_flags.setting(
+        32, "encoders conformer and transformer: channels of the subsampling convolutions", positive=True
+    )
+    acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
+    decoder_layers: int = config_flags.setting(
+        1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0
+    )
+    ctc_weight: float = config_flags.setting(
+        0.7,
+        "weight of the CTC loss, above 0; the attention decoder's loss has 1 - ctc_weight",
+        positive=True,
+        maximum=1,
+        training_only=True,
+    )
+    label_smoothing: float = _fraction(
+        0.1, "fraction of the decoder's target that is spread evenly over all tokens"
+    )
+    softmax: str = config_flags.setting(
+        FULL,
+        "loss of the attention decoder in training: cross-entropy over all tokens, or over --num_sampled "
+        "ones (sampled), or noise-contrastive estimation with these (nce); for vocabularies of thousands",
+        choices=(FULL, "sampled", "nce"),
+        training_only=True,
+    )
+    num_sampled: int = config_flags.setting(
+        256, "--softmax=sampled and nce: tokens drawn in each step", positive=True, training_only=True
+    )
+
+    trainable_blocks: int = config_flags.setting(
+        0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
+    )
+    # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
+    pretrained: Optional[pretrained_encoder.Applied] = None
+    # These two have no flag: a model keeps what it was trained with.
+    # Encoders conformer and transformer: whether they cannot see where a recording starts and ends.
+    hide_edges: bool = config_json.not_saved_before(True, former_value=False)
+    # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise.
+    fill_bands: bool = config_json.not_saved_before(True, former_value=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.encoder_units % self.attention_heads:
+            raise errors.UserError(
+                f"train: --encoder_units is {self.encoder_units}, expected a multiple of "
+                f"--attention_heads={self.attention_heads}; change one of them."
+            )
+        if self.conv_kernel_size % 2 == 0:
+            raise errors.UserError(
+                f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
+            )
+        if self.softmax != FULL:
+            self._check_sampled()
+
+    def _check_sampled(self):
+        if not self.decoder_layers:
+            raise errors.UserError(
+                f"train: --softmax={self.softmax} is of the attention decoder, but --decoder_layers is 0; "
+                "leave one of them out."
+            )
+        if self.label_smoothing:
+            raise errors.UserError(
+                f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
+                f"--softmax={self.softmax}, which scores a few tokens and cannot spread the target over all; "
+                "pass --label_smoothing=0."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig(config_flags.Checked):
+    """How the tokens of an utterance are found, by one decoder of models/decoding.
+
+    A hypothesis is ranked by the logarithm of its probability, plus token_bonus for each token, plus
+    ngram_weight, attention_weight and language_weight times the log probabilities that the n-gram model, the
+    attention decoder and the language model give.
+    """
+
+    decoding: str = config_flags.setting("beam", "search for the best tokens or characters: beam or greedy")
+    beam_width: int = config_flags.setting(
+        10, "prefixes kept in each frame, or sentences at each syllable; hypotheses returned", minimum=1
+    )
+    candidates: int = config_flags.setting(
+        12, "most probable tokens of a frame, or characters of a syllable, that extend a prefix", minimum=1
+    )
+    skipped_blank: float = config_flags.setting(
+        0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1
+    )
+    ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model", minimum=0)
+    token_bonus: float = config_flags.setting(0.0, "added for each token")
+    attention_weight: float = config_flags.setting(
+        0.0, "weight of the attention decoder when it ranks the hypotheses", minimum=0
+    )
+    language_weight: float = config_flags.setting(
+        0.0, "weight of the language model when it ranks the hypotheses", minimum=0
+    )
+    # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
+    confidence_scale: float = config_flags.setting(1.0, "confidence: factor of the log odds", positive=True)
+    confidence_offset: float = config_flags.setting(0.0, "confidence: added to the log odds")
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageConfig(config_flags.Checked):
+    """Tokens to characters, one for each: a Transformer encoder over tokens and hashed n-grams."""
+
+    language_layers: int = config_flags.setting(4, "blocks of the language model", minimum=1)
+    language_units: int = config_flags.setting(256, "width of the language model; even", positive=True)
+    language_inner_units: int = config_flags.setting(
+        1024, "width between the two layers of the language model's feed forward", positive=True
+    )
+    language_heads: int = config_flags.setting(
+        4, "heads of the language model's attention; divides --language_units", positive=True
+    )
+    # A prime number spreads the n-grams best; this one is 2^19 - 1.
+    ngram_rows: int = config_flags.setting(
+        524287, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
+    )
+    ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
+    ngram_dropout: float = _fraction(
+        0.2, "fraction of n-grams dropped in training, because unseen text has new ones"
+    )
+    language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
+    token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.language_units % self.language_heads or self.language_units % 2:
+            raise errors.UserError(
+                f"train: --language_units is {self.language_units}, expected an even multiple of "
+                f"--language_heads={self.language_heads}; change one of them."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig(config_flags.Checked):
+    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
+
+    optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
+    learning_rate: float = config_flags.setting(
+        0.001, "initial learning rate", positive=True, former_name="base_learning_rate"
+    )
+    learning_rate_batch_size: float = config_flags.setting(
+        0.0,
+        "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
+        minimum=0,
+        former_name="batch_denominator",
+    )
+    schedule: str = config_flags.setting(
+        "step",
+        "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
+        choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
+    )
+    warmup_epochs: float = config_flags.setting(
+        1.0, "epochs over which the learning rate rises linearly from zero", minimum=0
+    )
+    decay_boundary_epochs: tuple[float, ...] = config_flags.setting(
+        (), "schedule step: epochs at which the next decay factor applies"
+    )
+    decay_factors: tuple[float, ...] = config_flags.setting(
+        (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
+    )
+    decay_epochs: float = config_flags.setting(
+        1.0, "schedules exponential and inverse_time: epochs per decay_rate", positive=True
+    )
+    decay_rate: float = config_flags.setting(
+        0.9,
+        "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
+        positive=True,
+    )
+    plateau_evaluations: int = config_flags.setting(
+        3, "schedule plateau: evaluations without a lower error rate before it decays", positive=True
+    )
+    plateau_factor: float = config_flags.setting(
+        0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
+    )
+    momentum: float = config_flags.setting(
+        0.9, "optimizer momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999
+    )
+    # Vaswani et al. 2017, section 5.3.
+    adam_beta1: float = config_flags.setting(
+        0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999
+    )
+    adam_beta2: float = config_flags.setting(
+        0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999
+    )
+    adam_epsilon: float = config_flags.setting(
+        1e-9, "optimizer adam: epsilon in the denominator", positive=True
+    )
+    pretrained_rate: float = config_flags.setting(
+        0.1, "with --trainable_blocks: rate of the last pretrained block over learning_rate", positive=True
+    )
+    pretrained_rate_decay: float = config_flags.setting(
+        0.7, "with --trainable_blocks: rate of a pretrained block over that of the next block", positive=True
+    )
+    clip_norm: float = config_flags.setting(
+        5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0
+    )
+    gradient_accumulation_steps: int = config_flags.setting(
+        1,
+        "batches whose gradients are summed for one update; needs memory for another copy of all weights, "
+        "embedding tables included",
+        positive=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
+            raise errors.UserError(
+                f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
+                f"{len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
+                "the first factor applies before the first boundary."
+            )
+        if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
+            raise errors.UserError(
+                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected increasing "
+                "values; sort them."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class InputConfig(config_flags.Checked):
+    """Batching, shuffling and SpecAugment."""
+
+    batch_frames: int = config_flags.setting(
+        16000, "acoustic: frames per batch over all replicas, padding included", positive=True
+    )
+    batch_tokens: int = config_flags.setting(
+        4000, "language: tokens per batch over all replicas, padding included", positive=True
+    )
+    num_buckets: int = config_flags.setting(
+        12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
+    )
+    shuffle_records: int = config_flags.setting(2048, "size of the shuffle buffer, in records", positive=True)
+    shard_cache_gb: float = config_flags.setting(
+        20.0,
+        "size of the local copies of s3:// and gs:// data, in GB, shared by all trainings",
+        positive=True,
+    )
+    spec_augment: bool = config_flags.setting(
+        True, "SpecAugment: mask time and frequency bands in acoustic training"
+    )
+    # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
+    time_masks: int = config_flags.setting(2, "spec_augment: time masks per utterance", minimum=0)
+    time_mask_frames: int = config_flags.setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
+    time_mask_fraction: float = config_flags.setting(
+        0.2,
+        "spec_augment: maximum fraction of an utterance that all time masks together hide",
+        minimum=0,
+        maximum=1,
+        former_name="time_mask_share",
+    )
+    frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks per utterance", minimum=0)
+    frequency_mask_bins: int = config_flags.setting(
+        15, "spec_augment: maximum bins of a frequency mask", minimum=0
+    )
+
+
+SECTIONS = {
+    "acoustic": AcousticConfig,
+    "language": LanguageConfig,
+    "optimizer": OptimizerConfig,
+    "input": InputConfig,
+    "train": training_config.TrainConfig,
+    "stopping": training_config.StoppingConfig,
+    "watch": training_config.WatchConfig,
+    "display": training_config.DisplayConfig,
+}

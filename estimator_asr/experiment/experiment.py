@@ -1,0 +1,109 @@
+"""config.json of a model directory: all settings, and what evaluation and export need to know of the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any, Optional
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import task_spec, training_config
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend as frontend_lib
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
+
+CONFIG_FILE = "config.json"
+FORMAT_VERSION = 2
+DEFAULT_SUBSAMPLING = 4  # of all encoders before config.json stored it
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """Content of config.json."""
+
+    model: str
+    acoustic: config_lib.AcousticConfig
+    language: config_lib.LanguageConfig
+    optimizer: config_lib.OptimizerConfig
+    input: config_lib.InputConfig
+    train: training_config.TrainConfig
+    frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens
+    token_type: str = config_json.formerly("unit")
+    tokens_sha256: str
+    characters_sha256: str
+    readings_sha256: str
+    format_version: int = FORMAT_VERSION
+    stopping: training_config.StoppingConfig = training_config.StoppingConfig()
+    watch: training_config.WatchConfig = training_config.WatchConfig()
+    display: training_config.DisplayConfig = training_config.DisplayConfig()
+    bpe_sha256: str = ""  # of bpe.model; empty for other token types
+    # Ids of all tokens, those that are most frequent in training first; empty with --softmax=full.
+    tokens_by_frequency: tuple[int, ...] = ()
+    subsampling: int = DEFAULT_SUBSAMPLING  # input frames for each output frame of the acoustic encoder
+
+    @property
+    def spec(self) -> task_spec.TaskSpec:
+        """Description of the model."""
+        return task_spec.SPECS[self.model]
+
+    @property
+    def output_seconds(self) -> float:
+        """Time from one output frame of the acoustic encoder to the next."""
+        return self.subsampling * self.frontend.frame_seconds
+
+    @classmethod
+    def for_data(cls, info: dataset_info.DatasetInfo, **sections: Any) -> ExperimentConfig:
+        """Joins settings, by the names of config.SECTIONS, with the description of the training data.
+
+        A missing section takes its defaults.
+        """
+        sections = {**{name: section() for name, section in config_lib.SECTIONS.items()}, **sections}
+        spec = task_spec.SPECS[sections["train"].model]
+        return cls(
+            model=spec.name,
+            frontend=info.frontend if spec.reads_audio else None,
+            token_type=info.token_type,
+            tokens_sha256=info.tokens_sha256,
+            characters_sha256=info.characters_sha256,
+            readings_sha256=info.readings_sha256,
+            bpe_sha256=info.bpe_sha256,
+            **sections,
+        )
+
+    def save(self, model_dir: str) -> None:
+        """Writes config.json into `model_dir`, atomically."""
+        files.write_text(os.path.join(model_dir, CONFIG_FILE), self.to_json(indent=2) + "\n")
+
+    def to_json(self, indent: Optional[int] = None) -> str:
+        """Returns the text of config.json, with sorted keys; on one line without `indent`."""
+        return json.dumps(config_json.to_json_dict(self), indent=indent, sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def load(cls, model_dir: str) -> ExperimentConfig:
+        """Reads config.json of `model_dir`.
+
+        Raises:
+            errors.UserError: the file is missing, is not JSON, or was written by another version.
+        """
+        path = os.path.join(model_dir, CONFIG_FILE)
+        try:
+            values = json.loads(files.read_text(path))
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{model_dir}: {CONFIG_FILE} is missing, expected a model directory; make one with python -m "
+                "estimator_asr.train --model_dir=DIR"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise errors.UserError(f"{path}: is not valid JSON ({error}); restore it from a copy") from error
+        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
+            raise errors.UserError(
+                f"{path}: is not of format version {FORMAT_VERSION}; train a new model directory with this "
+                "program"
+            )
+        try:
+            return config_json.from_json_dict(cls, values)
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error

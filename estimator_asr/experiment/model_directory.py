@@ -1,0 +1,264 @@
+"""Model directory: config.json, the vocabularies and checkpoints, so that no flag has to be repeated."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from absl import logging
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import experiment
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import readings as readings_lib
+from tfrecord_builder.tokens import vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDirectory:
+    """An opened model directory; characters and readings are None for an acoustic model."""
+
+    path: str
+    config: experiment.ExperimentConfig
+    tokens: vocabulary.Vocabulary
+    characters: Optional[vocabulary.Vocabulary]
+    readings: Optional[readings_lib.Readings]
+    decode: config_lib.DecodeConfig = config_lib.DecodeConfig()
+    ngram: Any = None  # of the output vocabulary, with the fields of ngrams.back_off.BackOffArrays; or None
+
+    @property
+    def output_vocabulary(self) -> vocabulary.Vocabulary:
+        """Vocabulary of the hypotheses: tokens or characters."""
+        return self.characters or self.tokens
+
+    @property
+    def output_token_type(self) -> str:
+        """Token type of the hypotheses, one of vocabulary.TOKEN_TYPES."""
+        return "character" if self.config.spec.writes_characters else self.config.token_type
+
+    @property
+    def num_classes(self) -> int:
+        """Number of output classes: tokens and the blank, or characters."""
+        return self.characters.size if self.characters else self.tokens.num_classes
+
+
+def open_model_directory(path: str) -> ModelDirectory:
+    """Reads config.json and the vocabularies.
+
+    Raises:
+        errors.UserError: the directory or a file of it is missing, or a vocabulary differs from config.json.
+    """
+    if not os.path.isdir(path):
+        raise errors.UserError(
+            f"{path}: model directory does not exist; train one with python -m estimator_asr.train "
+            f"--model_dir={path}"
+        )
+    model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
+    from estimator_asr.experiment import decoding_files  # a new training has none
+
+    decode, ngram = decoding_files.load(path, model.output_vocabulary.size)
+    return dataclasses.replace(model, decode=decode, ngram=ngram)
+
+
+def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Makes the model directory, or checks that one with a checkpoint can continue; see check and write."""
+    model = check(path, config, data_dir)
+    write(model, data_dir)
+    return model
+
+
+def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Returns the model that a run would train in a directory, new or with checkpoints; writes nothing.
+
+    A new directory takes the vocabularies of the data. In one with checkpoints the settings of the model may
+    not differ, unless they are training_only; all others may.
+
+    Raises:
+        errors.UserError: the existing model has another vocabulary, frontend or architecture (both sides are
+            named), or a vocabulary of the data is damaged.
+    """
+    if not _has_checkpoint(path):
+        return open_new(path, config, data_dir)
+    saved, config = open_model_directory(path), _keep_saved(path, config)
+    _check_same_model(path, saved.config, config)
+    return dataclasses.replace(saved, config=config)
+
+
+def write(model: ModelDirectory, data_dir: str) -> None:
+    """Writes config.json; copies the vocabularies of the data, or logs the settings that changed."""
+    if _has_checkpoint(model.path):
+        _log_changes(model)
+        model.config.save(model.path)
+    else:
+        copy_description(model, model.path, data_dir)
+
+
+def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
+    """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
+
+    All workers but the chief open the model like this, without waiting for the directory; if it has
+    checkpoints, they take from it what has no flag.
+
+    Raises:
+        errors.UserError: a vocabulary of the data is damaged.
+    """
+    config = _keep_saved(path, config)
+    return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
+
+
+def _keep_saved(path, config):
+    """Returns the config with what a saved model has in settings without a flag."""
+    if not _has_checkpoint(path):
+        return config
+    saved = experiment.ExperimentConfig.load(path).acoustic
+    acoustic = dataclasses.replace(config.acoustic, hide_edges=saved.hide_edges, fill_bands=saved.fill_bands)
+    return dataclasses.replace(config, acoustic=acoustic)
+
+
+def check_data(
+    path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
+) -> None:
+    """Checks that the data in `data_dir` fits the model in `path`.
+
+    Raises:
+        errors.UserError: vocabulary, token type or frontend differ; names both directories and both values.
+    """
+    pairs = {
+        f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
+        for key, file in _vocabulary_files(config).items()
+    }
+    pairs["token_type"] = info.token_type, config.token_type
+    if config.spec.reads_audio:
+        pairs["frontend"] = info.frontend, config.frontend
+    refuse_difference(data_dir, path, pairs, path, config)
+
+
+def refuse_difference(
+    data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
+) -> None:
+    """Refuses data that differ from a model.
+
+    Args:
+        data_dir, path: directories of the data and of the model.
+        pairs: name to the value of the data and that of the model.
+        vocabulary_dir: directory of the model's vocabularies.
+        model: has its token_type and frontend: ExperimentConfig or ExportInfo.
+
+    Raises:
+        errors.UserError: two values differ; names them, and the flags of a build that fits the model.
+    """
+    flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
+    flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
+    encoder = flags.pop("encoder", None)
+    for name, (got, want) in pairs.items():
+        if got != want:
+            got, want = _describe_difference(got, want)
+            raise errors.UserError(
+                f"{data_dir}: {name} is {got}, expected {want} as in {path}; build the data with "
+                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}"
+                f"{_advise_encoding(vocabulary_dir, encoder)}, or use another model"
+            )
+
+
+def _advise_encoding(path: str, encoder: Optional[Mapping]) -> str:
+    if not encoder:
+        return ""
+    layers = ",".join(map(str, encoder["layers"]))
+    return f", encode them by python -m estimator_asr.encode --weights={path} --layers={layers}"
+
+
+def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
+    """Makes `path` a directory of the model without weights: config.json, the vocabularies, and the frozen
+    encoder whose outputs it reads.
+
+    They are copied from source_dir, or from the directory of the model.
+    """
+    os.makedirs(path, exist_ok=True)
+    frontend = model.config.frontend
+    encoder_files = pretrained_encoder.FILES if frontend and frontend.encoder else ()
+    for file in (*_vocabulary_files(model.config).values(), *encoder_files):
+        with files.open_binary(os.path.join(source_dir or model.path, file)) as source:
+            with files.writing(os.path.join(path, file)) as temporary, open(temporary, "wb") as target:
+                shutil.copyfileobj(source, target)
+    model.config.save(path)
+    if source_dir is None:
+        from estimator_asr.experiment import decoding_files
+
+        decoding_files.copy(model.path, path)
+
+
+def _log_changes(model):
+    """Logs the changed settings of the model, its optimizer and its input."""
+    saved, changes = experiment.ExperimentConfig.load(model.path), []
+    for section in (model.config.model, "optimizer", "input"):
+        old, new = (config_json.to_json_dict(getattr(config, section)) for config in (saved, model.config))
+        changes += [f"--{name} {old[name]} -> {value}" for name, value in new.items() if old[name] != value]
+    if changes:
+        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
+
+
+def _has_checkpoint(path):
+    return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
+
+
+def _vocabulary_files(config):
+    """Returns {field of the config: file} for the files that a model has."""
+    bpe = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
+    return {**config.spec.vocabularies, **bpe}
+
+
+def _open(path, config, source):
+    """Reads the vocabularies of a model; their hashes must be those of the file `source`."""
+    tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
+    characters, readings = None, None
+    if config.spec.writes_characters:
+        characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
+        readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
+    for key, name in _vocabulary_files(config).items():
+        _check_file(os.path.join(path, name), getattr(config, key), source)
+    return ModelDirectory(path, config, tokens, characters, readings)
+
+
+def _check_file(file, want, source):
+    try:
+        got = files.sha256(file)
+    except OSError as error:
+        raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
+    if got != want:
+        raise errors.UserError(
+            f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
+            "belongs to it"
+        )
+
+
+def _check_same_model(path, saved, wanted):
+    """Refuses a run whose model differs from the saved one."""
+    keys = ["model", wanted.model, *wanted.spec.vocabularies, "bpe_sha256"]
+    keys += ["frontend", "token_type"] if wanted.spec.reads_audio else []
+    for key in keys:
+        got, want = getattr(wanted, key), getattr(saved, key)
+        if key == wanted.model:
+            want = config_flags.with_training_settings(want, got)
+        if got != want:
+            got, want = _describe_difference(got, want)
+            raise errors.UserError(
+                f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
+                "give the same flags and data, or another --model_dir"
+            )
+
+
+def _describe_difference(got, want):
+    """Returns both sides as text; of dataclasses, the fields that differ."""
+    sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
+    if not any(sides):
+        return got, want
+    names = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    return tuple(", ".join(f"{name}={side[name]}" for name in names) if side else "none" for side in sides)

@@ -1,0 +1,1 @@
+"""Hotwords: from text to what a graph takes."""

@@ -1,0 +1,120 @@
+"""The status of each item of a batch, and what the models see of it: nothing of an item that is not ok."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_asr.saved_model import statuses
+from tfrecord_builder.audio import audio_files, frontend
+
+
+class Items(NamedTuple):
+    """Checked items, as wide as the batch; beside one that is too long, as wide as the longest that is not.
+
+    Other bad items do not change the width: the last bits of the models' results depend on it.
+    """
+
+    values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths
+    lengths: tf.Tensor  # int32 [batch], 0 for an item that is not ok
+    status: tf.Tensor  # string [batch]
+
+
+def check_waveforms(
+    waveform: tf.Tensor, num_samples: tf.Tensor, config: frontend.FrontendConfig, max_seconds: int
+) -> Items:
+    """Checks waveforms, float32 [batch, max_samples], of num_samples, int32 [batch]."""
+    num_samples = _refuse_wrong_lengths("num_samples", num_samples, "waveform", waveform)
+    peaks, is_finite = _find_peaks(waveform, num_samples)
+    return _select(
+        waveform,
+        num_samples,
+        {
+            statuses.TOO_LONG: num_samples > max_seconds * config.sample_rate,
+            statuses.EMPTY: tf.equal(frontend.num_frames(num_samples, config), 0),
+            statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LOUDEST_PEAK),
+            statuses.SILENT: peaks < audio_files.SILENT_PEAK,
+        },
+    )
+
+
+def check_features(
+    fbank: tf.Tensor, num_frames: tf.Tensor, config: frontend.FrontendConfig, max_seconds: int
+) -> Items:
+    """Checks features, float32 [batch, max_frames, num_bins], of num_frames, int32 [batch]."""
+    num_frames = _refuse_wrong_lengths("num_frames", num_frames, "fbank", fbank)
+    peaks, is_finite = _find_peaks(fbank, num_frames)
+    most_frames = frontend.num_frames(max_seconds * config.sample_rate, config)
+    return _select(
+        fbank,
+        num_frames,
+        {
+            statuses.TOO_LONG: num_frames > most_frames,
+            statuses.EMPTY: tf.equal(num_frames, 0),
+            statuses.NOT_FINITE: ~is_finite | (peaks > statuses.LARGEST_FEATURE),
+        },
+    )
+
+
+def first_problem(*columns: tf.Tensor) -> tf.Tensor:
+    """Returns the first status, string [batch], that is not ok of each item."""
+    *earlier, status = columns
+    for column in reversed(earlier):
+        status = tf.where(tf.equal(column, statuses.OK), status, column)
+    return status
+
+
+def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Empties the outputs (of cascade.transcribe) of items that are not ok; drops rows beyond the batch."""
+    num_items, is_ok = tf.size(status), tf.equal(status, statuses.OK)
+    rows = {name: value[:num_items] for name, value in outputs.items()}
+    return {name: tf.where(_like(is_ok, value), value, _nothing(name, value)) for name, value in rows.items()}
+
+
+def _nothing(name: str, value: tf.Tensor) -> tf.Tensor:
+    if name == "n_best.score":  # one empty transcript
+        return tf.concat([tf.zeros_like(value[:, :1]), tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
+    return tf.zeros_like(value)
+
+
+def _like(column: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Returns the column with axes of size 1 for the others of `value`."""
+    return tf.reshape(column, [-1] + [1] * (value.shape.rank - 1))
+
+
+def _select(values: tf.Tensor, lengths: tf.Tensor, problems: dict[str, tf.Tensor]) -> Items:
+    """Returns the items; the first problem (bool [batch] by status) that an item has is its status."""
+    status = tf.fill(tf.shape(lengths), statuses.OK)
+    for name, has_problem in reversed(problems.items()):
+        status = tf.where(has_problem, name, status)
+    is_too_long = tf.equal(status, statuses.TOO_LONG)
+    longest = tf.reduce_max(tf.pad(tf.where(is_too_long, 0, lengths), [[0, 1]]))
+    width = tf.where(tf.reduce_any(is_too_long), longest, tf.shape(values)[1])
+    lengths = tf.where(tf.equal(status, statuses.OK), lengths, 0)
+    return Items(_mask(values[:, :width], lengths), lengths, status)
+
+
+def _mask(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns zeros at or beyond the lengths."""
+    is_value = tf.sequence_mask(lengths, tf.shape(values)[1])
+    return tf.where(is_value if values.shape.rank == 2 else is_value[:, :, None], values, 0.0)
+
+
+def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the largest absolute value of each item, float32 [batch], and whether all are finite, bool."""
+    axes = list(range(1, values.shape.rank))
+    magnitudes = tf.abs(_mask(values, lengths))
+    return tf.reduce_max(magnitudes, axes), tf.reduce_all(tf.math.is_finite(magnitudes), axes)
+
+
+def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
+    """Returns the lengths; running them fails if they are not one for each row, from 0 to its width."""
+    num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
+    expected = (
+        f"expected one from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
+    )
+    message = tf.strings.format(f"{name}: is {{}}, {expected}", (lengths, width, num_rows))
+    fits = tf.equal(tf.size(lengths), num_rows) & tf.reduce_all((lengths >= 0) & (lengths <= width))
+    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
+        return tf.identity(lengths)

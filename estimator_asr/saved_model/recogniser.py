@@ -1,0 +1,205 @@
+"""Loads an exported model and runs it: needs TensorFlow and the SavedModel, no model code."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+
+from estimator_asr.saved_model import export_info
+from tfrecord_builder import errors
+
+_GRAPH_FILE = "saved_model.pb"
+_LOWEST = float(np.finfo(np.float32).min)  # score of a hypothesis that there is not, see n_best.py
+_HOTWORDS = "hotwords"  # input of signatures.py
+# What TensorFlow raises for a SavedModel that it cannot load.
+_LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recogniser:
+    """A session whose graph turns speech (or tokens) into text.
+
+    inputs, outputs: name to tensor; the batch is the first axis of each.
+    constants: values of inputs that are the same for every batch.
+    """
+
+    session: tf.compat.v1.Session
+    inputs: Mapping[str, tf.Tensor]
+    outputs: Mapping[str, tf.Tensor]
+    constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
+        """Returns each output as one str or float per utterance; keys that are not inputs are ignored.
+
+        Outputs whose names have a dot, as characters.start, are one list per utterance under the name before
+        it (`characters`), of dicts by the name after it.
+        """
+        return list_results(self.fetch(batch))
+
+    def fetch(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the outputs as the graph has them; keys that are not inputs are ignored."""
+        given = {**batch, **self.constants}
+        feeds = {tensor: given[name] for name, tensor in self.inputs.items()}
+        return self.session.run(dict(self.outputs), feeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedVersion:
+    """A version in one session: `definitions` are its signatures (SignatureDef) by name."""
+
+    version_dir: str
+    info: export_info.ExportInfo
+    session: tf.compat.v1.Session
+    definitions: Mapping
+
+    def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
+        """Returns what runs a signature; arguments and errors as those of `load`."""
+        with _as_user_errors(self.version_dir):
+            definition = self.definitions[signature]
+        if hotwords:
+            definition = _find_twin(self.definitions, signature, self.version_dir)
+        with _as_user_errors(self.version_dir):
+            inputs, outputs = (
+                _tensors(self.session, each) for each in (definition.inputs, definition.outputs)
+            )
+        constants = {_HOTWORDS: np.array(hotwords, object)} if hotwords else {}
+        return Recogniser(self.session, inputs, outputs, constants)
+
+
+def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
+    """Returns the outputs of Recogniser.fetch as Recogniser.run does."""
+    plain = {name: [_to_python(item) for item in value] for name, value in values.items() if "." not in name}
+    return {**plain, **_list_items(values)}
+
+
+def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
+    """Loads a version (see find_version) for a signature: "serving_default", "waveform" or "features".
+
+    Args:
+        version_dir: the version.
+        signature: its name, without hotwords.
+        hotwords: for every batch, in the form of the graph's input (docs/decode.md).
+
+    Raises:
+        errors.UserError: a file of the export is damaged, or it takes no hotwords.
+    """
+    loaded = load_version(version_dir)
+    try:
+        return loaded.find(signature, hotwords)
+    except errors.UserError:
+        loaded.session.close()
+        raise
+
+
+def load_version(version_dir: str) -> LoadedVersion:
+    """Loads a version (see find_version) once for all of its signatures.
+
+    Raises:
+        errors.UserError: a file of the export is damaged.
+    """
+    info = export_info.load(version_dir)
+    info.check_files(version_dir)
+    session = tf.compat.v1.Session(graph=tf.Graph(), config=_session_config())
+    try:
+        with _as_user_errors(version_dir), session.graph.as_default():
+            meta_graph = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], version_dir)
+    except errors.UserError:
+        session.close()
+        raise
+    definitions = dict(meta_graph.signature_def)  # the map itself would make up what it lacks
+    return LoadedVersion(version_dir, info, session, definitions)
+
+
+@contextlib.contextmanager
+def _as_user_errors(version_dir: str) -> Iterator[None]:
+    try:
+        yield
+    except _LOAD_ERRORS as error:
+        raise errors.UserError(
+            f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
+            "again, or export again"
+        ) from error
+
+
+def _session_config() -> tf.compat.v1.ConfigProto:
+    """Turns Grappler off: it rewrites the graph for seconds before the first batch, and makes none faster."""
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config
+
+
+def _find_twin(definitions: Mapping, signature: str, version_dir: str):
+    """Returns the signature that takes hotwords too."""
+    found = definitions.get(f"{signature}_{_HOTWORDS}")
+    if found is None:
+        raise errors.UserError(
+            f"{version_dir}: takes no hotwords, expected a model of syllables that searches with a beam; "
+            "export one with --decoding=beam, or leave the hotwords out"
+        )
+    return found
+
+
+def find_version(path: str) -> str:
+    """Returns the newest version in an export directory; a path of one version is returned as it is.
+
+    Raises:
+        errors.UserError: there is no SavedModel.
+    """
+    if _is_version(path):
+        return path
+    versions = list_versions(path)
+    if not versions:
+        raise errors.UserError(
+            f"{path}: contains no SavedModel, expected an export directory or one version in it; "
+            f"make one with python -m estimator_asr.export --export_dir={path}"
+        )
+    return os.path.join(path, str(versions[-1]))
+
+
+def list_versions(export_dir: str) -> list[int]:
+    """Returns the versions in an export directory, oldest first; none if it does not exist.
+
+    The name of a version is its number without leading zeros.
+    A version that has lost its graph counts: replacing it by an older one is not what its user asked for.
+    """
+    names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
+    numbers = sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
+    return [number for number in numbers if _is_version(os.path.join(export_dir, str(number)))]
+
+
+def _is_version(path: str) -> bool:
+    return any(os.path.isfile(os.path.join(path, name)) for name in (_GRAPH_FILE, export_info.INFO_FILE))
+
+
+def _tensors(session: tf.compat.v1.Session, infos: Mapping) -> dict[str, tf.Tensor]:
+    return {name: session.graph.get_tensor_by_name(info.name) for name, info in infos.items()}
+
+
+def _list_items(values: Mapping[str, np.ndarray]) -> dict[str, list]:
+    """Returns the outputs with a dot in their names, as Recogniser.run describes."""
+    groups = {}
+    for name, value in values.items():
+        group, _, field = name.partition(".")
+        if field:
+            groups.setdefault(group, {})[field] = value
+    return {
+        group: [_list_rows(row, fields) for row in zip(*fields.values())] for group, fields in groups.items()
+    }
+
+
+def _list_rows(columns: Sequence[np.ndarray], fields: Iterable[str]) -> list[dict]:
+    """Returns the items of an utterance, without padding: empty characters, and the lowest scores."""
+    items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
+    return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
+
+
+def _to_python(item):
+    if isinstance(item, bytes):
+        return item.decode("utf-8")
+    return float(str(item)) if isinstance(item, np.floating) else item.item()  # 0.12 and not 0.11999999731

@@ -1,0 +1,127 @@
+"""Writes model directories as one SavedModel, EXPORT/<version>/.
+
+    saved_model.pb, variables/    the graph of signatures.py, the weights of the checkpoints
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 where the language model's differ;
+                                  bpe.model of a model that writes subwords
+    assets.extra/export.json      frontend, token type, batches for evaluate, settings of decoding, hashes and
+                                  checkpoints, size and sha256 of each file
+
+A version is written under a unique temporary name and renamed: a server that watches EXPORT never sees half a
+version, and two exports at the same time become two versions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr.checkpointing.pretrained import frozen_weights
+from estimator_asr.saved_model import cascade, export_info, signatures, statuses, trained_model
+from tfrecord_builder.data import dataset_info
+
+
+class Written(NamedTuple):
+    """A version before it is published, and the models that it was made of."""
+
+    path: str
+    info: export_info.ExportInfo
+    acoustic: trained_model.TrainedModel
+    language: Optional[trained_model.TrainedModel]
+
+
+def write(
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    export_dir: str,
+    complete: Callable[[Written], None] = lambda written: None,
+) -> str:
+    """Writes a new version; without a language model it writes tokens. Other versions stay.
+
+    `complete` may add files to it; the version is published when it returns.
+
+    Returns:
+        Path of the version; its name is the time in seconds, or one more than the newest version.
+    """
+    os.makedirs(export_dir, exist_ok=True)
+    temporary = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
+    try:
+        info = _describe(acoustic, language)
+        _write_graph(acoustic, language, temporary)
+        _copy_subwords(acoustic, temporary)
+        info.save(temporary)
+        complete(Written(temporary, info, acoustic, language))
+        info.save(temporary)  # again, with the files that were added
+        return _publish(temporary, export_dir)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # exists only if writing failed
+
+
+def _copy_subwords(acoustic, temporary: str) -> None:
+    """Copies bpe.model beside its tokens, so that --vocabulary_dir finds both."""
+    if acoustic.model.config.bpe_sha256:
+        source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
+        shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
+
+
+def _publish(temporary: str, export_dir: str) -> str:
+    """Renames to the next free number: a directory that holds files is never renamed over."""
+    while True:
+        newest = max((int(name) for name in os.listdir(export_dir) if name.isdecimal()), default=0)
+        path = os.path.join(export_dir, str(max(int(time.time()), newest + 1)))
+        try:
+            os.rename(temporary, path)
+            return path
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another export took the number just now
+                raise
+
+
+def _write_graph(acoustic, language, path) -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        built = signatures.build(acoustic.model, language and language.model)
+        initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
+        for trained in filter(None, (acoustic, language)):
+            cascade.restore(session, trained.model, trained.checkpoint)
+        encoder = acoustic.model.config.frontend.encoder
+        if encoder:
+            frozen_weights.load(session, acoustic.model.path, encoder.encoder)
+        builder = tf.compat.v1.saved_model.Builder(path)
+        builder.add_meta_graph_and_variables(
+            session,
+            [tf.saved_model.SERVING],
+            signature_def_map={
+                name: tf.compat.v1.saved_model.predict_signature_def(signature.inputs, signature.outputs)
+                for name, signature in built.items()
+            },
+            assets_collection=tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=initialize_tables,
+            strip_default_attrs=True,
+        )
+        builder.save()
+
+
+def _describe(acoustic, language) -> export_info.ExportInfo:
+    config = acoustic.model.config
+    return export_info.ExportInfo(
+        frontend=config.frontend,
+        token_type=config.token_type,
+        max_seconds=statuses.find_max_seconds(config.frontend),
+        input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
+        acoustic=_describe_model(acoustic),
+        language=language and _describe_model(language),
+    )
+
+
+def _describe_model(trained: trained_model.TrainedModel) -> export_info.ModelInfo:
+    config = trained.model.config
+    hashes = {name: getattr(config, name) for name in config.spec.vocabularies}
+    decode = {name: str(value) for name, value in dataclasses.asdict(trained.model.decode).items()}
+    return export_info.ModelInfo(trained.global_step, **hashes, decode=decode)

@@ -1,0 +1,81 @@
+"""Tokens and characters of a batch as strings, and how they are joined to text, as TensorFlow operations."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_asr.experiment import model_directory
+from tfrecord_builder.tokens import initials_finals, vocabulary
+
+_TABLES = "vocabulary_tables"  # collection of the graph: path, key type and table
+
+
+class Sequences(NamedTuple):
+    """One sequence of tokens or characters in each row; the rows are utterances or hypotheses."""
+
+    strings: tf.Tensor  # string [rows, max_length], "" at or beyond num_strings
+    num_strings: tf.Tensor  # int32 [rows]
+    scores: tf.Tensor  # float32 [rows], log probability
+    probs: tf.Tensor  # float32 [rows, max_length], probability of each string
+
+    def take(self, rows: tf.Tensor) -> Sequences:
+        """Returns some of the rows (int32 [chosen])."""
+        return Sequences(*(tf.gather(each, rows) for each in self))
+
+
+def join(sequences: Sequences, token_type: str) -> tf.Tensor:
+    """Joins each sequence as vocabulary.join_tokens does; returns string [rows]."""
+    strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
+    joining = vocabulary.JOININGS[token_type]
+    joined = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
+    for pattern, replacement in joining.rules:
+        joined = tf.strings.regex_replace(joined, pattern, replacement)
+    return joined
+
+
+def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
+    """Joins initials and finals to syllables; letters, which are capitals, become those of syllable models.
+
+    Returns:
+        The syllables, with probabilities of 1, and int32 [rows, max_length]: the syllable of each token.
+    """
+    strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
+    counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
+    is_initial = tf.strings.regex_full_match(sequences.strings, initials_finals.INITIAL)
+    is_final = tf.strings.regex_full_match(sequences.strings, initials_finals.FINAL)
+    ends_syllable = tf.pad(is_initial[:, :-1], [[0, 0], [1, 0]]) & is_final
+    places = tf.cumsum(1 - tf.cast(ends_syllable, tf.int32), axis=1) - 1
+    return Sequences(syllables, counts, sequences.scores, tf.ones(tf.shape(syllables))), places
+
+
+def spell(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
+    """Returns the strings of ids, int32 of any shape, by a vocabulary file of the model; "" for -1."""
+    table = _table(model, file, tf.int64, tf.string, "")
+    return table.lookup(tf.cast(ids, tf.int64))
+
+
+def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tensor) -> tf.Tensor:
+    """Returns the ids of strings, int32, by a vocabulary file of the model; others are unknown."""
+    table = _table(model, file, tf.string, tf.int64, vocabulary.Vocabulary.unknown_id)
+    return tf.cast(table.lookup(strings), tf.int32)
+
+
+def forget_tables() -> None:
+    """Empties the collection of tables, which cannot be saved with the default graph."""
+    tf.compat.v1.get_default_graph().clear_collection(_TABLES)
+
+
+def _table(model, file, key_type, value_type, default) -> tf.lookup.StaticHashTable:
+    """Returns the table from line number to line of a vocabulary file, or back; each once in a graph."""
+    indices = {tf.int64: tf.lookup.TextFileIndex.LINE_NUMBER, tf.string: tf.lookup.TextFileIndex.WHOLE_LINE}
+    columns = (key_type, indices[key_type], value_type, indices[value_type])
+    path = os.path.join(model.path, file)
+    tables = tf.compat.v1.get_collection_ref(_TABLES)
+    known = [table for *key, table in tables if key == [path, key_type]]
+    if not known:
+        known = [tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(path, *columns), default)]
+        tables.append((path, key_type, *known))
+    return known[0]

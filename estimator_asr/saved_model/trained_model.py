@@ -1,0 +1,100 @@
+"""Loads a trained model: its directory and its selected (best on dev) checkpoint, ready to recognise."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.experiment import model_directory, task_spec
+from estimator_asr.models.decoding import decoders
+from estimator_asr.saved_model import cascade, recogniser
+from estimator_asr.tasks import registry
+from tfrecord_builder import errors
+
+
+class TrainedModel(NamedTuple):
+    """A model and the prefix of its checkpoint, which a concurrent training keeps while the lock is held."""
+
+    model: model_directory.ModelDirectory
+    checkpoint: str
+    lock: locks.ReadLock
+
+    def check_spec(self, want: task_spec.TaskSpec) -> None:
+        """Raises UserError if it is another model than wanted."""
+        got = self.model.config.spec
+        if got != want:
+            raise errors.UserError(
+                f"{self.model.path}: contains the {got.name} model, expected the {want.name} model; "
+                f"give another --{want.name}_model_dir"
+            )
+
+    @property
+    def global_step(self) -> int:
+        """Training steps of the checkpoint."""
+        return checkpoints.global_step(self.checkpoint)
+
+
+def open_trained_model(path: str, decoding: Optional[str] = None) -> TrainedModel:
+    """Opens a model directory with its best checkpoint, or the latest one if no best one was kept.
+
+    Args:
+        path: the directory.
+        decoding: name of a decoder; None: the one of the directory.
+
+    Raises:
+        errors.UserError: there is no model or checkpoint, or the checkpoint belongs to another vocabulary.
+    """
+    model = model_directory.open_model_directory(path)
+    if decoding is not None:
+        model = dataclasses.replace(model, decode=dataclasses.replace(model.decode, decoding=decoding))
+    source = "--decoding" if decoding is not None else f"{path}/decoding.json: decoding"
+    _check_decoding(source, model.decode.decoding)
+    checkpoint, lock = _lock_checkpoint(path)
+    checkpoints.check(checkpoint, model)
+    return TrainedModel(model, checkpoint, lock)
+
+
+def _check_decoding(source: str, decoding: str) -> None:
+    if decoding not in decoders.DECODERS:
+        raise errors.UserError(
+            f"{source} is {decoding}, expected one of {', '.join(decoders.DECODERS)}; give one of them"
+        )
+
+
+def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
+    try:
+        return locks.lock(lambda: _find_best(path) or checkpoints.latest(path))
+    except FileNotFoundError as error:
+        raise checkpoints.DamagedError(
+            error.filename.removesuffix(".index"), "its .index is missing"
+        ) from error
+
+
+def _find_best(path):
+    """The lowest error rate on dev: in best/, or the SavedModel that earlier versions kept in export/best."""
+    kept = best_checkpoints.read(path)
+    if kept:
+        return best_checkpoints.prefix(path, kept[0].step)
+    best_dir = os.path.join(path, "export", "best")
+    versions = recogniser.list_versions(best_dir)
+    return os.path.join(best_dir, str(versions[-1]), "variables", "variables") if versions else None
+
+
+def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:
+    """Builds one model as the export does and restores it.
+
+    The features of the records (TaskSpec.features) become the outputs of cascade.recognise.
+    """
+    model = trained.model
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        features = registry.of(model).placeholders()
+        outputs = cascade.recognise(model, features)
+        initialize_tables = tf.compat.v1.tables_initializer()  # marks ops, so before the session runs any
+        cascade.restore(session, model, trained.checkpoint)
+        session.run(initialize_tables)
+    return recogniser.Recogniser(session, features, outputs)

@@ -1,0 +1,166 @@
+"""WAV files as core TensorFlow operations: strings in, samples out; no file makes an operation fail.
+
+Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu-law, plain or as
+WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
+Specifications 1.0", 1991; EBU Tech 3306). A file whose length was unknown when its header was written, as of
+ffmpeg and sox in a pipe, is read to its end, as is one that is shorter than its header says.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.saved_model import statuses
+
+_UNKNOWN_SIZE = 0xFFFFFFFF
+_RIFF_BYTES, _CHUNK_BYTES, _FORMAT_BYTES, _EXTENSIBLE_BYTES = 12, 8, 16, 40
+_PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
+_LARGE_SIZE_START = 28  # of the samples' size in the chunk ds64, the first one of an RF64 file
+
+
+class Header(NamedTuple):
+    """What the headers of the files of a batch say, int64 [batch]; 0 where `is_valid` (bool) is false."""
+
+    is_valid: tf.Tensor
+    tag: tf.Tensor  # the encoding of the samples
+    sample_rate: tf.Tensor  # in Hz
+    num_channels: tf.Tensor
+    sample_bytes: tf.Tensor  # of one sample of one channel
+    data_start: tf.Tensor  # byte at which the samples begin
+    num_frames: tf.Tensor  # samples of each channel
+
+
+def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
+    """Reads the headers of WAV files, string [batch]; a sample rate outside of `sample_rates` is invalid."""
+    chunks = _find_chunks(wavs)
+    fields = _read(wavs, chunks.format + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
+    tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
+    is_extensible = tf.equal(tag, _EXTENSIBLE)
+    tag = tf.where(is_extensible, fields[:, 12], tag)
+    rate, sample_bytes = rate_low + rate_high * 65536, (num_bits + 7) // 8
+    smallest = tf.where(is_extensible, tf.constant(_EXTENSIBLE_BYTES, tf.int64), _FORMAT_BYTES)
+    is_valid = chunks.are_found & (_read_uint32(wavs, chunks.format + 4) >= smallest)
+    is_valid &= _is_encoding(tag, num_bits) & (num_channels > 0)
+    is_valid &= tf.equal(frame_bytes, num_channels * sample_bytes)
+    is_valid &= (rate >= sample_rates.start) & (rate < sample_rates.stop)
+    num_frames = _count_data_bytes(wavs, chunks.data) // tf.maximum(frame_bytes, 1)
+    values = (tag, rate, num_channels, sample_bytes, chunks.data + _CHUNK_BYTES, num_frames)
+    return Header(is_valid, *(tf.where(is_valid, value, tf.zeros_like(value)) for value in values))
+
+
+def decode(wav: tf.Tensor, header: Header) -> tf.Tensor:
+    """Decodes one file, string [], whose header (each field []) is valid; returns float32 [num_frames].
+
+    Full scale is 1; channels are averaged; a last frame that is not whole is ignored.
+    """
+    num_bytes = header.num_frames * header.num_channels * header.sample_bytes
+    data = tf.strings.substr(wav, header.data_start, num_bytes)
+    decoders = {
+        (_PCM, 1): lambda: (tf.cast(tf.io.decode_raw(data, tf.uint8), tf.float32) - 128.0) / 128.0,
+        (_PCM, 2): lambda: tf.cast(tf.io.decode_raw(data, tf.int16), tf.float32) / 2.0**15,
+        (_PCM, 3): lambda: _decode_24_bits(data),
+        (_PCM, 4): lambda: tf.cast(tf.io.decode_raw(data, tf.int32), tf.float32) / 2.0**31,
+        (_FLOAT, 4): lambda: tf.io.decode_raw(data, tf.float32),
+        (_FLOAT, 8): lambda: tf.cast(tf.io.decode_raw(data, tf.float64), tf.float32),
+        (_A_LAW, 1): lambda: tf.gather(_a_law(), tf.cast(tf.io.decode_raw(data, tf.uint8), tf.int32)),
+        (_MU_LAW, 1): lambda: tf.gather(_mu_law(), tf.cast(tf.io.decode_raw(data, tf.uint8), tf.int32)),
+    }
+    is_of = [tf.equal(header.tag, tag) & tf.equal(header.sample_bytes, size) for tag, size in decoders]
+    chosen = tf.argmax(tf.cast(tf.stack(is_of), tf.int32), output_type=tf.int32)
+    samples = tf.switch_case(chosen, list(decoders.values()))
+    one_channel = tf.equal(header.num_channels, 1)
+    return tf.cond(one_channel, lambda: samples, lambda: _average(samples, header.num_channels))
+
+
+def _average(samples: tf.Tensor, num_channels: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(tf.reshape(samples, tf.stack([-1, num_channels])), axis=1)
+
+
+def _decode_24_bits(data: tf.Tensor) -> tf.Tensor:
+    """The three bytes become the upper ones of an int32."""
+    parts = tf.reshape(tf.io.decode_raw(data, tf.uint8), [-1, 3])
+    return tf.cast(tf.bitcast(tf.pad(parts, [[0, 0], [1, 0]]), tf.int32), tf.float32) / 2.0**31
+
+
+def _a_law() -> np.ndarray:
+    """Returns the sample of each byte (ITU-T G.711), float32 [256]."""
+    codes = np.arange(256) ^ 0x55
+    exponents, mantissas = codes >> 4 & 7, (codes & 15) * 16 + 8
+    sizes = np.where(exponents == 0, mantissas, (mantissas + 256) << np.maximum(exponents - 1, 0))
+    return np.float32(np.where(codes & 128, sizes, -sizes) / 2.0**15)
+
+
+def _mu_law() -> np.ndarray:
+    """Returns the sample of each byte (ITU-T G.711), float32 [256]."""
+    codes = np.arange(256) ^ 0xFF
+    sizes = (((codes & 15) * 8 + 132) << (codes >> 4 & 7)) - 132
+    return np.float32(np.where(codes & 128, -sizes, sizes) / 2.0**15)
+
+
+class _Chunks(NamedTuple):
+    """Byte at which the headers of two chunks begin, int64 [batch], and whether both exist, bool [batch]."""
+
+    format: tf.Tensor
+    data: tf.Tensor
+    are_found: tf.Tensor
+
+
+def _find_chunks(wavs: tf.Tensor) -> _Chunks:
+    lengths = tf.cast(tf.strings.length(wavs), tf.int64)
+    none = tf.zeros_like(lengths)
+
+    def go_on(position, *_):
+        return tf.reduce_any(position + _CHUNK_BYTES <= lengths)
+
+    def read_chunk(position, format, data):
+        name, size = _substr(wavs, position, 4), _read_uint32(wavs, position + 4)
+        is_whole = position + _CHUNK_BYTES <= lengths
+        is_data = tf.equal(name, "data") & is_whole
+        format = tf.where(tf.equal(name, "fmt ") & tf.equal(format, 0), position, format)
+        after = tf.where(is_data, lengths, position + _CHUNK_BYTES + size + size % 2)
+        return after, format, tf.where(is_data, position, data)
+
+    start = (none + _RIFF_BYTES, none, none)
+    _, format, data = tf.while_loop(go_on, read_chunk, start, maximum_iterations=statuses.MAX_CHUNKS)
+    kind = _substr(wavs, none, 4)
+    is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
+    is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
+    return _Chunks(format, data, is_riff & (format > 0) & (data > 0))
+
+
+def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
+    is_pcm = tf.equal(tag, _PCM) & (num_bits > 0) & (num_bits <= 32)
+    is_float = tf.equal(tag, _FLOAT) & (tf.equal(num_bits, 32) | tf.equal(num_bits, 64))
+    is_law = (tf.equal(tag, _A_LAW) | tf.equal(tag, _MU_LAW)) & tf.equal(num_bits, 8)
+    return is_pcm | is_float | is_law
+
+
+def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    """Returns the bytes of samples, int64 [batch], which reach to the end of the file if no size is known."""
+    lengths = tf.cast(tf.strings.length(wavs), tf.int64)
+    present = tf.maximum(lengths - data - _CHUNK_BYTES, 0)
+    size, none = _read_uint32(wavs, data + 4), tf.zeros_like(lengths)
+    has_large_size = tf.equal(_substr(wavs, none + _RIFF_BYTES, 4), "ds64") & tf.equal(size, _UNKNOWN_SIZE)
+    size = tf.where(has_large_size, _read(wavs, none + _LARGE_SIZE_START, tf.int64, 1)[:, 0], size)
+    is_empty_file = tf.equal(_read_uint32(wavs, none + 4) + 8, lengths)
+    is_unknown = (size < 0) | tf.equal(size, _UNKNOWN_SIZE) | (tf.equal(size, 0) & ~is_empty_file)
+    return tf.where(is_unknown, present, tf.minimum(size, present))
+
+
+def _read(wavs: tf.Tensor, start: tf.Tensor, dtype: tf.DType, count: int) -> tf.Tensor:
+    """Returns little-endian integers as int64 [batch, count]; bytes beyond the end are 0."""
+    num_bytes = count * dtype.size
+    return tf.cast(tf.io.decode_raw(_substr(wavs, start, num_bytes), dtype, fixed_length=num_bytes), tf.int64)
+
+
+def _read_uint32(wavs: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    return _read(wavs, start, tf.int32, 1)[:, 0] & _UNKNOWN_SIZE
+
+
+def _substr(wavs: tf.Tensor, start: tf.Tensor, num_bytes: int) -> tf.Tensor:
+    """Returns up to num_bytes bytes from start (int64 [batch]), none at or beyond the end of a file."""
+    start = tf.minimum(start, tf.cast(tf.strings.length(wavs), tf.int64))
+    return tf.strings.substr(wavs, start, tf.fill(tf.shape(start), tf.constant(num_bytes, tf.int64)))

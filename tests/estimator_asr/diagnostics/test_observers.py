@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import loop_models
+import paths
+import pytest
+
+from estimator_asr.diagnostics import observers
+from estimator_asr.experiment import config
+from estimator_asr.training import loop, step_time
+from estimator_asr.training import plan as plan_lib
+from estimator_asr.training.distributed import cluster
+from tfrecord_builder import errors
+
+NAMES = {0: "chief", 1: "worker-1", None: "evaluator"}
+
+
+def observe(model, infos, dirs, of_cluster):
+    plan = plan_lib.make(model, infos, dirs, 0)
+    return observers.Training(model, infos, dirs, "train", of_cluster).observe(plan, step_time.Clock())
+
+
+def test_the_evaluator_of_a_cluster_watches_dev_and_the_chief_its_steps(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path, train_steps=3)
+    observed = {
+        name: observe(model, infos, dirs, cluster.Cluster(("a:1", "b:1"), "c:1", rank))
+        for rank, name in NAMES.items()
+    }
+    assert {name: len(each.build_hooks) for name, each in observed.items()} == {
+        "chief": 4,  # progress, data wait, NaN recorder, watchdog
+        "worker-1": 3,
+        "evaluator": 4,
+    }
+    exporters = {name: [exporter.name for exporter in each.exporters] for name, each in observed.items()}
+    assert exporters == {"chief": ["watchdog"], "worker-1": [], "evaluator": ["watchdog"]}
+
+
+def test_only_the_chief_writes_in_the_model_directory(tmp_path):
+    model, infos, dirs = loop_models.make_model(tmp_path)
+    directories = {
+        name: observers.Training(
+            model, infos, dirs, "", cluster.Cluster(("a:1", "b:1"), None, rank)
+        ).directory
+        for rank, name in NAMES.items()
+    }
+    assert directories == {
+        "chief": model.path,
+        "worker-1": f"{model.path}/tmp_worker-1",
+        "evaluator": f"{model.path}/tmp_evaluator",
+    }
+
+
+def test_a_loss_that_is_nan_ends_with_one_sentence(tmp_path):
+    wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
+    observe = observers.Training(model, infos, dirs, "train", None).observe
+    with pytest.raises(
+        errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"
+    ):
+        loop.train(model, infos, dirs, observe=observe)
+
+
+OF_FLAGS = [
+    "estimator_asr.checkpointing.pretrained",
+    "estimator_asr.diagnostics.overfit",
+    *("estimator_asr.monitoring.histograms", "estimator_asr.monitoring.prediction_samples"),
+    "estimator_asr.training.optimizer.loss_scale",
+]
+
+
+def test_train_loads_what_no_flag_asks_for_only_when_asked():
+    code = (
+        "import json, sys, estimator_asr.train; packages = ('estimator_asr', 'tfrecord_builder'); "
+        "print(json.dumps([name for name in sys.modules if name.split('.')[0] in packages]))"
+    )
+    completed = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True)
+    loaded = json.loads(completed.stdout)
+    assert not set(OF_FLAGS) & set(loaded)
+    assert len(loaded) <= 80, sorted(loaded)

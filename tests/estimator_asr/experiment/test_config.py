@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from estimator_asr.experiment import config, training_config
+from tfrecord_builder import errors
+
+
+@pytest.mark.parametrize(
+    "build, said",
+    [
+        (
+            lambda: training_config.TrainConfig(train_steps=10, train_epochs=2.0),
+            "--train_steps=10 and --train_epochs=2 are both given, expected one of them",
+        ),
+        (
+            lambda: config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
+            "--decay_factors has 1 values and --decay_boundary_epochs 1, expected one more factor",
+        ),
+        (
+            lambda: config.OptimizerConfig(decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)),
+            "--decay_boundary_epochs is .* expected increasing values",
+        ),
+        (
+            lambda: config.OptimizerConfig(warmup_epochs=-1.0),
+            "flag --warmup_epochs=-1.0: expected at least 0",
+        ),
+        (lambda: config.InputConfig(batch_frames=0), "flag --batch_frames=0: expected more than 0"),
+        (
+            lambda: training_config.TrainConfig(seed=99999999999999999999),
+            "flag --seed=99999999999999999999: expected at least -1000000000000000000 and at most "
+            "1000000000000000000",
+        ),
+        (lambda: training_config.TrainConfig(seed=10**400), "flag --seed=1000.*: expected at least"),
+        (
+            lambda: training_config.TrainConfig(model="both"),
+            "flag --model=both: expected one of acoustic, language",
+        ),
+        (
+            lambda: config.AcousticConfig(softmax="sampled"),
+            "--label_smoothing is 0.1, expected 0 with --softmax=sampled, .*; pass --label_smoothing=0",
+        ),
+        (
+            lambda: config.AcousticConfig(softmax="nce", label_smoothing=0.0, decoder_layers=0),
+            "--softmax=nce is of the attention decoder, but --decoder_layers is 0; leave one of them out",
+        ),
+        (lambda: config.AcousticConfig(softmax="half"), "--softmax=half: expected one of full, sampled, nce"),
+        (lambda: config.AcousticConfig(num_sampled=0), "flag --num_sampled=0: expected more than 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_flag(build, said):
+    with pytest.raises(errors.UserError, match=said):
+        build()

@@ -1,0 +1,77 @@
+"""Bad items, short audio and empty batches of an export with a frozen encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny_models
+import wav_files
+
+from estimator_asr.saved_model import recogniser, saved_model_writer, trained_model
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whisper")
+    tiny_models.make_whisper_model(str(path / "am"))
+    acoustic = trained_model.open_trained_model(str(path / "am"))
+    version = recogniser.load_version(saved_model_writer.write(acoustic, None, str(path / "export")))
+    yield version
+    version.session.close()
+
+
+@pytest.mark.parametrize("wavs", [[b"junk"], [], [b"junk", b""]])
+def test_no_file_that_can_be_read(loaded, wavs):
+    found = loaded.find("serving_default").run({"wav_bytes": np.array(wavs, object)})
+    assert found["status"] == ["malformed"] * len(wavs)
+    assert found["pinyin"] == [""] * len(wavs)
+
+
+@pytest.mark.parametrize("shape", [(0, 16000), (0, 0), (2, 0), (1, 50), (3, 159)])
+def test_waveforms_without_a_frame(loaded, shape):
+    batch = {"waveform": np.full(shape, 0.1, np.float32), "num_samples": np.full(shape[:1], shape[1])}
+    found = loaded.find("waveform").run(batch)
+    assert found["status"] == ["empty"] * shape[0]
+    assert found["pinyin"] == [""] * shape[0]
+
+
+@pytest.mark.parametrize("shape", [(0, 20), (0, 0), (2, 0)])
+def test_features_without_a_frame(loaded, shape):
+    num_frames, num_bins = np.full(shape[:1], shape[1]), 2 * 80 + 2 * 16
+    batch = {"fbank": np.ones([*shape, num_bins], np.float32), "num_frames": num_frames}
+    assert loaded.find("features").run(batch)["status"] == ["empty"] * shape[0]
+
+
+def test_large_features_cost_only_themselves(loaded):
+    fbank = np.random.default_rng(0).uniform(-1, 1, [2, 40, 2 * 80 + 2 * 16]).astype(np.float32)
+    batch = {"fbank": fbank, "num_frames": np.array([40, 40])}
+    expected = loaded.find("features").run(batch)
+    fbank[1] *= np.float32(3e38)
+    found = loaded.find("features").run(batch)
+    assert found["status"] == ["ok", "not_finite"]
+    assert found["pinyin"] == [expected["pinyin"][0], ""]
+
+
+def test_a_bad_item_costs_only_itself(loaded):
+    model = loaded.find("serving_default")
+    speech = wav_files.encode(tiny_models.make_waveform(16000, seed=1))
+    short = wav_files.encode(tiny_models.make_waveform(50, seed=1))
+    expected = model.run({"wav_bytes": [speech] * 3})
+    found = model.run({"wav_bytes": [short, speech, b"junk"]})
+    assert found["status"] == ["empty", "ok", "malformed"]
+    assert found["pinyin"] == ["", expected["pinyin"][1], ""] and expected["pinyin"][1]
+    assert found["acoustic_score"][1] == expected["acoustic_score"][1]
+
+
+def test_what_is_longer_than_the_encoder_was_trained_on_is_too_long(loaded):
+    assert loaded.info.max_seconds == 30
+    waveform = np.tile(tiny_models.make_waveform(30 * 16000 + 1, seed=1), [2, 1])
+    given = {"waveform": waveform, "num_samples": np.array([30 * 16000, 30 * 16000 + 1])}
+    assert loaded.find("waveform").run(given)["status"] == ["ok", "too_long"]
+    fbank = np.ones([2, 1501, 2 * 80 + 2 * 16], np.float32)
+    found = loaded.find("features").run({"fbank": fbank, "num_frames": np.array([1500, 1501])})
+    assert found["status"] == ["ok", "too_long"]
+    files = np.array(
+        [wav_files.encode(row[:end]) for row, end in zip(waveform, given["num_samples"])], object
+    )
+    assert loaded.find("serving_default").run({"wav_bytes": files})["status"] == ["ok", "too_long"]

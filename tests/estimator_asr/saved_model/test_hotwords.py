@@ -1,0 +1,159 @@
+"""Hotwords in the graph: parsed, and written into the transcript."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models.decoding import phrases
+from estimator_asr.saved_model import hotwords, sequences
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.tokens import vocabulary
+
+TOKENS = vocabulary.Vocabulary(["<unk>", "a", "hao3", "le4", "ni3", "shan1", "yue4"])
+TONELESS = vocabulary.Vocabulary(["<unk>", "hao", "ni", "A", "a", "gu"])
+DEFAULT = hotwords.DEFAULT_BOOST
+
+
+def make_model(path, tokens=TOKENS, token_type="syllable", decoding="beam"):
+    tokens.save(str(path / dataset_info.TOKENS_FILE))
+    return types.SimpleNamespace(
+        path=str(path),
+        tokens=tokens,
+        config=types.SimpleNamespace(token_type=token_type),
+        decode=config_lib.DecodeConfig(decoding=decoding),
+    )
+
+
+class Parser:
+    """The parser as a graph that is built once."""
+
+    def __init__(self, model):
+        with tf.Graph().as_default() as graph:
+            self.words = tf.compat.v1.placeholder(tf.string, [None])
+            self.parsed = hotwords.parse(model, self.words)
+            initialize = tf.compat.v1.tables_initializer()
+        self.session = tf.compat.v1.Session(graph=graph)
+        self.session.run(initialize)
+
+    def __call__(self, *words):
+        """Returns (characters, token ids, boost) of each."""
+        characters, (ids, boosts) = self.session.run(self.parsed, {self.words: np.array(words, object)})
+        assert characters.shape == ids.shape
+        texts = ["".join(each.decode() for each in row) for row in characters]
+        return [
+            (text, row[row >= 0].tolist(), boost) for text, row, boost in zip(texts, ids, boosts.tolist())
+        ]
+
+
+@pytest.fixture(scope="module")
+def parse(tmp_path_factory):
+    return Parser(make_model(tmp_path_factory.mktemp("am")))
+
+
+def test_words_get_the_pinyin_of_their_hanzi_and_the_default_boost(parse):
+    assert parse("你好", "乐") == [
+        ("你好", [4, 2], DEFAULT),
+        ("乐", [3], DEFAULT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("乐 yue4", ("乐", [6], DEFAULT)),
+        ("乐山 yue4 shan1 2.5", ("乐山", [6, 5], 2.5)),
+        ("乐山 7", ("乐山", [3, 5], 7.0)),
+        ("  乐山\t.5 ", ("乐山", [3, 5], 0.5)),
+        ("A好", ("A好", [1, 2], DEFAULT)),
+        ("乐天", ("乐天", [], DEFAULT)),  # the model has no tian1
+        ("犇", ("犇", [], DEFAULT)),
+        ("", ("", [], DEFAULT)),
+    ],
+)
+def test_forms_of_a_word(parse, word, expected):
+    assert parse(word) == [expected]
+    assert parse("你好好", word)[1] == expected  # beside one with more characters
+
+
+def test_no_words(parse):
+    assert parse() == []
+
+
+def test_a_wrong_number_of_syllables_is_named(parse):
+    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+        parse("你好", "乐山 yue4 2")
+    problem = "乐山 yue4 2 has 2 characters and 1 syllables, expected one syllable for each character; fix it"
+    assert f"[hotwords: {problem}]" in str(refused.value)
+
+
+def test_toneless_models(tmp_path):
+    parse = Parser(make_model(tmp_path, TONELESS, "toneless"))
+    assert [row[1] for row in parse("你好", "你 ni4", "你 ni")] == [[2, 1], [2], [2]]
+    words = ("A股", "a股", "A股 A gu3", "啊股", "啊股 a1 gu3", "啊股 A1 GU3", "啊股 a gu")
+    assert [row[1] for row in parse(*words)] == [[3, 5]] * 3 + [[4, 5]] * 4
+    assert parse("A股")[0][0] == "A股"
+
+
+@pytest.mark.parametrize(
+    ("token_type", "decoding", "expected"),
+    [
+        ("syllable", "beam", True),
+        ("toneless", "beam", True),
+        ("syllable", "greedy", False),
+        ("initial_final", "beam", False),
+        ("bpe", "beam", False),
+    ],
+)
+def test_which_models_take_hotwords(tmp_path, token_type, decoding, expected):
+    assert hotwords.is_possible(make_model(tmp_path, TOKENS, token_type, decoding)) == expected
+
+
+def test_homophones_become_the_word():
+    """The word 1 2 is XY, the word 2 3 is VW; where they overlap, the left one is written."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        words = hotwords.Hotwords(
+            tf.constant([["X", "Y"], ["V", "W"]]),
+            phrases.Phrases(tf.constant([[1, 2], [2, 3]]), tf.constant([9.0, 9.0])),
+        )
+        written = sequences.Sequences(
+            tf.constant([["a", "b", "c", "d", "e"], ["a", "b", "c", "", ""]]),
+            tf.constant([5, 3]),
+            tf.constant([-1.0, -2.0]),
+            tf.constant([[0.1, 0.2, 0.3, 0.4, 0.5]] * 2),
+        )
+        token_ids = tf.constant([[1, 2, 3, 1, 2], [3, 2, 3, -1, -1]])
+        found = session.run(hotwords.write(words, written, token_ids))
+    assert [b"".join(row).decode() for row in found.strings] == ["XYcXY", "aVW"]
+    np.testing.assert_allclose(found.probs[0], [1, 1, 0.3, 1, 1])
+    assert found.scores.tolist() == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "probs", "boost", "expected"),
+    [
+        ("ab", [0.9, 0.9], 1.4, "ab"),  # log(0.81 / 0.19) = 1.45
+        ("ab", [0.9, 0.9], 1.5, "XY"),
+        ("Xb", [0.1, 0.9], 2.1, "Xb"),  # X is the word's: log(0.9 / 0.1) = 2.2
+        ("Xb", [0.1, 0.9], 2.3, "XY"),
+        ("ab", [1.0, 1.0], 13.0, "ab"),
+        ("ab", [1.0, 1.0], 14.0, "XY"),
+        ("xy", [1.0, 1.0], 0.1, "XY"),  # letters
+    ],
+)
+def test_what_is_surer_than_the_boost_stays(text, probs, boost, expected):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        favoured = phrases.Phrases(tf.constant([[5, 6]]), tf.constant([boost]))
+        words = hotwords.Hotwords(tf.constant([["X", "Y"]]), favoured)
+        written = sequences.Sequences(
+            tf.constant([["c", *text, "d"]]),
+            tf.constant([4]),
+            tf.constant([0.0]),
+            tf.constant([[1.0, *probs, 0.5]]),
+        )
+        found = session.run(hotwords.write(words, written, tf.constant([[4, 5, 6, 4]])))
+    assert b"".join(found.strings[0]).decode() == f"c{expected}d"

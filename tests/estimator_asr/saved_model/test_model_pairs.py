@@ -1,0 +1,28 @@
+"""Which language models read what an acoustic model writes."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from estimator_asr.saved_model import model_pairs
+from tfrecord_builder import errors
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("syllable", "toneless"), ("toneless", "syllable"), ("initial_final", "toneless"), ("bpe", "syllable")],
+)
+def test_language_model_of_another_token_type_is_refused(written, read):
+    message = (
+        f"export: --acoustic_model_dir=AM writes token type {written} and "
+        f"--language_model_dir=LM reads token type {read}, "
+        "expected syllable for syllable, syllable for initial_final, toneless for toneless; leave"
+    )
+    models = [
+        types.SimpleNamespace(path=path, config=types.SimpleNamespace(token_type=token_type))
+        for path, token_type in (("AM", written), ("LM", read))
+    ]
+    with pytest.raises(errors.UserError, match=message):
+        model_pairs.check(*models, "export")

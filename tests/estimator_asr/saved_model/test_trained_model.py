@@ -1,0 +1,111 @@
+"""The selected checkpoint of a model directory, and the models that are refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import tiny_models
+
+from estimator_asr.checkpointing import locks
+from estimator_asr.experiment import config, decoding_files
+from estimator_asr.saved_model import trained_model
+from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
+from tfrecord_builder.tokens import vocabulary
+
+
+@pytest.fixture
+def acoustic_dir(tiny_export, tmp_path):
+    return shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
+
+
+def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert (trained.model.config.model, trained.global_step) == ("acoustic", 7)
+    assert trained.checkpoint == os.path.join(acoustic_dir, "model.ckpt-7")
+
+
+def test_best_weights_are_preferred(acoustic_dir, tmp_path):
+    better = tiny_models.make_acoustic_model(str(tmp_path / "better"), seed=1)
+    best = os.path.join(acoustic_dir, "export", "best", "1700000000")
+    os.makedirs(os.path.join(best, "variables"))
+    open(os.path.join(best, "saved_model.pb"), "wb").close()
+    for suffix in ("index", "data-00000-of-00001"):
+        source = os.path.join(better.path, f"model.ckpt-7.{suffix}")
+        shutil.copy(source, os.path.join(best, "variables", f"variables.{suffix}"))
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert trained.checkpoint == os.path.join(best, "variables", "variables")
+    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
+    batch = {"fbank": fbank[None], "num_frames": [len(fbank)]}
+    expected = trained_model.build_recogniser(trained_model.open_trained_model(better.path)).run(batch)
+    assert trained_model.build_recogniser(trained).run(batch) == expected
+
+
+def test_no_checkpoint(acoustic_dir):
+    os.remove(os.path.join(acoustic_dir, "checkpoint"))
+    with pytest.raises(errors.UserError, match=r"am: has no checkpoint; train first"):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_checkpoint_of_another_vocabulary_size(acoustic_dir, tmp_path):
+    larger = vocabulary.Vocabulary([*tiny_models.TOKENS.tokens, "yi1"])
+    other = tiny_models.make_acoustic_model(str(tmp_path / "other"), larger)
+    for name in os.listdir(other.path):
+        if name.startswith("model.ckpt"):
+            shutil.copy(os.path.join(other.path, name), acoustic_dir)
+    with pytest.raises(errors.UserError, match=r"output has 8 classes, expected 7 .*another vocabulary"):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_a_language_recogniser_reads_token_ids(tiny_export):
+    language = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
+    result = language.run({"token_ids": [[3, 4], [0, 0], [4, 0]], "num_tokens": [2, 0, 1]})
+    assert result["transcript"] == ["气字", "", "字"]
+
+
+def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
+    tiny_models.OTHER_TOKENS.save(os.path.join(acoustic_dir, dataset_info.TOKENS_FILE))
+    with pytest.raises(
+        errors.UserError, match=r"tokens\.txt: sha256 is \w+, expected \w+ as in config\.json"
+    ):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir)
+    assert not locks.remove_unless_read(trained.checkpoint, lambda: None)
+    checkpoint = trained.checkpoint
+    del trained
+    assert locks.remove_unless_read(checkpoint, lambda: None)
+
+
+def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
+    os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
+    message = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
+    with pytest.raises(errors.UserError, match=message):
+        trained_model.open_trained_model(acoustic_dir)
+
+
+def test_another_decoder_on_request(acoustic_dir):
+    trained = trained_model.open_trained_model(acoustic_dir, "greedy")
+    assert trained.model.decode.decoding == "greedy"
+    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
+    found = trained_model.build_recogniser(trained).run({"fbank": fbank[None], "num_frames": [len(fbank)]})
+    assert len(found["n_best"][0]) == 1
+
+
+def test_an_unknown_decoder_lists_the_choices(acoustic_dir):
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(acoustic_dir, "toy")
+    assert str(refused.value) == "--decoding is toy, expected one of beam, greedy; give one of them"
+
+
+def test_an_unknown_decoder_of_the_directory_is_named(acoustic_dir):
+    decoding_files.save(acoustic_dir, config.DecodeConfig(decoding="beem"), None)
+    with pytest.raises(errors.UserError) as refused:
+        trained_model.open_trained_model(acoustic_dir)
+    assert str(refused.value) == (
+        f"{acoustic_dir}/decoding.json: decoding is beem, expected one of beam, greedy; give one of them"
+    )

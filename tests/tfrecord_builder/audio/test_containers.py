@@ -1,0 +1,212 @@
+"""containers: MP4, WebM, AAC and AMR by PyAV, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import telephone_files
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files, containers
+
+pytest.importorskip("av")
+
+
+def read_blocks(path, sample_rate):
+    return np.concatenate(list(audio_files.AudioBlocks(path, sample_rate)))
+
+
+@pytest.fixture(params=[audio_files.read_audio, read_blocks])
+def read(request):
+    return request.param
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content):
+        (tmp_path / "a.wav").write_bytes(content)  # the name does not matter
+        return str(tmp_path / "a.wav")
+
+    return write_file
+
+
+def loudest_hz(samples, rate=16000):
+    return np.argmax(np.abs(np.fft.rfft(samples * np.hanning(len(samples))))) * rate / len(samples)
+
+
+@pytest.mark.parametrize("kind", telephone_files.KINDS)
+def test_the_tone_comes_back(read, write, kind):
+    path = write(telephone_files.encode(kind))
+    samples = read(path, 16000)
+    assert samples.dtype == np.float32
+    assert len(samples) / 16000 == pytest.approx(2.0, abs=0.15)  # priming and padding of the codecs
+    assert loudest_hz(samples) == pytest.approx(telephone_files.HZ, abs=1)
+    assert np.sqrt(np.mean(samples[4000:28000] ** 2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.15)
+    blocks = audio_files.AudioBlocks(path, 16000)
+    assert blocks.seconds == pytest.approx(2.0, abs=0.15)
+    blocks.close()
+
+
+def test_formats_by_their_first_bytes():
+    heads = [b"\0\0\0\x1cftypisom", b"\x1a\x45\xdf\xa3", b"\xff\xf1", b"\xff\xf9", b"#!AMR\n", b"#!AMR-WB\n"]
+    assert [containers.find_format(head) for head in heads] == ["mov", "matroska", "aac", "aac", "amr", "amr"]
+    others = [b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xe3", b"\xff", b""]
+    assert {containers.find_format(head) for head in others} == {""}
+
+
+def test_amr_frames_without_speech(write):
+    """By hand: frames of 12.2 kbit/s, whose bits are 0."""
+    assert len(audio_files.read_audio(write(b"#!AMR\n" + (b"\x3c" + bytes(31)) * 50), 8000)) == 8000
+
+
+def test_webm_of_a_browser_has_no_duration(write):
+    blocks = audio_files.AudioBlocks(write(telephone_files.encode("webm", live="1")), 16000)
+    assert blocks.seconds == pytest.approx(2.0, abs=0.05)
+    assert sum(map(len, blocks)) == pytest.approx(32000, abs=200)
+
+
+@pytest.mark.parametrize(
+    "kind, options, problem",
+    [
+        ("m4a", {"movflags": "faststart"}, "it ends within a frame"),
+        ("webm", {}, r"it has 1\.\d\d s, expected 2.01"),
+        ("aac", {}, "it ends within a frame"),
+        ("amr", {}, "it ends within a frame"),
+    ],
+)
+def test_truncated_files(read, write, kind, options, problem):
+    content = telephone_files.encode(kind, **options)
+    with pytest.raises(audio_files.AudioError, match=f"a.wav: audio is truncated, {problem}; copy") as caught:
+        read(write(content[: len(content) // 2 + 5]), 16000)
+    assert caught.value.reason == audio_files.TRUNCATED
+
+
+def damage(content):
+    middle = len(content) // 3
+    return content[:middle] + b"\x55" * 50 + content[middle + 50 :]
+
+
+@pytest.mark.parametrize(
+    "make, problem",
+    [
+        (lambda: telephone_files.encode("m4a")[:9000], "damaged or truncated"),  # its index is at the end
+        (lambda: damage(telephone_files.encode("m4a")), "damaged or truncated"),
+        (lambda: b"\0\0\0\x18ftypM4A " + bytes(range(256)) * 20, "damaged or truncated"),
+        (lambda: b"\x1a\x45\xdf\xa3" + bytes(range(256)) * 20, "damaged or truncated"),
+        (lambda: b"#!AMR\n" + bytes(range(256)) * 20, "damaged or truncated"),
+        (lambda: b"\xff\xf1" + bytes(range(256)) * 20, "no audio track that can be decoded"),
+        (lambda: telephone_files.encode("m4a", 0.0, video_seconds=1.0), "no audio track that can be decoded"),
+    ],
+)
+def test_files_that_cannot_be_decoded(read, write, make, problem):
+    message = rf"a.wav: is not a readable MP4, WebM, AAC or AMR file \({problem}\)$"
+    with pytest.raises(audio_files.AudioError, match=message) as caught:
+        read(write(make()), 16000)
+    assert caught.value.reason == audio_files.UNREADABLE
+
+
+def test_a_file_without_frames_is_empty(read, write):
+    with pytest.raises(audio_files.AudioError, match="a.wav: audio has 0 samples") as caught:
+        read(write(b"#!AMR\n"), 16000)
+    assert caught.value.reason == audio_files.EMPTY
+
+
+def test_the_video_beside_the_audio_may_be_longer(write):
+    assert len(audio_files.read_audio(write(telephone_files.encode("m4a", video_seconds=5.0)), 16000)) < 33000
+
+
+def test_a_segment_of_a_long_file(write):
+    path = write(telephone_files.encode("m4a", 60.0))
+    part = audio_files.read_audio(path, 16000, start_seconds=1.0, seconds=0.5)
+    assert len(part) == 8000 and loudest_hz(part) == pytest.approx(telephone_files.HZ, abs=2)
+    with pytest.raises(audio_files.AudioError, match="audio is longer than 3 s; cut or remove it"):
+        audio_files.read_audio(path, 16000, max_seconds=3.0)
+
+
+def test_decoding_ends_after_the_limit(write):
+    """A bomb: ten minutes of silence in few bytes."""
+    content = telephone_files.encode("m4a", 600.0, level=0.0)
+    assert len(content) < 300_000
+    blocks = audio_files.AudioBlocks(write(content), 16000, max_seconds=2.0)
+    assert blocks.seconds == pytest.approx(600, abs=0.1)
+    assert 32000 < sum(map(len, blocks)) < 3.2 * 16000
+
+
+def test_a_reader_that_is_closed_ends_the_process(write):
+    started = time.monotonic()
+    blocks = audio_files.AudioBlocks(write(telephone_files.encode("m4a", 600.0, level=0.0)), 16000)
+    blocks.close()
+    assert time.monotonic() - started < 10
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # no process is left
+
+
+def put_in_place(monkeypatch, tmp_path, command):
+    """Another program in place of Python: what a process that is ended by its limits looks like."""
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{command}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+@pytest.mark.parametrize(
+    "command, problem",
+    [
+        ("kill -ALRM $$", "it takes too long; convert it to WAV or FLAC"),
+        ("echo 8000 2.0; kill -XCPU $$", "it takes too long; convert it to WAV or FLAC"),
+        ("kill -SEGV $$", "damaged or truncated"),
+        ("echo 8000 2.0; kill -ABRT $$", "damaged or truncated"),
+        (
+            "echo \"No module named 'av'; run pip install 'estimator-asr[containers]'\"; exit 1",
+            r"No module named 'av'; run pip install 'estimator-asr\[containers\]'",
+        ),
+    ],
+)
+def test_a_process_that_is_ended(read, write, monkeypatch, tmp_path, command, problem):
+    put_in_place(monkeypatch, tmp_path, command)
+    with pytest.raises(errors.UserError, match=rf"a.wav: is not a readable .* file \({problem}\)"):
+        read(write(telephone_files.encode("m4a")), 16000)
+
+
+def test_a_full_disk_is_not_a_damaged_file(read, write, monkeypatch, tmp_path):
+    put_in_place(monkeypatch, tmp_path, "echo 'OSError: [Errno 28] No space left on device'; exit 1")
+    with pytest.raises(audio_files.AudioError, match="No space left on device") as caught:
+        read(write(telephone_files.encode("m4a")), 16000)
+    assert caught.value.reason == audio_files.DISK_FAILED
+
+
+def run_process(change, file, wav):
+    """The process with another limit, on a file; returns how it ends."""
+    code = f"import time\nfrom tfrecord_builder.audio.audio_files import containers as c\n{change}\n"
+    words = [sys.executable, "-c", f"{code}c.run('mov', '{wav.fileno()}', 'inf')"]
+    return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
+
+
+def test_limits_of_the_process(write, tmp_path):
+    path = write(telephone_files.encode("m4a", 60.0, level=0.0))
+    with open(path, "rb") as file, open(tmp_path / "b.wav", "wb") as wav:
+        assert run_process("", file, wav).returncode == 0
+        burn = "c.CPU_SECONDS = 0.5; c._extend_time(0)\nwhile True: pass"
+        assert run_process(burn, file, wav).returncode == -signal.SIGXCPU
+        wait = "c._STALLED_SECONDS = 1; c._extend_time(0); time.sleep(60)"
+        assert run_process(wait, file, wav).returncode == -signal.SIGALRM
+        assert b"File too large" in run_process("c._MAX_WAV_BYTES = 1000", file, wav).stderr
+        assert (
+            b"MemoryError"
+            in run_process(
+                "c._MAX_MEMORY_BYTES = 1 << 28; c._write = lambda *_: bytes(1 << 28)", file, wav
+            ).stderr
+        )
+
+
+def test_without_pyav(write):
+    with open(write(telephone_files.encode("m4a")), "rb") as file:
+        done = run_process("import sys; sys.modules['av'] = None", file, file)
+    assert done.stderr.decode().strip().endswith("run pip install 'estimator-asr[containers]'")
+    assert done.returncode == 1 and b"Traceback" not in done.stderr

@@ -1,0 +1,114 @@
+import dataclasses
+import json
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import dataset_info
+
+SHARD = dataset_info.ShardInfo("dev-00000-of-00001.tfrecord", num_records=2, num_bytes=5, sha256="ab")
+DEV = dataset_info.SplitInfo(
+    num_utterances=2,
+    num_speakers=1,
+    seconds=1800.0,
+    num_tokens=7,
+    num_characters=7,
+    unknown_tokens=1,
+    unknown_characters=0,
+    frame_lengths={98: 1, 120: 1},
+    token_lengths={3: 1, 4: 1},
+    shards=(SHARD,),
+)
+INFO = dataset_info.DatasetInfo(
+    frontend=frontend.FrontendConfig(num_mel_bins=40),
+    fbank_dtype="float16",
+    token_type="syllable",
+    tokens_sha256="t",
+    characters_sha256="c",
+    readings_sha256="r",
+    feature_mean=(1.0, 2.5),
+    feature_stddev=(0.5, 1.0),
+    splits={"dev": DEV},
+    num_rejected=3,
+)
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path):
+    INFO.save(str(tmp_path))
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
+
+
+def test_data_of_an_earlier_version_calls_the_token_type_unit(tmp_path):
+    INFO.save(str(tmp_path))
+    path = tmp_path / "dataset_info.json"
+    path.write_text(path.read_text().replace('"token_type"', '"unit"'))
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
+
+
+def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
+    INFO.save(str(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert dataset_info.load_all([str(tmp_path)]) == [INFO]
+    with pytest.raises(errors.UserError, match="--data_dir: .*/link is a duplicate, expected each"):
+        dataset_info.load_all([str(tmp_path), str(tmp_path / "link")])
+
+
+def test_text_has_no_frontend(tmp_path):
+    info = dataclasses.replace(INFO, frontend=None, feature_mean=(), feature_stddev=())
+    info.save(str(tmp_path))
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == info
+
+
+def test_hours():
+    assert DEV.hours == 0.5
+
+
+def test_load_where_there_is_no_data(tmp_path):
+    with pytest.raises(errors.UserError, match="nowhere: data directory does not exist; build it first"):
+        dataset_info.DatasetInfo.load(str(tmp_path / "nowhere"))
+    with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is not complete"):
+        dataset_info.DatasetInfo.load(str(tmp_path))
+
+
+def test_load_of_a_file_that_is_not_whole_or_of_another_version(tmp_path):
+    INFO.save(str(tmp_path))
+    path = tmp_path / "dataset_info.json"
+    values = json.loads(path.read_text())
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(errors.UserError, match="dataset_info.json: is not valid JSON"):
+        dataset_info.DatasetInfo.load(str(tmp_path))
+    for name, said in (("fbank_dtype", "float16, float32"), ("token_type", "syllable, toneless, ")):
+        path.write_text(json.dumps({**values, name: "foat16"}))
+        with pytest.raises(errors.UserError, match=f"info.json: {name} is 'foat16', expected one of {said}"):
+            dataset_info.DatasetInfo.load(str(tmp_path))
+    path.write_text(json.dumps({**values, "fbank_type": "int8"}))
+    with pytest.raises(errors.UserError, match="dataset_info.json: DatasetInfo: unknown key fbank_type"):
+        dataset_info.DatasetInfo.load(str(tmp_path))
+    del values["splits"]["dev"]["seconds"]
+    path.write_text(json.dumps(values))
+    with pytest.raises(errors.UserError, match="DatasetInfo.splits.dev: key seconds is missing"):
+        dataset_info.DatasetInfo.load(str(tmp_path))
+
+
+def test_shard_paths(tmp_path):
+    path = tmp_path / SHARD.file
+    with pytest.raises(errors.UserError, match="00001.tfrecord: shard is missing; build the data again"):
+        INFO.shard_paths(str(tmp_path), "dev")
+    path.write_bytes(b"12345")
+    assert INFO.shard_paths(str(tmp_path), "dev") == [str(path)]
+
+
+def test_truncated_shard_is_named_with_both_sizes(tmp_path):
+    (tmp_path / SHARD.file).write_bytes(b"123")
+    with pytest.raises(
+        errors.UserError, match="00001.tfrecord: shard has 3 bytes, expected 5; copy or build"
+    ):
+        INFO.shard_paths(str(tmp_path), "dev")
+
+
+def test_split_that_is_not_there(tmp_path):
+    info = dataclasses.replace(INFO, splits={"train": DEV, "dev": DEV})
+    with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
+        info.shard_paths(str(tmp_path), "test")

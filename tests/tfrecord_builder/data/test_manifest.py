@@ -1,0 +1,13 @@
+import os
+
+from tfrecord_builder.corpora import manifest as manifest_corpus
+from tfrecord_builder.data import manifest
+
+
+def test_write_then_read_is_identity(tmp_path):
+    audio = str(tmp_path / "audio" / "u1.wav")
+    utterances = [manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test")]
+    path = str(tmp_path / "manifest.tsv")
+    manifest.write_manifest(path, utterances)
+    assert list(manifest_corpus.list_utterances(str(tmp_path))) == utterances
+    assert "\taudio" + os.sep + "u1.wav\t" in open(path, encoding="utf-8").read()

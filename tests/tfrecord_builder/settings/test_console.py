@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import paths
+import program_flags
+import pytest
+from setuptools import build_meta
+
+from tfrecord_builder.settings import console
+
+
+def test_every_program_of_the_packages_is_listed():
+    # The demo's own stage is run by the demo.
+    found = {name for name in program_flags.programs() if name != "estimator_asr.demo.synthesise"}
+    assert {
+        f"{package}.{name}" for package in console.PROGRAMS for name in console.PROGRAMS[package]
+    } == found
+
+
+def run(package, *words):
+    code = f"from tfrecord_builder.settings import console; console.{package}()"
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
+
+
+def test_a_program_runs_with_its_flags():
+    done = run("tfrecord_builder", "verify", "--data_dir=/nowhere")
+    assert done.returncode == 1 and done.stdout.startswith("/nowhere: ")
+
+
+def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tfrecord-builder", "--help"])
+    with pytest.raises(SystemExit) as end:
+        console.tfrecord_builder()
+    assert end.value.code == 0
+    first, _, *lines = capsys.readouterr().out.splitlines()
+    assert first == (
+        "usage: tfrecord-builder PROGRAM [--flags]; tfrecord-builder PROGRAM --help lists its flags"
+    )
+    assert "  build            Builds TFRecords from a corpus." in lines
+
+
+def test_another_program_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
+    with pytest.raises(SystemExit, match="error: tea is not a program, expected one of those above"):
+        console.estimator_asr()
+    assert "  train " in capsys.readouterr().err
+
+
+def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypatch):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "flags", "tfrecord_builder", "estimator_asr"):
+        (tmp_path / name).symlink_to(paths.ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wheel").mkdir()
+    wheel = zipfile.ZipFile(tmp_path / "wheel" / build_meta.build_wheel(str(tmp_path / "wheel")))
+    names = {pathlib.PurePath(name) for name in wheel.namelist()}
+    flag_files = (path.relative_to(paths.ROOT) for path in (paths.ROOT / "flags").rglob("*.flags"))
+    for path in flag_files:
+        assert any(name.match(f"data/share/estimator_asr/{path}") for name in names), path
+    for path in paths.ROOT.glob("*/*/*.html"):
+        assert path.relative_to(paths.ROOT) in names
+    entry_points = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert b"tfrecord-builder = tfrecord_builder.settings.console:tfrecord_builder" in wheel.read(
+        entry_points
+    )
+
+
+def test_a_flag_file_of_the_installation_is_found_where_there_is_none(monkeypatch, tmp_path):
+    class Installed(pathlib.PurePosixPath):
+        def locate(self):
+            return f"/usr/{self}"
+
+    found = [Installed("share/estimator_asr/flags/demo/build.flags")]
+    monkeypatch.setattr(console.importlib.metadata, "files", lambda name: found)
+    monkeypatch.setattr(console.runpy, "run_module", lambda name, **options: None)
+    monkeypatch.chdir(tmp_path)
+    argv = ["tfrecord-builder", "build", "--flagfile=flags/demo/build.flags", "--flagfile=mine.flags"]
+    monkeypatch.setattr(sys, "argv", argv)
+    console.tfrecord_builder()
+    assert argv[1:] == [
+        "--flagfile=/usr/share/estimator_asr/flags/demo/build.flags",
+        "--flagfile=mine.flags",
+    ]

@@ -1,0 +1,123 @@
+import errno
+import hashlib
+import os
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+
+
+def test_a_path_with_a_scheme_is_remote():
+    assert files.is_remote("s3://bucket/a.wav") and not files.is_remote("/data/a.wav")
+
+
+def test_finds_files_by_suffix_in_any_case(tmp_path):
+    for name in ("b/2.WAV", "b/1.wav", "a/3.flac", "a/4.txt", "0.wav"):
+        os.makedirs(tmp_path / os.path.dirname(name), exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = [os.path.relpath(path, tmp_path) for path in files.find_files(str(tmp_path), (".wav", ".flac"))]
+    assert found == ["0.wav", "a/3.flac", "b/1.wav", "b/2.WAV"]
+
+
+def test_links_to_directories_are_followed_and_cycles_end(tmp_path):
+    (tmp_path / "disk2" / "S0002").mkdir(parents=True)
+    (tmp_path / "disk2" / "S0002" / "1.wav").write_bytes(b"")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "S0002").symlink_to(tmp_path / "disk2" / "S0002")
+    (tmp_path / "corpus" / "circle").symlink_to(tmp_path / "corpus")
+    found = list(files.find_files(str(tmp_path / "corpus"), (".wav",)))
+    assert found == [str(tmp_path / "corpus" / "S0002" / "1.wav")]
+
+
+def test_a_directory_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    def deny(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", deny)  # root has every permission
+    with pytest.raises(PermissionError):
+        list(files.find_files(str(tmp_path), (".wav",)))
+
+
+def test_a_file_is_replaced_when_the_block_ends_without_error(tmp_path):
+    path = tmp_path / "a.txt"
+    with files.writing(str(path)) as temporary:
+        with open(temporary, "w") as file:
+            file.write("one")
+        assert not path.exists()
+    assert path.read_text() == "one"
+    with pytest.raises(KeyError):
+        with files.writing(str(path)) as temporary:
+            with open(temporary, "w") as file:
+                file.write("two")
+            raise KeyError
+    assert path.read_text() == "one"
+
+
+def test_size_and_time(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"123")
+    os.utime(path, ns=(5, 7))
+    assert files.size_and_time(str(path)) == (3, 7)
+
+
+def test_sha256_of_more_than_a_block(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "a").write_bytes(content)
+    assert files.sha256(str(tmp_path / "a")) == hashlib.sha256(content).hexdigest()
+
+
+def test_directories(tmp_path):
+    directory = str(tmp_path / "one" / "two")
+    files.make_directory(directory)
+    files.make_directory(directory)
+    assert files.is_directory(directory) and files.exists(directory)
+    assert files.list_names(str(tmp_path)) == ["one"]
+    (tmp_path / "one" / "b").write_bytes(b"b")
+    files.move(str(tmp_path / "one" / "b"), str(tmp_path / "one" / "a"))
+    assert files.list_names(str(tmp_path / "one")) == ["a", "two"]
+    with files.open_binary(str(tmp_path / "one" / "a")) as file:
+        assert file.read() == b"b"
+    files.remove(str(tmp_path / "one" / "a"))
+    files.remove_tree(str(tmp_path / "one"))
+    assert files.list_names(str(tmp_path)) == []
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    for function in (files.open_binary, files.list_names, files.size_and_time, files.remove):
+        with pytest.raises(FileNotFoundError):
+            function(str(tmp_path / "none"))
+
+
+def test_a_failed_write_leaves_no_file(tmp_path):
+    with pytest.raises(OSError, match="full"):
+        with files.writing(str(tmp_path / "a")) as temporary:
+            with open(temporary, "w") as file:
+                file.write("half")
+            raise OSError("full")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "cycle").symlink_to("cycle")
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for name in before:
+        said = f"^{tmp_path / name}: is no regular file, expected one or a new name; give another path$"
+        with pytest.raises(errors.UserError, match=said), files.writing(str(tmp_path / name)):
+            raise AssertionError("nothing is written")
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(tmp_path, exists):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    if exists:
+        target.write_text("old")
+    link.symlink_to("elsewhere/file")
+    files.write_text(str(link), "new")
+    assert link.is_symlink() and target.read_text() == link.read_text() == "new"
+    assert os.listdir(tmp_path / "elsewhere") == ["file"]

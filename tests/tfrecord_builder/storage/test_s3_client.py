@@ -1,0 +1,167 @@
+"""Settings and errors of s3://, partly with servers that answer every request alike."""
+
+import errno
+import http.server
+import os
+import threading
+
+import boto3.exceptions
+import pytest
+import s3_server
+import s3transfer.exceptions
+from botocore import exceptions
+
+from tfrecord_builder.storage import files, s3_client
+
+PATH = "s3://bucket/a.wav"
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """A function that sets the environment alone; the next client has these settings."""
+
+    def set_only(**values):
+        s3_server.clear_settings(monkeypatch)
+        nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+        for name, value in {**nowhere, "AWS_EC2_METADATA_DISABLED": "true", **values}.items():
+            monkeypatch.setenv(name, value)
+        s3_client._make_client.cache_clear()
+
+    yield set_only
+    s3_client._make_client.cache_clear()
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "us", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-north-1"}
+
+
+@pytest.fixture
+def answering(settings):
+    """A function that starts a server which answers each request with a status; returns the requests."""
+    servers = []
+
+    def answer(status):
+        made = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                made.append(f"{self.command} {self.path}")
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_HEAD = do_PUT = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        settings(S3_ENDPOINT=f"http://127.0.0.1:{servers[-1].server_port}", **KEYS)
+        return made
+
+    yield answer
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_timeouts_and_attempts_are_bounded_unless_the_user_sets_them(settings):
+    settings(**KEYS)
+    config = s3_client.connect().meta.config
+    assert (config.connect_timeout, config.read_timeout) == (5, 20)
+    assert config.retries["mode"] == "standard" and config.retries.get("total_max_attempts", 3) == 3
+    settings(AWS_MAX_ATTEMPTS="7", AWS_RETRY_MODE="adaptive", **KEYS)
+    assert s3_client.connect().meta.config.retries == {"mode": "adaptive", "total_max_attempts": 7}
+
+
+def test_the_region_and_the_server(settings):
+    settings(**KEYS)
+    client = s3_client.connect()
+    assert client.meta.region_name == "eu-north-1" and "amazonaws.com" in client.meta.endpoint_url
+    settings(S3_ENDPOINT="http://here:1", **KEYS)
+    assert s3_client.connect().meta.endpoint_url == "http://here:1"
+    settings(S3_ENDPOINT="http://here:1", AWS_ENDPOINT_URL="http://there:2", **KEYS)
+    assert s3_client.connect().meta.endpoint_url == "http://there:2"
+
+
+def test_a_server_with_a_name_gets_no_new_checksums(settings):
+    def checksums(**values):
+        settings(**KEYS, **values)
+        config = s3_client.connect().meta.config
+        return config.request_checksum_calculation, config.response_checksum_validation
+
+    assert checksums() == ("when_supported", "when_supported")
+    assert checksums(S3_ENDPOINT="http://here:1") == ("when_required", "when_required")
+    wished = {"AWS_REQUEST_CHECKSUM_CALCULATION": "when_supported"}
+    assert checksums(S3_ENDPOINT="http://here:1", **wished) == ("when_supported", "when_required")
+
+
+def test_a_client_is_made_once_per_process(settings, monkeypatch):
+    settings(**KEYS)
+    client = s3_client.connect()
+    assert s3_client.connect() is client
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as after a fork
+    assert s3_client.connect() is not client
+
+
+def test_wrong_keys(answering):
+    answering(403)
+    with pytest.raises(PermissionError, match=r"access is refused \(.*403.*'s3://bucket/a.wav'"):
+        files.exists(PATH)
+
+
+def test_no_keys(settings):
+    settings(S3_ENDPOINT="http://127.0.0.1:9")
+    with pytest.raises(PermissionError, match="access is refused .*Unable to locate credentials"):
+        files.exists(PATH)
+
+
+def test_nobody_answers(settings):
+    settings(S3_ENDPOINT="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1", **KEYS)
+    with pytest.raises(OSError, match="the store cannot be used .*Could not connect to the end") as caught:
+        files.size_and_time(PATH)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_broken_server_is_asked_three_times(answering):
+    made = answering(500)
+    with pytest.raises(OSError, match="the store cannot be used .*500") as caught:
+        files.size_and_time(PATH)
+    assert caught.value.errno == errno.EIO and made == ["HEAD /bucket/a.wav"] * 3
+
+
+def test_a_server_without_the_bucket(answering):
+    made = answering(404)
+    with pytest.raises(OSError, match="there is no such bucket or server: 's3://bucket/'") as caught:
+        files.size_and_time(PATH)
+    assert caught.value.errno == errno.ENXIO and made == ["HEAD /bucket/a.wav", "HEAD /bucket"]
+
+
+@pytest.mark.parametrize(
+    "values, reason",
+    [({"S3_ENDPOINT": "here"}, "Invalid endpoint: here"), ({"AWS_MAX_ATTEMPTS": "many"}, "invalid literal")],
+)
+def test_a_wrong_setting(settings, values, reason):
+    settings(**KEYS, **values)
+    with pytest.raises(OSError, match=f"the store cannot be used .*{reason}"):
+        files.exists(PATH)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        s3transfer.exceptions.RetriesExceededError(ValueError()),
+        s3transfer.exceptions.S3DownloadFailedError("changed"),
+        boto3.exceptions.RetriesExceededError(ValueError()),
+        exceptions.ResponseStreamingError(error="cut"),
+    ],
+)
+def test_a_broken_transfer_is_an_os_error(error):
+    with pytest.raises(OSError, match="the store cannot be used") as caught, s3_client.translated(PATH):
+        raise error
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, PATH)
+
+
+def test_a_mistake_of_ours_stays_what_it_is():
+    with pytest.raises(ValueError, match="a bug"), s3_client.translated(PATH):
+        raise ValueError("a bug")

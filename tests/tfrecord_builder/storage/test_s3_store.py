@@ -1,0 +1,285 @@
+"""s3:// with a local server."""
+
+import errno
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import s3_server
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.records import items
+from tfrecord_builder.storage import files, s3_store
+
+BUCKET = s3_server.BUCKET
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store():
+    """A client of a new server with an empty bucket, which s3:// connects to."""
+    with s3_server.run() as client:
+        yield client
+
+
+@pytest.fixture
+def put(store):
+    """A function (key, bytes) that stores an object and returns its path."""
+    return lambda key, content=b"x": s3_server.put(store, key, content)
+
+
+@pytest.fixture
+def requests(caplog):
+    """A function that returns method and key of each request since its last call."""
+    return s3_server.watch_requests(caplog)
+
+
+def _write(path, content=b"content"):
+    with files.writing(path) as temporary:
+        pathlib.Path(temporary).write_bytes(content)
+
+
+def _read(path):
+    with files.open_binary(path) as file:
+        return file.read()
+
+
+def test_a_file_from_writing_to_removing(store):
+    path = f"{BUCKET}/life/one/two.txt"
+    assert not files.exists(path) and not files.is_directory(f"{BUCKET}/life")
+    _write(path)
+    assert files.exists(path) and not files.is_directory(path)
+    assert files.exists(f"{BUCKET}/life") and files.is_directory(f"{BUCKET}/life/one/")
+    size, time_ns = files.size_and_time(path)
+    assert size == 7 and time_ns > 1e18
+    _write(path, b"other")
+    with files.open_binary(path) as file:
+        assert file.seek(1) == 1 and file.read() == b"ther"
+    files.remove(path)
+    assert s3_server.list_keys(store, "life") == []
+
+
+def test_a_file_that_fails_is_not_written(store):
+    with pytest.raises(KeyError), files.writing(f"{BUCKET}/failed/a") as temporary:
+        pathlib.Path(temporary).write_bytes(b"half")
+        raise KeyError
+    assert s3_server.list_keys(store, "failed") == []
+
+
+def test_an_empty_file(store):
+    _write(f"{BUCKET}/empty/a", b"")
+    files.move(f"{BUCKET}/empty/a", f"{BUCKET}/empty/b")
+    assert s3_server.list_keys(store, "empty") == ["b"]
+    assert _read(f"{BUCKET}/empty/b") == b"" and files.size_and_time(f"{BUCKET}/empty/b")[0] == 0
+
+
+def test_lists_names(put):
+    put("list/b.txt"), put("list/a/1"), put("list/a/2"), put("list/c/")
+    assert files.list_names(f"{BUCKET}/list") == files.list_names(f"{BUCKET}/list/") == ["a", "b.txt", "c"]
+    assert "list" in files.list_names(BUCKET)
+
+
+def test_a_directory_listing_of_several_pages(store, put):
+    for i in range(110):
+        put(f"many/{i:03d}")
+    assert files.list_names(f"{BUCKET}/many") == [f"{i:03d}" for i in range(110)]
+    files.remove_tree(f"{BUCKET}/many")
+    assert s3_server.list_keys(store, "many") == []
+
+
+def test_finds_files_as_on_a_disk(tmp_path, put):
+    names = ("b/2.WAV", "b/1.wav", "a.b/3.flac", "a.b/c/4.wav", "a.b/5.txt", "0.wav")
+    for name in names:
+        put(f"find/{name}")
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    here = [os.path.relpath(path, tmp_path) for path in files.find_files(str(tmp_path), (".wav", ".flac"))]
+    there = list(files.find_files(f"{BUCKET}/find", (".wav", ".flac")))
+    assert there == [f"{BUCKET}/find/{name}" for name in here]
+    assert here == ["0.wav", "a.b/3.flac", "a.b/c/4.wav", "b/1.wav", "b/2.WAV"]
+
+
+def test_a_listing_leaves_out_what_no_path_names(put):
+    for key in ("odd//b.wav", "odd/./c.wav", "odd/../d.wav", "odd/folder/", "odd/folder.wav/", "odd/e.wav"):
+        put(key)
+    assert list(files.find_files(f"{BUCKET}/odd", (".wav",))) == [f"{BUCKET}/odd/e.wav"]
+    assert files.list_names(f"{BUCKET}/odd") == ["e.wav", "folder", "folder.wav"]
+
+
+def test_finding_files_takes_one_request_for_all_folders(put, requests):
+    for i in range(20):
+        put(f"folders/{i}/a.wav")
+    requests()
+    assert len(list(files.find_files(f"{BUCKET}/folders", (".wav",)))) == 20
+    (request,) = requests()
+    assert request.startswith("GET /bucket?list-type=2&prefix=folders/&")
+
+
+def test_moving_a_file_keeps_files_with_longer_names(store, put):
+    put("move/a.tfrecord", b"new"), put("move/a.tfrecord.json"), put("moved/a.tfrecord", b"old")
+    files.move(f"{BUCKET}/move/a.tfrecord", f"{BUCKET}/moved/a.tfrecord")
+    assert (s3_server.list_keys(store, "move"), s3_server.list_keys(store, "moved")) == (
+        ["a.tfrecord.json"],
+        ["a.tfrecord"],
+    )
+    assert _read(f"{BUCKET}/moved/a.tfrecord") == b"new"
+
+
+def test_a_large_file_is_uploaded_and_moved_in_parts(store, requests):
+    content = np.random.default_rng(1).bytes((17 << 20) + 1)
+    _write(f"{BUCKET}/large/a", content)
+    assert sum("partNumber=" in request for request in requests()) == 3
+    files.move(f"{BUCKET}/large/a", f"{BUCKET}/large/b")
+    assert s3_server.list_keys(store, "large") == ["b"]
+    assert _read(f"{BUCKET}/large/b") == content
+
+
+def test_names_with_dots_and_slashes(put):
+    put("dots/data/a", b"here")
+    assert _read(f"{BUCKET}/dots/train/../data/./a") == b"here"
+    assert files.exists(f"{BUCKET}/dots//data/") and files.exists(BUCKET) and files.is_directory(BUCKET)
+    files.make_directory(f"{BUCKET}/dots/nothing")
+    assert not files.exists(f"{BUCKET}/dots/nothing")
+
+
+def test_a_name_never_leaves_its_bucket(put):
+    path = put("x", b"here")
+    assert _read(f"{BUCKET}/../x") == _read(path) == b"here"
+
+
+def test_missing_files(put):
+    put("there/a")
+    for path in (f"{BUCKET}/none", f"{BUCKET}/there", f"{BUCKET}/there/a/b"):
+        with pytest.raises(FileNotFoundError, match="No such file or directory: '"):
+            files.open_binary(path)
+    for function in (files.list_names, files.size_and_time, files.remove_tree):
+        with pytest.raises(FileNotFoundError):
+            function(f"{BUCKET}/none")
+
+
+@pytest.mark.parametrize("function", [files.exists, files.is_directory, files.list_names, files.open_binary])
+def test_a_missing_bucket_is_an_error(function):
+    with pytest.raises(OSError, match="there is no such bucket or server: 's3://nobody/'") as caught:
+        function("s3://nobody/a")
+    assert not isinstance(caught.value, FileNotFoundError)  # which means that a corpus lacks a file
+    with pytest.raises(OSError, match="there is no such bucket"):
+        _write("s3://nobody/a")
+    with pytest.raises(OSError, match="there is no such bucket"):
+        files.make_directory("s3://nobody/a")
+
+
+def test_a_member_of_an_archive_in_a_store(put):
+    put("speech.ark", b"u1 0123456789")
+    assert files.exists(f"{BUCKET}/speech.ark:3+4")
+    assert files.size_and_time(f"{BUCKET}/speech.ark:3+4")[0] == 13
+    with files.open_binary(f"{BUCKET}/speech.ark:3+4") as file:
+        assert file.read() == b"0123"
+    with pytest.raises(FileNotFoundError):
+        files.open_binary(f"{BUCKET}/none.ark:3+4")
+
+
+def test_a_part_of_a_file_is_a_ranged_read(store, put):
+    path = put("archive.ark", bytes(1 << 20) + b"0123456789")
+    ranges = []
+
+    def note(request, **_):
+        ranges.append(request.headers["Range"])
+
+    store.meta.events.register("before-send.s3.GetObject", note)
+    try:
+        with files.open_binary(f"{path}:{1 << 20}+4") as file:
+            assert file.read() == b"0123"
+    finally:
+        store.meta.events.unregister("before-send.s3.GetObject", note)
+    assert ranges[-1] == b"bytes=1048576-1048585"
+
+
+def test_seeking_in_a_file(put):
+    path = put("seek", b"0123456789")
+    with s3_store.reading(path) as file:
+        assert file.seek(-3, os.SEEK_END) == 7 and file.read() == b"789"
+        assert file.seek(2) == 2 and file.read(1) == b"2"
+        assert file.seek(1, os.SEEK_CUR) == 4 and file.tell() == 4 and file.read(2) == b"45"
+        assert file.seek(20) == 20 and file.read() == b""
+        with pytest.raises(OSError):
+            file.seek(-1)
+    with s3_store.reading(put("none", b"")) as file:
+        assert file.read() == b""
+
+
+def test_a_server_that_ignores_ranges_is_an_error(store, put):
+    path = put("whole", b"0123456789")
+
+    def drop(request, **_):
+        del request.headers["Range"]
+
+    store.meta.events.register("before-send.s3.GetObject", drop)
+    try:
+        with s3_store.reading(path) as file:
+            file.seek(4)
+            with pytest.raises(
+                OSError, match="the store ignores ranges of bytes: 's3://bucket/whole'"
+            ) as caught:
+                file.read(3)
+    finally:
+        store.meta.events.unregister("before-send.s3.GetObject", drop)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_range_that_is_cut_short_is_an_error(put):
+    path = put("cut", b"0123456789")
+    with s3_store.reading(path) as file:
+        file.raw._size = 20
+        with pytest.raises(OSError, match="the store sent 10 bytes, expected 20: 's3://bucket/cut'"):
+            file.read()
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(put):
+    path = put("replaced", b"0123456789")
+    with s3_store.reading(path) as file:
+        put("replaced", b"abcdefghij")
+        with pytest.raises(OSError, match="the object has changed while it was read: 's3://") as caught:
+            file.read(3)
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_bucket_is_no_file():
+    for path in (BUCKET, f"{BUCKET}/"):
+        with pytest.raises(IsADirectoryError, match="Is a directory: 's3://bucket"):
+            files.open_binary(path)
+
+
+def test_reading_audio_takes_at_most_two_requests(tmp_path, store, requests):
+    path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
+    store.upload_file(path, "bucket", "audio/a.wav")
+    requests()
+    remote = audio_files.read_audio(f"{BUCKET}/audio/a.wav", 16000)
+    made = requests()
+    assert set(made) <= {"HEAD /bucket/audio/a.wav", "GET /bucket/audio/a.wav"} and len(made) <= 2
+    np.testing.assert_array_equal(remote, audio_files.read_audio(path, 16000))
+
+
+@pytest.mark.parametrize(
+    "name, content, reason",
+    [
+        ("none", None, audio_files.MISSING),
+        ("empty", b"", audio_files.EMPTY),
+        ("text", b"text" * 99, audio_files.UNREADABLE),
+    ],
+)
+def test_audio_that_cannot_be_used(put, name, content, reason):
+    path = f"{BUCKET}/bad/{name}" if content is None else put(f"bad/{name}", content)
+    with pytest.raises(audio_files.AudioError) as caught:
+        audio_files.read_audio(path, 16000)
+    assert caught.value.reason == reason
+
+
+def test_a_failed_store_is_not_damaged_audio():
+    with pytest.raises(OSError, match="no such bucket") as caught:
+        audio_files.read_audio("s3://nobody/a.wav", 16000)
+    assert not isinstance(caught.value, errors.UserError)
+    assert items.file_signature(f"{BUCKET}/none.wav") is None
+    with pytest.raises(OSError, match="no such bucket"):
+        items.file_signature("s3://nobody/a.wav")

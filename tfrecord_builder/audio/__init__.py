@@ -1,0 +1,1 @@
+"""Audio: decoding, streams, frontends."""

@@ -1,0 +1,243 @@
+"""Reads audio files as float32 mono samples at one rate; a file that cannot be used is an AudioError."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Optional, TypeVar
+
+import numpy as np
+import soundfile
+import soxr
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_stream, containers
+from tfrecord_builder.storage import files
+
+# Why audio cannot be used, as the builder counts it.
+MISSING = "no such audio file"
+UNREADABLE = "unreadable audio"
+EMPTY = "empty audio"
+TRUNCATED = "truncated audio"
+TOO_LONG = "longer than --max_seconds"
+NO_CHANNEL = "no such channel"
+DISK_FAILED = "disk failed"  # the audio itself may be intact
+
+SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
+_BLOCK_BYTES = 1 << 20
+T = TypeVar("T")
+SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
+
+
+class AudioError(errors.UserError):
+    """An audio file cannot be used; `reason` is one of the constants above."""
+
+    def __init__(self, message: str, reason: str = UNREADABLE):
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_audio(
+    path: str,
+    sample_rate: int,
+    max_seconds: float = math.inf,
+    start_seconds: float = 0.0,
+    seconds: Optional[float] = None,
+    channel: Optional[int] = None,
+) -> np.ndarray:
+    """Reads a WAV, FLAC, Ogg or MP3 file, or one of containers.py, or a segment of it.
+
+    Args:
+        path: the file; of any rate, width and number of channels; its format does not depend on its name.
+        sample_rate: of the result in Hz; audio of another rate is resampled.
+        max_seconds: longest audio to accept; not much more than that is read.
+        start_seconds: where to begin.
+        seconds: how much to read; None for all that remains.
+        channel: which one, from 0; None for the mean of all.
+
+    Returns:
+        float32 [num_samples] in [-1, 1] (resampling and float files may exceed that), num_samples > 0.
+
+    Raises:
+        AudioError: the file is missing, empty, truncated, too long or not audio, or lacks the segment or the
+            channel.
+        OSError: the object store failed.
+    """
+    samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
+    waveform = _select_channel(path, samples, channel)
+    if file_rate != sample_rate and len(waveform):
+        waveform = soxr.resample(waveform, file_rate, sample_rate)
+    if not len(waveform):
+        raise _empty(path, sample_rate)
+    return waveform
+
+
+class AudioBlocks:
+    """A file of the formats of read_audio, of any length, the mean of its channels, in blocks.
+
+    A block is made of up to 16,384 samples of the file: 1 s at 16 kHz, 2 s at 8 kHz.
+
+    Attributes:
+        seconds: duration by the header, in seconds; None if it has none.
+
+    Raises, when it is made and while it is read:
+        AudioError, OSError: as read_audio does; truncation shows at the end.
+    """
+
+    def __init__(
+        self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
+    ):
+        """Opens path, or takes an open file that can seek, which messages call path; errors close it.
+
+        A file that FFmpeg decodes may end after max_seconds.
+        """
+        self._path, self._sample_rate = path, sample_rate
+        with contextlib.ExitStack() as stack, _as_audio_error(path):
+            self._file = stack.enter_context(file or _open(path))
+            decoding = stack.enter_context(containers.decode(self._file, max_seconds))
+            self._reader = decoding or _guard(self._file, lambda: audio_stream.BlockReader(self._file))
+            _check_rate(path, self._reader.sample_rate)
+            self._opened = stack.pop_all()
+        self.seconds = self._reader.seconds
+
+    def close(self) -> None:
+        """Closes the file; iterating closes it too."""
+        self._opened.close()
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yields float32 [num_samples] at the sample rate asked for, as read_audio returns them at once."""
+        with self._opened:
+            yield from self._iterate()
+
+    def _iterate(self):
+        rate, blocks, is_empty = self._reader.sample_rate, iter(self._reader), True
+        resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
+        while True:
+            with _as_audio_error(self._path):
+                block = _guard(self._file, lambda: next(blocks, None))
+            last = block is None
+            samples = np.empty(0, np.float32) if last else _select_channel(self._path, block, None)
+            if rate != self._sample_rate:
+                samples = resampler.resample_chunk(samples, last=last)
+            if len(samples):
+                is_empty = False
+                yield samples
+            if last:
+                break
+        self._check_end(is_empty)
+
+    def _check_end(self, is_empty: bool) -> None:
+        if self._reader.problem:
+            with _as_audio_error(self._path):
+                _read_through(self._file)
+            raise _truncated(self._path, self._reader.problem)
+        if is_empty:
+            raise _empty(self._path, self._sample_rate)
+
+
+def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
+    num_channels = samples.shape[1]
+    if channel is not None and not 0 <= channel < num_channels:
+        raise AudioError(
+            f"{path}: channel is {channel}, expected 0 to {num_channels - 1}; fix the manifest of the corpus",
+            NO_CHANNEL,
+        )
+    if num_channels == 1 or channel is not None:
+        return samples[:, channel or 0]
+    return samples.mean(axis=1)
+
+
+def _decode(
+    path: str, max_seconds: float, start_seconds: float, seconds: Optional[float]
+) -> tuple[np.ndarray, int]:
+    """Returns float32 [num_samples, num_channels] and the sample rate in Hz of the file."""
+    segment = (start_seconds, seconds) if start_seconds or seconds is not None else None
+    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
+    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
+        samples, problem, rate = _read(decoding.read_wav() if decoding else file, max_seconds, segment)
+    _check_rate(path, rate)
+    if len(samples) > max_seconds * rate:
+        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    problem = decoding.problem if decoding and decoding.problem else problem
+    if problem:
+        raise _truncated(path, problem)
+    return samples, rate
+
+
+def _empty(path: str, sample_rate: int) -> AudioError:
+    return AudioError(
+        f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
+        "remove the file from the corpus",
+        EMPTY,
+    )
+
+
+def _truncated(path: str, problem: str) -> AudioError:
+    return AudioError(f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED)
+
+
+@contextlib.contextmanager
+def _as_audio_error(path: str) -> Iterator[None]:
+    """Raises AudioError for errors of libsndfile and of the file system, other than of an object store."""
+    try:
+        yield
+    except OSError as error:
+        if files.is_remote(path) and not isinstance(error, PermissionError):
+            raise  # the store failed
+        if not files.concerns_one_file(error):
+            raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
+        raise AudioError(f"{path}: cannot be read ({error.strerror}), expected an audio file") from error
+    except containers.DecodingError as error:
+        raise AudioError(f"{path}: {error}") from error
+    except soundfile.LibsndfileError as error:
+        reason = _reason(error)
+        raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error
+
+
+def _check_rate(path: str, rate: int) -> None:
+    if rate not in SAMPLE_RATES_HZ:
+        expected = f"{SAMPLE_RATES_HZ[0]} to {SAMPLE_RATES_HZ[-1]}"
+        raise AudioError(f"{path}: sample rate is {rate} Hz, expected {expected}; copy the file again")
+
+
+def _open(path: str) -> BinaryIO:
+    """Opens a file: soundfile itself expects headerless audio in *.raw, and names in UTF-8."""
+    try:
+        file = files.open_binary(path)
+    except (FileNotFoundError, ValueError):  # the latter for a NUL in the name
+        raise AudioError(f"{path}: file does not exist, expected audio", MISSING) from None
+    if not os.fstat(file.fileno()).st_size:
+        file.close()
+        raise AudioError(f"{path}: file is empty, expected audio", EMPTY)
+    return file
+
+
+def _read(file: BinaryIO, *arguments) -> tuple[np.ndarray, str, int]:
+    """Calls audio_stream.read; raises OSError if a read failed, which libsndfile treats as the end."""
+    found = _guard(file, lambda: audio_stream.read(file, *arguments))
+    if found[1]:
+        _read_through(file)
+    return found
+
+
+def _guard(file: BinaryIO, read: Callable[[], T]) -> T:
+    """Calls read; raises OSError if libsndfile's error was that a read failed."""
+    try:
+        return read()
+    except soundfile.LibsndfileError:
+        _read_through(file)
+        raise
+
+
+def _read_through(file: BinaryIO) -> None:
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    while os.read(file.fileno(), _BLOCK_BYTES):
+        pass
+
+
+def _reason(error: soundfile.LibsndfileError) -> str:
+    reason = error.error_string.removeprefix("Error : ").rstrip(".")
+    # libsndfile's message for an open MP3 file whose first frames it cannot read.
+    return "damaged MP3" if reason.startswith("File does not exist") else reason

@@ -1,0 +1,202 @@
+"""Feature extraction in core TensorFlow ops, shared by the builder and the exported model.
+
+`log_mel` is Kaldi's fbank with its defaults (feature-window.cc, feature-fbank.cc, mel-computations.cc) and
+dither 0; `log_spectrogram` is log(|FFT| + 1) of a Hamming window: a frame depends only on the samples under
+its window, so padding after a waveform adds frames and changes none. `whisper_log_mel` is in its own file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Optional, Union
+
+import numpy as np
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.settings import config_flags
+
+INT16_SCALE = 32768.0  # Kaldi and the classic spectrogram count amplitude in 16-bit steps
+PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
+LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
+POVEY_POWER = 0.85  # feature-window.cc, "povey"
+ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
+
+WHISPER_MEL_BINS = (80, 128)  # large-v3 has 128
+WHISPER_SECONDS = 30  # 1500 positions (Radford et al. 2022, section 2.2)
+
+IntOrTensor = Union[int, "tf.Tensor"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FrontendConfig(config_flags.Checked):
+    """Settings of the features; those of a model and its data must be equal."""
+
+    frontend: str = config_flags.setting(
+        "log_mel",
+        "acoustic features; whisper_log_mel is for Whisper's encoder",
+        choices=("log_mel", "log_spectrogram", "whisper_log_mel"),
+    )
+    sample_rate: int = config_flags.setting(
+        16000, "samples per second; audio of another rate is resampled", minimum=4000, maximum=96000
+    )
+    num_mel_bins: int = config_flags.setting(
+        80, "features per frame of log_mel (4 to 256) and whisper_log_mel (80 or 128)", minimum=4, maximum=256
+    )
+    window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
+    hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
+    # Of records that hold the outputs of a frozen encoder (estimator_asr.encode) in place of its input.
+    encoder: Optional[pretrained_encoder.Applied] = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.frontend == "whisper_log_mel":
+            self._check_whisper()
+        if self.frontend == "log_spectrogram" and self.num_mel_bins != FrontendConfig.num_mel_bins:
+            raise errors.UserError(
+                f"--frontend={self.frontend}, --num_mel_bins={self.num_mel_bins}: a spectrogram has no mel "
+                "bins; leave one of the two flags out."
+            )
+        if self.frontend == "log_mel" and not mel_weights(self).any(axis=0).all():
+            raise errors.UserError(
+                f"--num_mel_bins={self.num_mel_bins} with --sample_rate={self.sample_rate} and "
+                f"--window_ms={self.window_ms:g}: some bins have no FFT frequency; use fewer"
+            )
+
+    def _check_whisper(self):
+        """Raises UserError for settings that Whisper was not trained with."""
+        usual = {name: (getattr(FrontendConfig, name),) for name in ("sample_rate", "window_ms", "hop_ms")}
+        for name, values in {**usual, "num_mel_bins": WHISPER_MEL_BINS}.items():
+            if getattr(self, name) not in values:
+                raise errors.UserError(
+                    f"--{name} is {getattr(self, name):g}, expected {' or '.join(f'{v:g}' for v in values)} "
+                    "for --frontend=whisper_log_mel; leave it out"
+                )
+
+    @property
+    def max_seconds(self) -> float:
+        """Longest utterance: that of Whisper's training, beyond which its positions mean nothing; or inf."""
+        return WHISPER_SECONDS if self.frontend == "whisper_log_mel" else math.inf
+
+    @property
+    def window_samples(self) -> int:
+        return int(self.sample_rate * 0.001 * self.window_ms)
+
+    @property
+    def hop_samples(self) -> int:
+        return int(self.sample_rate * 0.001 * self.hop_ms)
+
+    @property
+    def frame_seconds(self) -> float:
+        """Time from one frame to the next, of the encoder's outputs if there is one."""
+        subsampling = self.encoder.encoder.subsampling if self.encoder else 1
+        return subsampling * self.hop_samples / self.sample_rate
+
+    @property
+    def num_bins(self) -> int:
+        """Features per frame: those of the encoder, num_mel_bins, or half the window for log_spectrogram."""
+        if self.encoder:
+            return self.encoder.num_bins
+        return self.window_samples // 2 if self.frontend == "log_spectrogram" else self.num_mel_bins
+
+
+def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
+    """Returns the number of frames of a waveform: windows that fit into it (Kaldi's snip_edges), for Whisper
+    hops; with an encoder that of its outputs.
+    """
+    if config.frontend == "whisper_log_mel":
+        count = num_samples // config.hop_samples
+        return num_subsampled_frames(count, config.encoder.encoder.subsampling) if config.encoder else count
+    count = (num_samples - config.window_samples + config.hop_samples) // config.hop_samples
+    return max(count, 0) if isinstance(count, int) else tf.maximum(count, 0)
+
+
+def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
+    """Returns the number of frames after subsampling: ceil(num_frames / factor)."""
+    return (num_frames + (factor - 1)) // factor
+
+
+def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
+    """Returns the frames of a record, [num_frames, num_bins], without the encoder's outputs beside them."""
+    if not config.encoder:
+        return features
+    num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
+    return features[:, :num_stacked].reshape(-1, config.num_mel_bins)
+
+
+def extract(
+    waveform: tf.Tensor, config: FrontendConfig, num_samples: Optional[tf.Tensor] = None
+) -> tf.Tensor:
+    """Computes the features of waveforms, without those of an encoder.
+
+    Args:
+        waveform: float32 [..., max_samples] in [-1, 1], at config.sample_rate; for whisper_log_mel of rank 1
+            or 2.
+        num_samples: int32 [...]; whisper_log_mel ignores samples at or beyond it, the others need no lengths.
+            None: no padding.
+
+    Returns:
+        float32 [..., num_frames, num_features]; frames of padding are features of silence, or zero.
+    """
+    with tf.name_scope(config.frontend):
+        if config.frontend == "whisper_log_mel":
+            return _whisper_log_mel(waveform, config, num_samples)
+        frames = tf.signal.frame(waveform * INT16_SCALE, config.window_samples, config.hop_samples)
+        return {"log_mel": _log_mel, "log_spectrogram": _log_spectrogram}[config.frontend](frames, config)
+
+
+def _whisper_log_mel(waveform, config, num_samples):
+    from tfrecord_builder.audio import whisper_log_mel
+
+    waveform = tf.convert_to_tensor(waveform)
+    batch = waveform if waveform.shape.rank == 2 else waveform[None]
+    if num_samples is None:
+        num_samples = tf.fill(tf.shape(batch)[:1], tf.shape(batch)[1])
+    features = whisper_log_mel.extract(batch, num_samples, config.num_mel_bins)
+    return features if waveform.shape.rank == 2 else features[0]
+
+
+def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
+    frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
+    previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first
+    frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
+    # tf.signal.rfft can pad, but fails without frames.
+    padding = _fft_length(config.window_samples) - config.window_samples
+    paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
+    frames = tf.pad(frames, paddings)  # [..., num_frames, fft_length]
+    spectrum = tf.signal.rfft(frames)  # [..., num_frames, fft_length / 2 + 1]
+    power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+    energies = tf.tensordot(power, mel_weights(config), axes=1)  # [..., num_frames, num_mel_bins]
+    return tf.math.log(tf.maximum(energies, ENERGY_FLOOR))
+
+
+def _log_spectrogram(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
+    window = np.hamming(config.window_samples).astype(np.float32)
+    magnitudes = tf.abs(tf.signal.rfft(frames * window))  # [..., num_frames, window_samples / 2 + 1]
+    return tf.math.log1p(magnitudes[..., : config.num_bins])
+
+
+def mel_weights(config: FrontendConfig) -> np.ndarray:
+    """Returns the triangles of mel-computations.cc, float32 [fft_length / 2 + 1, num_mel_bins]."""
+    fft_length = _fft_length(config.window_samples)
+    nyquist_hz = config.sample_rate / 2
+    edges = np.linspace(_hz_to_mel(LOW_HZ), _hz_to_mel(nyquist_hz), config.num_mel_bins + 2)
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    mel = _hz_to_mel(np.arange(fft_length // 2) * config.sample_rate / fft_length)[:, np.newaxis]
+    weights = np.maximum(0, np.minimum((mel - left) / (center - left), (right - mel) / (right - center)))
+    return np.pad(weights, ((0, 1), (0, 0))).astype(np.float32)  # Kaldi leaves out the Nyquist bin
+
+
+def _hz_to_mel(hz: np.ndarray) -> np.ndarray:
+    return 1127.0 * np.log1p(np.asarray(hz, np.float64) / 700.0)  # mel-computations.h, MelScale
+
+
+def _fft_length(window_samples: int) -> int:
+    return 1 << (window_samples - 1).bit_length()  # round_to_power_of_two
+
+
+def _povey_window(window_samples: int) -> np.ndarray:
+    phase = 2 * np.pi * np.arange(window_samples) / (window_samples - 1)
+    return np.power(0.5 - 0.5 * np.cos(phase), POVEY_POWER).astype(np.float32)

@@ -1,0 +1,81 @@
+"""The log-mel features of Whisper (Radford et al. 2022; audio.py of its reference) in core TensorFlow ops.
+
+The waveform is reflected at both ends, and the number of frames is the number of hops in it. Values are
+floored relative to the loudest of the utterance, so they depend on all of it: unlike Kaldi's features they
+need the length of a padded waveform.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+
+SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
+_FLOOR = 1e-10  # of the power
+_RANGE = 8.0  # decades below the loudest value of the utterance
+_LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0  # Slaney's Auditory Toolbox: linear below 1 kHz, 200 / 3 Hz per mel
+_LOG_STEP = np.log(6.4) / 27.0  # and logarithmic above
+
+
+def num_frames(num_samples):
+    """Returns the number of frames of a waveform, int or int32 tensor."""
+    return num_samples // HOP
+
+
+def extract(waveform: tf.Tensor, num_samples: tf.Tensor, num_mel_bins: int) -> tf.Tensor:
+    """Computes the features of waveforms.
+
+    Args:
+        waveform: float32 [batch, max_samples] at 16 kHz.
+        num_samples: int32 [batch]; samples at or beyond it are ignored.
+        num_mel_bins: 80 or 128.
+
+    Returns:
+        float32 [batch, max_samples // 160, num_mel_bins]; about -1 to 1.5, 0 at or beyond num_frames.
+    """
+    frames = _frame(waveform, num_samples) * tf.constant(_hann_window())
+    spectrum = tf.signal.rfft(frames, [WINDOW])  # [batch, num_frames, 201]
+    power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
+    energies = tf.tensordot(power, mel_weights(num_mel_bins), axes=1)
+    decades = tf.math.log(tf.maximum(energies, _FLOOR)) / np.float32(np.log(10.0))
+    is_frame = tf.sequence_mask(num_frames(num_samples), tf.shape(decades)[1])[:, :, None]
+    loudest = tf.reduce_max(tf.where(is_frame, decades, decades.dtype.min), axis=[1, 2], keepdims=True)
+    scaled = (tf.maximum(decades, loudest - _RANGE) + 4.0) / 4.0
+    return tf.where(is_frame, scaled, tf.zeros_like(scaled))
+
+
+def _frame(waveform, num_samples):
+    """Returns the windows around every HOP-th sample, float32 [batch, max_samples // HOP, WINDOW]."""
+    centres = HOP * tf.range(num_frames(tf.shape(waveform)[1]))
+    places = centres[:, None] + tf.range(-(WINDOW // 2), WINDOW - WINDOW // 2)  # [num_frames, WINDOW]
+    last = tf.maximum(num_samples - 1, 1)[:, None, None]
+    # Reflection without repeating the ends has a period of twice the last place.
+    reflected = last - tf.abs(tf.math.floormod(places, 2 * last) - last)
+    is_inside = reflected < tf.shape(waveform)[1]  # a waveform of one sample has no second one
+    return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
+
+
+def _hann_window() -> np.ndarray:
+    return np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
+
+
+def mel_weights(num_mel_bins: int) -> np.ndarray:
+    """Returns Slaney's triangles of equal area from 0 to 8 kHz, float32 [201, num_mel_bins].
+
+    They are those of librosa.filters.mel(sr=16000, n_fft=400), from which Whisper's file was made.
+    """
+    frequencies = np.linspace(0.0, SAMPLE_RATE / 2, WINDOW // 2 + 1)[:, None]
+    edges = _mel_to_hz(np.linspace(0.0, _hz_to_mel(SAMPLE_RATE / 2), num_mel_bins + 2))
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    rising, falling = (frequencies - left) / (center - left), (right - frequencies) / (right - center)
+    return np.float32(np.maximum(0.0, np.minimum(rising, falling)) * 2.0 / (right - left))
+
+
+def _hz_to_mel(hz: float) -> float:
+    return _LINEAR_MELS + np.log(hz / _LINEAR_HZ) / _LOG_STEP  # above 1 kHz
+
+
+def _mel_to_hz(mels: np.ndarray) -> np.ndarray:
+    linear = mels * _LINEAR_HZ / _LINEAR_MELS
+    return np.where(mels < _LINEAR_MELS, linear, _LINEAR_HZ * np.exp(_LOG_STEP * (mels - _LINEAR_MELS)))

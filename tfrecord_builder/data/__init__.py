@@ -1,0 +1,1 @@
+"""The data directory: records, dataset_info.json, manifest."""

@@ -1,0 +1,192 @@
+"""dataset_info.json: describes the files of a data directory, so that the trainer needs no flags for them.
+
+It is written last: a directory without it is not complete.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import schema
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
+
+INFO_FILE = "dataset_info.json"
+TOKENS_FILE = "tokens.txt"
+CHARACTERS_FILE = "characters.txt"
+READINGS_FILE = "readings.tsv"
+REJECTED_FILE = "rejected.tsv"
+REJECTED_COLUMNS = ("utterance_id", "split", "reason", "recording")
+BPE_FILE = "bpe.model"
+REPORT_FILE = "report.html"
+
+
+def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
+    """Reads the dataset_info.json of each directory.
+
+    Raises:
+        errors.UserError: as DatasetInfo.load, or a directory is a duplicate.
+    """
+    places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
+    repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
+    if repeated:
+        raise errors.UserError(
+            f"--data_dir: {', '.join(repeated)} is a duplicate, expected each directory once; leave one out"
+        )
+    return [DatasetInfo.load(data_dir) for data_dir in data_dirs]
+
+
+def is_known_speaker(speaker: str) -> bool:
+    """False where the corpus names no speaker: empty, or with several corpora `<directory>/`."""
+    return bool(speaker) and not speaker.endswith("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardInfo:
+    """One TFRecord file: its name in the data directory, records, bytes and hex digest.
+
+    items_sha256 is of the file that lists its recordings; empty in data of an earlier version.
+    """
+
+    file: str
+    num_records: int
+    num_bytes: int
+    sha256: str
+    items_sha256: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitInfo:
+    """One split.
+
+    Attributes:
+        frame_lengths, token_lengths: length to the number of utterances that have it.
+        num_sentences: number of distinct transcripts (where there are none, pronunciations).
+        shared_sentences: name of another split to the number of these sentences that it has too.
+    """
+
+    num_utterances: int
+    num_speakers: int
+    seconds: float
+    num_tokens: int
+    num_characters: int
+    unknown_tokens: int
+    unknown_characters: int
+    frame_lengths: dict[int, int]
+    token_lengths: dict[int, int]
+    shards: tuple[ShardInfo, ...]
+    num_sentences: int = 0
+    shared_sentences: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def hours(self) -> float:
+        return self.seconds / 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetInfo:
+    """A data directory.
+
+    Attributes:
+        frontend: the settings of the features; None for text alone.
+        fbank_dtype: the dtype of the stored features, "float16" or "float32".
+        token_type: what a token is, one of vocabulary.TOKEN_TYPES.
+        tokens_sha256, characters_sha256, readings_sha256: hex digests of the three files.
+        feature_mean, feature_stddev: per bin, over all frames of the train split; empty for text alone.
+        splits: name to SplitInfo.
+        num_rejected: number of rejected utterances of all splits.
+        config_sha256: hex digest of all settings of the records apart from the corpus and the vocabularies.
+        bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
+        token_counts: of each token in the train split, by id; empty in data of an earlier version.
+        rejected_sha256, report_sha256: of rejected.tsv and report.html; empty in data of an earlier version.
+
+    Raises:
+        errors.UserError: fbank_dtype or token_type is unknown.
+    """
+
+    frontend: Optional[frontend.FrontendConfig]
+    fbank_dtype: str
+    token_type: str = config_json.formerly("unit")
+    tokens_sha256: str
+    characters_sha256: str
+    readings_sha256: str
+    feature_mean: tuple[float, ...]
+    feature_stddev: tuple[float, ...]
+    splits: dict[str, SplitInfo]
+    num_rejected: int
+    config_sha256: str = ""
+    bpe_sha256: str = ""
+    token_counts: tuple[int, ...] = ()
+    rejected_sha256: str = ""
+    report_sha256: str = ""
+
+    def __post_init__(self):
+        for name, choices in (("fbank_dtype", schema.FBANK_DTYPES), ("token_type", vocabulary.TOKEN_TYPES)):
+            value = getattr(self, name)
+            if value not in choices:
+                raise errors.UserError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
+
+    def save(self, data_dir: str) -> None:
+        """Writes dataset_info.json atomically; call it when all other files are in place."""
+        path = os.path.join(data_dir, INFO_FILE)
+        text = json.dumps(config_json.to_json_dict(self), ensure_ascii=False, indent=1)
+        files.write_text(path, f"{text}\n")
+
+    @classmethod
+    def load(cls, data_dir: str) -> DatasetInfo:
+        """Reads dataset_info.json.
+
+        Raises:
+            errors.UserError: the directory or the file is missing, or the file is not valid.
+        """
+        path = os.path.join(data_dir, INFO_FILE)
+        if not files.is_directory(data_dir):
+            raise errors.UserError(f"{data_dir}: data directory does not exist; build it first")
+        try:
+            return config_json.from_json_dict(cls, json.loads(files.read_text(path)))
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{data_dir}: {INFO_FILE} is missing, so the data is not complete; run the build to its end"
+            ) from None
+        except errors.UserError as error:
+            raise errors.UserError(f"{path}: {error}") from error
+        except ValueError as error:
+            raise errors.UserError(f"{path}: is not valid JSON ({error}); build the data again") from error
+
+    @property
+    def shards(self) -> list[ShardInfo]:
+        """The shards of all splits."""
+        return [shard for _, split in sorted(self.splits.items()) for shard in split.shards]
+
+    def shard_paths(self, data_dir: str, split: str) -> list[str]:
+        """Returns the paths of a split's shards, and checks the size of each.
+
+        Raises:
+            errors.UserError: the split does not exist, or a shard is missing or has another size.
+        """
+        if split not in self.splits:
+            raise errors.UserError(
+                f"{data_dir}: split {split!r} does not exist, expected one of "
+                f"{', '.join(sorted(self.splits))}"
+            )
+        return [_check_shard(data_dir, shard) for shard in self.splits[split].shards]
+
+
+def _check_shard(data_dir: str, shard: ShardInfo) -> str:
+    path = os.path.join(data_dir, shard.file)
+    try:
+        num_bytes, _ = files.size_and_time(path)
+    except FileNotFoundError:
+        raise errors.UserError(f"{path}: shard is missing; build the data again") from None
+    if num_bytes != shard.num_bytes:
+        raise errors.UserError(
+            f"{path}: shard has {num_bytes} bytes, expected {shard.num_bytes}; copy or build the data again"
+        )
+    return path

@@ -1,0 +1,97 @@
+"""The recording of each record, from the .jsonl beside its shard (written by records/items.py).
+
+{"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Optional, TypeVar
+
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+
+Item = TypeVar("Item")
+_PLAYABLE = ("http://", "https://", "file://")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """An audio file, or the segment of it that is an utterance.
+
+    Attributes:
+        path: as of the build.
+        start_seconds: start of the segment.
+        seconds: duration of the segment; None for all after start_seconds.
+        channel: from 0; None for the mean of all.
+        num_bytes: size of the file when the data were built; None if unknown.
+        is_augmented: whether the record is of an augmented copy.
+    """
+
+    path: str
+    start_seconds: float = 0.0
+    seconds: Optional[float] = None
+    channel: Optional[int] = None
+    num_bytes: Optional[int] = None
+    is_augmented: bool = False
+
+
+def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
+    """Returns what a browser plays: the segment alone, if the utterance is one; empty if it cannot."""
+    if "://" in audio and not audio.startswith(_PLAYABLE):
+        return ""
+    found = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
+    end = "" if seconds is None else f",{start_seconds + seconds:g}"
+    return f"{found}#t={start_seconds:g}{end}" if start_seconds or end else found
+
+
+def path_of(shard_path: str) -> str:
+    """Returns the path of the .jsonl of a shard."""
+    return f"{os.path.splitext(shard_path)[0]}.jsonl"
+
+
+def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
+    """Returns recordings by utterance id; text and shards without a .jsonl have none.
+
+    Raises:
+        UserError: a line of a .jsonl is not what the build wrote.
+        OSError: a .jsonl cannot be read.
+    """
+    found, missing = {}, set(utterance_ids)
+    for shard_path in shard_paths:
+        if not missing or not files.exists(path_of(shard_path)):
+            continue
+        for utterance_id, recording in read_items(shard_path, _parse):
+            if utterance_id in missing:
+                missing.discard(utterance_id)
+                found.update({utterance_id: recording} if recording else {})
+                if not missing:
+                    break
+    return found
+
+
+def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
+    """Yields parse(item) for each line of the .jsonl of a shard; raises as find_all."""
+    path = path_of(shard_path)
+    with files.open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield parse(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise errors.UserError(
+                    f"{path}: line {number} is not an item ({type(error).__name__}: {error}), expected the "
+                    "JSON that the build wrote; copy or build the data again."
+                ) from None
+
+
+def _parse(parts: dict) -> tuple[str, Optional[Recording]]:
+    utterance, (num_bytes, *_) = parts["utterance"], parts["stamp"] or [None]
+    if not utterance["audio"]:
+        return utterance["utterance_id"], None
+    segment = (utterance["start_seconds"], utterance["seconds"], utterance["channel"])
+    recording = Recording(utterance["audio"], *segment, num_bytes, parts["variant"] is not None)
+    return utterance["utterance_id"], recording

@@ -1,0 +1,239 @@
+"""The record in both directions: an utterance to a serialised tf.train.Example and back.
+
+    utterance_id, speaker, transcript, pronunciation   bytes, UTF-8
+    token_ids, character_ids, num_frames, duration_ms  int64
+    fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
+
+A text-only record has no num_frames, duration_ms and fbank. The only other module with these names is
+record_checks, which validates them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from typing import Optional
+
+import google_crc32c
+import numpy as np
+
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+
+FBANK_DTYPES = ("float16", "float32")
+COPY_SEPARATOR = "~"  # between the id of an utterance and the names of what an augmented copy changes
+DAMAGED = "fbank has"  # start of the error message for a record whose features have another size
+FRAMING_BYTES = 16  # of a TFRecord file around each record: 12 before it, 4 after it
+_RAW_DTYPES = {"float16": "uint16", "float32": "float32"}  # decode_raw with a fixed length has no float16
+_COUNTED = {"num_tokens": "token_ids", "num_characters": "character_ids"}
+_STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One utterance.
+
+    Attributes:
+        pronunciation: tokens separated by spaces.
+        token_ids: ids of the tokens in the token vocabulary.
+        character_ids: ids of the transcript's characters in the character vocabulary.
+        fbank: float16 or float32 [num_frames, num_bins]; None for text alone.
+        duration_ms: duration of the audio; 0 for text alone.
+    """
+
+    utterance_id: str
+    speaker: str
+    transcript: str
+    pronunciation: str
+    token_ids: Sequence[int]
+    character_ids: Sequence[int]
+    fbank: Optional[np.ndarray] = None
+    duration_ms: int = 0
+
+
+def make_example(record: Record) -> bytes:
+    """Serialises a record; the same record gives the same bytes.
+
+    Raises:
+        ValueError: fbank is not a float16 or float32 matrix.
+    """
+    example = tf.train.Example()
+    features = example.features.feature
+    for key in _STRING_KEYS:
+        features[key].bytes_list.value.append(getattr(record, key).encode("utf-8"))
+    for key in ("token_ids", "character_ids"):
+        features[key].int64_list.SetInParent()  # also if empty
+        features[key].int64_list.value.extend(getattr(record, key))
+    if record.fbank is not None:
+        features["fbank"].bytes_list.value.append(_fbank_bytes(record))
+        features["num_frames"].int64_list.value.append(record.fbank.shape[0])
+        features["duration_ms"].int64_list.value.append(record.duration_ms)
+    return example.SerializeToString(deterministic=True)  # proto maps are unordered
+
+
+def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
+    """Returns a serialised record with other features, float16 or float32 [num_frames, num_bins]."""
+    example = tf.train.Example.FromString(serialized)
+    features = example.features.feature
+    features["fbank"].bytes_list.value[:] = [_to_bytes(fbank)]
+    features["num_frames"].int64_list.value[:] = [len(fbank)]
+    return example.SerializeToString(deterministic=True)
+
+
+def count_frames(serialized: bytes) -> int:
+    """Returns num_frames of a serialised record."""
+    return count(serialized, "num_frames")
+
+
+def count(serialized: bytes, key: str) -> int:
+    """Returns num_frames, num_tokens or num_characters of a serialised record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    if key == "num_frames":
+        return features[key].int64_list.value[0]
+    return len(features[_COUNTED[key]].int64_list.value)
+
+
+def masked_crc(data: bytes) -> int:
+    """Returns the CRC32C of data as TFRecord files store it: rotated, shifted (lib/hash/crc32c.h, Mask)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def unframe(framed: bytes, size: int) -> bytes:
+    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file.
+
+    Raises:
+        ValueError: the length, or the checksum of the data, is another.
+    """
+    data = framed[12:-4]
+    if len(data) != size or framed[:8] != struct.pack("<Q", size):
+        raise ValueError(f"expected {size} bytes")
+    if framed[-4:] != struct.pack("<I", masked_crc(data)):
+        raise ValueError("CRC of its data is wrong")
+    return data
+
+
+def utterance_id(serialized: bytes) -> str:
+    """Returns the id of a serialised record."""
+    features = tf.train.Example.FromString(serialized).features.feature
+    return features["utterance_id"].bytes_list.value[0].decode("utf-8")
+
+
+def parse_examples(
+    dataset: tf.data.Dataset, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+) -> tf.data.Dataset:
+    """Parses a dataset of serialised records, string [], in order, as parse_batch without the batch axis."""
+
+    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = parse_batch(serialized[None], num_bins, fbank_dtype)
+        return {key: value[0] for key, value in batch.items()}
+
+    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def parse_batch(
+    serialized: tf.Tensor, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+) -> dict[str, tf.Tensor]:
+    """Parses the records of a batch and pads them to the longest with zeros.
+
+    Args:
+        serialized: string [batch].
+        num_bins: features per frame; None ignores the acoustic features, which may be missing.
+        fbank_dtype: the dtype of the stored features, "float16" or "float32".
+
+    Returns:
+        Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
+        max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch];
+        with num_bins also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32 [batch].
+
+    Raises (at run time):
+        tf.errors.InvalidArgumentError: names the first utterance whose fbank has not num_frames * num_bins
+            values.
+    """
+    parsed = tf.io.parse_example(serialized, _spec(num_bins))
+    batch = {key: parsed[key] for key in _STRING_KEYS}
+    for ids, number in (("token_ids", "num_tokens"), ("character_ids", "num_characters")):
+        batch[ids] = tf.cast(parsed[ids].to_tensor(), tf.int32)
+        batch[number] = tf.cast(parsed[ids].row_lengths(), tf.int32)
+    if num_bins is not None:
+        batch["num_frames"] = tf.cast(parsed["num_frames"], tf.int32)
+        batch["duration_ms"] = tf.cast(parsed["duration_ms"], tf.int32)
+        batch["fbank"] = _decode_fbank(
+            parsed["fbank"], batch["num_frames"], batch["utterance_id"], num_bins, fbank_dtype
+        )
+    return batch
+
+
+def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
+    """Returns num_frames, num_tokens or num_characters of serialised records [batch], int32 [batch]."""
+    if key == "num_frames":
+        spec = {key: tf.io.FixedLenFeature([], tf.int64)}
+        return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
+    ids = _COUNTED[key]
+    spec = {ids: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
+    return tf.cast(tf.io.parse_example(serialized, spec)[ids].row_lengths(), tf.int32)
+
+
+def shard_name(split: str, index: int, count: int) -> str:
+    """Returns the file name of a shard, such as train-00000-of-00016.tfrecord."""
+    return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+def _spec(num_bins: Optional[int]) -> dict:
+    spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
+    ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+    spec.update(token_ids=ids, character_ids=ids)
+    if num_bins is not None:
+        spec.update(
+            fbank=tf.io.FixedLenFeature([], tf.string),
+            num_frames=tf.io.FixedLenFeature([], tf.int64),
+            duration_ms=tf.io.FixedLenFeature([], tf.int64),
+        )
+    return spec
+
+
+def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
+    """Returns float32 [batch, max_frames, num_bins] from the stored bytes, string [batch]."""
+    dtype = tf.as_dtype(fbank_dtype)
+    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # 0 for an empty batch
+    bytes_per_frame = num_bins * dtype.size
+    message = _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype)
+    is_whole = tf.reduce_all(tf.equal(tf.strings.length(stored), num_frames * bytes_per_frame))
+    with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
+        # At least one number: decode_raw refuses an empty row.
+        length = tf.maximum(longest * bytes_per_frame, dtype.size)
+        raw = tf.io.decode_raw(stored, _RAW_DTYPES[fbank_dtype], little_endian=True, fixed_length=length)
+    values = tf.bitcast(raw[:, : longest * num_bins], dtype)
+    return tf.reshape(tf.cast(values, tf.float32), [tf.shape(stored)[0], longest, num_bins])
+
+
+def _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype) -> tf.Tensor:
+    expected = num_frames * num_bins * tf.as_dtype(fbank_dtype).size
+    messages = tf.strings.join(
+        [
+            "utterance ",
+            utterance_id,
+            f": {DAMAGED} ",
+            tf.strings.as_string(tf.strings.length(stored)),
+            " bytes, expected ",
+            tf.strings.as_string(expected),
+            " for ",
+            tf.strings.as_string(num_frames),
+            f" frames of {num_bins} {fbank_dtype} numbers; build the data again",
+        ]
+    )
+    damaged = tf.boolean_mask(messages, tf.not_equal(tf.strings.length(stored), expected))
+    return tf.strings.reduce_join(damaged[:1])
+
+
+def _fbank_bytes(record: Record) -> bytes:
+    if record.fbank.dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
+        raise ValueError(
+            f"{record.utterance_id}: fbank is {record.fbank.dtype.name} {record.fbank.shape}, "
+            "expected a float16 or float32 matrix"
+        )
+    return _to_bytes(record.fbank)
+
+
+def _to_bytes(fbank: np.ndarray) -> bytes:
+    return np.ascontiguousarray(fbank, fbank.dtype.newbyteorder("<")).tobytes()

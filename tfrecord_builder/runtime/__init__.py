@@ -1,0 +1,1 @@
+"""The machine: TensorFlow, its releases, the processor, fonts."""

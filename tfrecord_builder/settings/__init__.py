@@ -1,0 +1,1 @@
+"""Settings: flags, their files, and the frame of a program."""

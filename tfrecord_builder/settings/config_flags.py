@@ -1,0 +1,241 @@
+"""Command-line flags from frozen dataclasses: the fields are the one list of settings (JSON: config_json).
+
+    @dataclasses.dataclass(frozen=True)
+    class OptimizerConfig(config_flags.Checked):
+        learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
+
+`setting` describes the allowed values once; the same check covers flags, JSON and code. A field without
+`setting` is not a flag, but is a JSON key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, TypeVar
+
+from absl import flags
+
+from tfrecord_builder import errors
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
+
+Config = TypeVar("Config")
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Setting:
+    help: str
+    choices: Optional[tuple]
+    minimum: Optional[float]
+    maximum: Optional[float]
+    positive: bool
+    required: bool
+    not_empty: bool
+    training_only: bool
+    alternative: str
+    local: bool
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    choices: Optional[Sequence] = None,
+    minimum: Optional[float] = None,
+    maximum: Optional[float] = None,
+    positive: bool = False,
+    required: bool = False,
+    not_empty: bool = False,
+    former_name: str = "",
+    training_only: bool = False,
+    alternative: str = "",
+    local: bool = False,
+) -> Any:
+    """Describes a field of a config: its default, its meaning and its allowed values.
+
+    Args:
+        default: immutable; None needs an Optional[...] field and means what the help says.
+        help: one line for `--help`, with the unit.
+        choices: the allowed values, for a tuple field those of each element.
+        minimum: lowest allowed value, inclusive. For a tuple field the ranges apply to each element.
+        maximum: highest allowed value, inclusive.
+        positive: whether zero and below are refused.
+        required: whether None and the empty value are refused.
+        not_empty: whether `--flag=` is refused, which is None for an Optional[...] field.
+        former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
+        training_only: whether a model that was trained with one value may continue with another one.
+        alternative: another field, whose value in a flag file is ignored if this one is on the command line.
+        local: whether a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
+    """
+    choices = None if choices is None else tuple(choices)
+    described = _Setting(
+        help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative, local
+    )
+    return dataclasses.field(
+        default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
+    )
+
+
+class Checked:
+    """Base of a config that refuses values which its settings do not allow.
+
+    Raises:
+        errors.UserError: names the flag, the value and the expected values.
+    """
+
+    def __post_init__(self):
+        for field, described in _settings(type(self)):
+            value = getattr(self, field.name)
+            if described.required and not value:
+                raise errors.UserError(f"--{field.name} is missing; pass it ({_help(described)})")
+            problem = _find_problem(value, described)
+            if problem:
+                raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
+
+
+def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines one flag per field; `--help` of the running program lists them."""
+    hints = typing.get_type_hints(config_class)
+    for field, described in _settings(config_class):
+        flag = _make_flag(field, described, hints[field.name])
+        flags.DEFINE_flag(flag, flag_values)
+        # absl would list the flag under this module; --help lists the key flags of the program.
+        flag_values.register_key_flag_for_module(sys.argv[0], flag)
+        former_name = field.metadata[config_json.FORMER_NAME]
+        if former_name:
+            parser, text = _FormerParser(field.name, described.help), f"refused; it is --{field.name} now"
+            flags.DEFINE_flag(flags.Flag(parser, None, former_name, None, text), flag_values)
+
+
+def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
+    """Makes a config from the parsed flags; the command line overrides an alternative in a flag file.
+
+    Raises:
+        errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
+    """
+    settings = list(_settings(config_class))
+    given = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
+    ignored = {described.alternative for field, described in settings if field.name in given} - given
+    names = [field.name for field, _ in settings if field.name not in ignored]
+    return config_class(**{name: flag_values[name].value for name in names})
+
+
+def to_command_line(config: object) -> list[str]:
+    """Returns the flags of a config that differ from their defaults, as `--name=value`."""
+    values = ((field, getattr(config, field.name)) for field, _ in _settings(type(config)))
+    return [f"--{field.name}={_to_text(value)}" for field, value in values if value != field.default]
+
+
+def with_training_settings(saved: Config, wanted: Config) -> Config:
+    """Returns the saved config with the training_only settings of the wanted one."""
+    names = [field.name for field, described in _settings(type(saved)) if described.training_only]
+    return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
+
+
+def is_flag(field: dataclasses.Field) -> bool:
+    """Returns whether the field of a config is a flag."""
+    return "setting" in field.metadata
+
+
+def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, _Setting]]:
+    for field in dataclasses.fields(config_class):
+        if is_flag(field):
+            yield field, field.metadata["setting"]
+
+
+def _find_problem(value: Any, described: _Setting) -> Optional[str]:
+    """Returns what was expected, or None if the value is allowed."""
+    for item in value if isinstance(value, tuple) else (value,):
+        if item is None:
+            continue
+        if described.choices is not None and item not in described.choices:
+            return f"expected one of {', '.join(map(str, described.choices))}"
+        if described.local and files.is_remote(item):
+            return files.EXPECTED_LOCAL
+        if isinstance(item, (int, float)) and not _is_in_range(item, described):
+            return f"expected {_format_range(described)}"
+    return None
+
+
+def _is_in_range(number: float, described: _Setting) -> bool:
+    return (
+        (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
+        and (described.minimum is None or number >= described.minimum)
+        and (described.maximum is None or number <= described.maximum)
+        and (not described.positive or number > 0)
+    )
+
+
+def _format_range(described: _Setting) -> str:
+    limits = ["more than 0"] if described.positive else []
+    for name, limit in (("at least", described.minimum), ("at most", described.maximum)):
+        if limit is not None:
+            limits.append(f"{name} {limit if isinstance(limit, int) else f'{limit:g}'}")
+    return " and ".join(limits) or "a finite number"
+
+
+def _make_flag(field: dataclasses.Field, described: _Setting, field_type: Any) -> flags.Flag:
+    parser, text = _Parser(field_type, described), _help(described)
+    return flags.Flag(parser, _Serializer(), field.name, field.default, text, boolean=field_type is bool)
+
+
+def _help(described: _Setting) -> str:
+    choices = described.choices and f"; one of: {', '.join(map(str, described.choices))}"
+    return f"{described.help}{choices or ''}"
+
+
+class _Parser(flags.ArgumentParser):
+    """Parses the text of a flag to the value of a field."""
+
+    def __init__(self, field_type: Any, described: _Setting):
+        super().__init__()
+        self.field_type, self.described = field_type, described
+
+    def parse(self, argument: Any) -> Any:
+        if self.described.not_empty and argument == "":
+            raise ValueError("expected a value; leave the flag out for none")
+        value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
+        problem = _find_problem(value, self.described)
+        if problem:
+            raise ValueError(problem)
+        return value
+
+    def flag_type(self) -> str:
+        return getattr(self.field_type, "__name__", str(self.field_type))
+
+
+class _FormerParser(flags.ArgumentParser):
+    """Refuses a flag of an earlier version and names its replacement."""
+
+    def __init__(self, name: str, help: str):
+        super().__init__()
+        self.name, self.help = name, help
+
+    def parse(self, argument: Any) -> Any:
+        raise ValueError(f"the flag is replaced by --{self.name} ({self.help}); pass that instead")
+
+
+class _Serializer(flags.ArgumentSerializer):
+    def serialize(self, value: Any) -> str:
+        return _to_text(value)
+
+
+def _to_text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _parse_text(text: str, field_type: Any) -> Any:
+    if config_json.is_optional(field_type):
+        return None if text == "" else _parse_text(text, config_json.without_none(field_type))
+    if typing.get_origin(field_type) is tuple:
+        item_type = typing.get_args(field_type)[0]
+        return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())
+    try:
+        return _BOOLEANS[text.lower()] if field_type is bool else field_type(text)
+    except (KeyError, ValueError):
+        raise ValueError(f"expected {config_json.EXPECTED[field_type]}") from None

@@ -1,0 +1,1 @@
+"""Files: local, S3, gs, and members of archives."""

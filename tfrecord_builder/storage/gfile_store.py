@@ -1,0 +1,187 @@
+"""Files with other schemes (gs://, hdfs://), through tf.io.gfile. Every failure is an OSError."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import errno
+import functools
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from tfrecord_builder.runtime import lazy_tensorflow as tf
+
+# TensorFlow itself has these.
+_BUILT_IN = ("gs", "file", "ram")
+# Show only complete files, and have no directories.
+_OBJECT_STORES = ("gs",)
+_CONCURRENT_REQUESTS = 16
+
+
+def exists(path: str) -> bool:
+    """Returns whether a file or a directory exists."""
+    try:
+        _call("stat", path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def is_directory(path: str) -> bool:
+    """Returns whether a path is a bucket or has files below it."""
+    try:
+        return _call("stat", path).is_directory
+    except FileNotFoundError:
+        return False
+
+
+def list_names(directory: str) -> set[str]:
+    """Returns the names in a directory, without the slash that gs:// appends to folders."""
+    return {name.rstrip("/") for name in _call("listdir", directory)}
+
+
+def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walks as os.walk, but yields only files that end with a suffix (in any case).
+
+    A name with a suffix is taken for a file, which saves a request.
+    """
+    found = list_names(directory)
+    names = {name for name in found if name.lower().endswith(suffixes)}
+    others = sorted(found - names)
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+        are_folders = list(pool.map(is_directory, (os.path.join(directory, name) for name in others)))
+    folders = [name for name, is_folder in zip(others, are_folders) if is_folder]
+    yield directory, folders, sorted(names)
+    for folder in folders:
+        yield from walk(os.path.join(directory, folder), suffixes)
+
+
+def size_and_time(path: str) -> tuple[int, int]:
+    """Returns size in bytes and modification time in ns."""
+    status = _call("stat", path)
+    return status.length, status.mtime_nsec
+
+
+def open_copy(path: str) -> BinaryIO:
+    """Opens a temporary copy of a file."""
+    copy = tempfile.TemporaryFile()
+    download(path, copy)
+    copy.seek(0)
+    return copy
+
+
+def download(path: str, file: BinaryIO) -> None:
+    """Writes a file into an open local one."""
+    with reading(path) as source:
+        shutil.copyfileobj(source, file, 1 << 20)
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[BinaryIO]:
+    """Opens a file without a descriptor, for reading a part of it."""
+    with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
+        yield file
+
+
+def make_directory(path: str) -> None:
+    """Creates a directory with its parents; in an object store, only checks the bucket."""
+    if _scheme(path) in _OBJECT_STORES:
+        _check_store(path)
+    else:
+        _call("makedirs", path)
+
+
+def move(source: str, target: str) -> None:
+    """Moves a file within a file system, replacing the target."""
+    _call("rename", source, _normalise(target), overwrite=True)
+
+
+def remove(path: str) -> None:
+    """Removes a file."""
+    _call("remove", path)
+
+
+def remove_tree(directory: str) -> None:
+    """Removes a directory with its contents."""
+    _call("rmtree", directory)
+
+
+@contextlib.contextmanager
+def uploading(path: str, beside: str) -> Iterator[str]:
+    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
+
+    Outside object stores it is uploaded as `beside` first, and then renamed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        temporary = os.path.join(directory, os.path.basename(path))
+        yield temporary
+        target = path if _scheme(path) in _OBJECT_STORES else beside
+        with open(temporary, "rb") as source, _translated(target):
+            with _gfile(target).GFile(_normalise(target), "wb") as file:
+                file.write(b"")  # without a write there is no empty file
+                shutil.copyfileobj(source, file, 1 << 20)
+        if target != path:
+            move(beside, path)
+
+
+def _scheme(path: str) -> str:
+    return path.partition("://")[0]
+
+
+def _normalise(path: str) -> str:
+    """Returns a path without . and .., with a slash after a host or bucket alone."""
+    scheme, _, rest = path.partition("://")
+    host, _, name = rest.partition("/")
+    return f"{scheme}://{host}/{posixpath.normpath(f'/{name}').lstrip('/')}"
+
+
+def _call(function: str, path: str, *arguments, **options):
+    """Calls a function of tf.io.gfile; its errors become OSErrors."""
+    with _translated(path):
+        return getattr(_gfile(path), function)(_normalise(path), *arguments, **options)
+
+
+@contextlib.contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.NotFoundError as error:
+        _check_store(path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+    except tf.errors.OpError as error:
+        raise _os_error(error, path) from error
+
+
+def _check_store(path: str) -> None:
+    """Raises OSError, but not FileNotFoundError, if the bucket or server of a path is unusable."""
+    store = _normalise("/".join(path.split("/")[:3]))
+    try:
+        _gfile(path).stat(store)
+    except tf.errors.NotFoundError as error:
+        raise OSError(errno.ENXIO, "there is no such bucket or server", store) from error
+    except tf.errors.OpError as error:
+        raise _os_error(error, store) from error
+
+
+def _os_error(error, path: str) -> OSError:
+    message = " ".join(error.message.split()).strip(": ")
+    if isinstance(error, (tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)):
+        return PermissionError(errno.EACCES, f"access is refused ({message})", path)
+    return OSError(errno.EIO, f"the store cannot be used ({message})", path)
+
+
+def _gfile(path: str):
+    if _scheme(path) not in _BUILT_IN:
+        _load_file_systems()
+    return tf.io.gfile
+
+
+@functools.cache
+def _load_file_systems() -> None:
+    """Adds the file systems of TensorFlow I/O (hdfs://, az://), if it is there and fits this TensorFlow."""
+    with contextlib.suppress(ImportError, NotImplementedError, tf.errors.OpError):
+        import tensorflow_io  # noqa: F401

@@ -1,0 +1,1 @@
+"""Tokens: vocabulary, syllables, readings."""

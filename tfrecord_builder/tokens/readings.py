@@ -1,0 +1,62 @@
+"""readings.tsv: the characters of each syllable, in sorted lines `syllable<TAB>characters`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfrecord_builder import errors
+from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
+
+
+class Readings:
+    """A frozen map from a syllable to the characters that it may be written as.
+
+    Attributes:
+        pairs: dict of syllable to a string of distinct characters, both sorted.
+        sha256: hex digest of the bytes that `save` writes.
+    """
+
+    def __init__(self, pairs: Mapping[str, str]):
+        self.pairs = {syllable: "".join(sorted(set(pairs[syllable]))) for syllable in sorted(pairs)}
+        self.sha256 = hashlib.sha256(self._to_text().encode()).hexdigest()
+
+    @classmethod
+    def load(cls, path: str) -> Readings:
+        """Reads what `save` wrote.
+
+        Raises:
+            errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
+        """
+        pairs = {}
+        for number, line in enumerate(vocabulary.read_lines(path, "readings"), start=1):
+            syllable, tab, characters = line.partition("\t")
+            if line and not (syllable and tab and characters):
+                raise errors.UserError(f"{path}: line {number} is {line!r}, expected syllable<TAB>characters")
+            if line:
+                pairs[syllable] = characters
+        return cls(pairs)
+
+    def save(self, path: str) -> None:
+        """Writes the file atomically."""
+        files.write_text(path, self._to_text())
+
+    def mask(self, tokens: vocabulary.Vocabulary, characters: vocabulary.Vocabulary) -> np.ndarray:
+        """Returns which characters each token may be written as, bool [tokens.size, characters.size].
+
+        The token <unk> may be any character. A known token may be the character <unk> only if no other
+        character of the vocabulary fits, so that no row is all False.
+        """
+        allowed = np.zeros([tokens.size, characters.size], bool)
+        for row, token in enumerate(tokens.tokens):
+            allowed[row, characters.encode(self.pairs.get(token, ""))] = True
+        allowed[:, characters.unknown_id] = False
+        allowed[~allowed.any(axis=1), characters.unknown_id] = True
+        allowed[tokens.unknown_id] = True
+        return allowed
+
+    def _to_text(self) -> str:
+        return "".join(f"{syllable}\t{characters}\n" for syllable, characters in self.pairs.items())
