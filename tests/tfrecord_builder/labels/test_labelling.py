@@ -271,7 +271,8 @@ def test_ctc_needs_a_frame_per_token_and_a_blank_between_equal_ones(tokens, num_
 
 def test_libraries_load_only_where_they_are_needed():
     code = (
-        "import sys; from tfrecord_builder.data import manifest;from tfrecord_builder.labels import labelling;"
+        "import sys; from tfrecord_builder.data import manifest;"
+        "from tfrecord_builder.labels import labelling;"
         "u = manifest.Utterance('u', None, '', '3楼', '', 'train');"
         "labelling.Labeller(labelling.LabelConfig())(u);"
         "print({'wetext', 'rjieba', 'sentencepiece'} & set(sys.modules))"

@@ -77,7 +77,10 @@ def test_a_crash_of_the_import_shows_what_it_wrote(tmp_path):
 
 def test_the_builder_refuses_another_release_in_one_sentence(tmp_path):
     (tmp_path / "corpus.jsonl").write_text("{}\n")
-    command = "from tfrecord_builder.settings import program; from tfrecord_builder.runtime import lazy_tensorflow as tf; program.run(lambda: tf.constant)"
+    command = (
+        "from tfrecord_builder.settings import program;"
+        "from tfrecord_builder.runtime import lazy_tensorflow as tf; program.run(lambda: tf.constant)"
+    )
     done = run(tmp_path, "__version__ = '2.17.0'", command)
     assert done.returncode == 1 and done.stderr.startswith("error: tensorflow: version is 2.17.0, expected")
 
