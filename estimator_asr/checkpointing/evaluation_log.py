@@ -66,9 +66,8 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
 
 
 def _parse(row, row_type):
-    metrics = row.get("metrics", row.get("figures"))  # files of earlier versions have figures
     fields = {name: row[name] for name in row_type._fields if name != "metrics"}
-    return row_type(**fields, metrics={tag: float(value) for tag, value in metrics.items()})
+    return row_type(**fields, metrics={tag: float(value) for tag, value in row["metrics"].items()})
 
 
 def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:

@@ -8,7 +8,7 @@ from typing import Optional
 from estimator_asr.experiment import training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
-from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.settings import config_flags
 
 FULL = "full"  # of AcousticConfig.softmax
 
@@ -21,8 +21,6 @@ def _fraction(default: float, help: str) -> float:
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig(config_flags.Checked):
     """Speech to tokens: encoder, CTC head and attention decoder."""
-
-    removed_settings = ("decoding",)  # part of DecodeConfig now
 
     encoder: str = config_flags.setting(
         "conformer",
@@ -72,11 +70,8 @@ class AcousticConfig(config_flags.Checked):
     )
     # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # These two have no flag: a model keeps what it was trained with.
-    # Encoders conformer and transformer: whether they cannot see where a recording starts and ends.
-    hide_edges: bool = config_json.not_saved_before(True, former_value=False)
-    # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise.
-    fill_bands: bool = config_json.not_saved_before(True, former_value=False)
+    # Whether features above the bandwidth of a recording are filled, see models/acoustic.normalise; no flag.
+    fill_bands: bool = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -175,14 +170,11 @@ class OptimizerConfig(config_flags.Checked):
     """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
 
     optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
-    learning_rate: float = config_flags.setting(
-        0.001, "initial learning rate", positive=True, former_name="base_learning_rate"
-    )
+    learning_rate: float = config_flags.setting(0.001, "initial learning rate", positive=True)
     learning_rate_batch_size: float = config_flags.setting(
         0.0,
         "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
         minimum=0,
-        former_name="batch_denominator",
     )
     schedule: str = config_flags.setting(
         "step",
@@ -286,7 +278,6 @@ class InputConfig(config_flags.Checked):
         "spec_augment: maximum fraction of an utterance that all time masks together hide",
         minimum=0,
         maximum=1,
-        former_name="time_mask_share",
     )
     frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks per utterance", minimum=0)
     frequency_mask_bins: int = config_flags.setting(

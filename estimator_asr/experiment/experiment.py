@@ -31,7 +31,7 @@ class ExperimentConfig:
     input: config_lib.InputConfig
     train: training_config.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens
-    token_type: str = config_json.formerly("unit")
+    token_type: str
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str

@@ -87,7 +87,7 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
-    saved, config = open_model_directory(path), _keep_saved(path, config)
+    saved = open_model_directory(path)
     _check_same_model(path, saved.config, config)
     return dataclasses.replace(saved, config=config)
 
@@ -104,23 +104,12 @@ def write(model: ModelDirectory, data_dir: str) -> None:
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
 
-    All workers but the chief open the model like this, without waiting for the directory; if it has
-    checkpoints, they take from it what has no flag.
+    All workers but the chief open the model like this, without waiting for the directory.
 
     Raises:
         errors.UserError: a vocabulary of the data is damaged.
     """
-    config = _keep_saved(path, config)
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
-
-
-def _keep_saved(path, config):
-    """Returns the config with what a saved model has in settings without a flag."""
-    if not _has_checkpoint(path):
-        return config
-    saved = experiment.ExperimentConfig.load(path).acoustic
-    acoustic = dataclasses.replace(config.acoustic, hide_edges=saved.hide_edges, fill_bands=saved.fill_bands)
-    return dataclasses.replace(config, acoustic=acoustic)
 
 
 def check_data(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Optional
+from typing import Optional
 
 from estimator_asr.experiment import task_spec
 from tfrecord_builder import errors
@@ -15,8 +15,6 @@ DEFAULT_EPOCHS = 30
 @dataclasses.dataclass(frozen=True)
 class TrainConfig(config_flags.Checked):
     """The loop: length, intervals, warm start, devices."""
-
-    removed_settings: ClassVar[tuple[str, ...]] = ("num_local_workers",)  # older config.json files have them
 
     model: str = config_flags.setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
     train_steps: Optional[int] = config_flags.setting(

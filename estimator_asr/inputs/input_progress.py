@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from estimator_asr.inputs import buckets
 from tfrecord_builder import errors
@@ -81,9 +81,7 @@ def load(model_dir: str) -> Optional[InputProgress]:
     """
     path = os.path.join(model_dir, FILE)
     try:
-        values = json.loads(files.read_text(path))
-        values = _read_former(values[-1]) if isinstance(values, list) else values
-        return config_json.from_json_dict(InputProgress, values)
+        return config_json.from_json_dict(InputProgress, json.loads(files.read_text(path)))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, LookupError, errors.UserError) as error:
@@ -97,10 +95,3 @@ def save(model_dir: str, progress: InputProgress) -> None:
     """Writes the progress, whole or not at all."""
     text = json.dumps(config_json.to_json_dict(progress), indent=1)
     files.write_text(os.path.join(model_dir, FILE), text)
-
-
-def _read_former(values: dict[str, Any]) -> dict[str, Any]:
-    """Earlier versions listed every change of the batches, and split the epoch in which they changed."""
-    kept = {name: values[name] for name in ("first_step", "epoch", "batches_per_step")}
-    is_split = bool(values["taken"])
-    return {**kept, "bucketing": values["plan"], "order_sha256": "" if is_split else values["order_sha256"]}

@@ -26,7 +26,6 @@ def transformer(
     Its attention has rotary positions (Su et al., 2021): absolute ones would show where a recording starts.
     """
     hidden, num_frames, mask = subsample(config, fbank, num_frames, seed)
-    hidden = hidden if config.hide_edges else layers.add_positions(hidden)
     return run_blocks(config, transformer_block, hidden, num_frames, mask, seed)
 
 
@@ -49,7 +48,7 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
     """
     hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
-        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}", config.hide_edges)
+        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
         hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, seed is not None, f"batch_norm_{i}"))
@@ -57,21 +56,17 @@ def subsample(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf
     return layers.layer_norm(layers.dense(flat, config.encoder_units, "project")), num_frames, mask
 
 
-def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str, hide_edges: bool) -> tf.Tensor:
+def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
     """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1. No bias: batch norm
-    follows. Beyond the ends are zeros, or copies of the first and last frame (hide_edges).
+    follows. Beyond the ends are copies of the first and last frame, which hide where a recording starts.
 
     Inputs are float32 [batch, length, num_bins, channels] with a mask [batch, length], the result is float32
     [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
         kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
-    if hide_edges:
-        inputs, around = layers.replicate_edges(inputs, mask, 1), 0
-    else:
-        inputs, around = layers.clear_padding(inputs, mask), 1
     # As an argument of the convolution, this padding would select gradient kernels half as fast.
-    padded = tf.pad(inputs, [[0, 0], [around, around], [1, 1], [0, 0]])
+    padded = tf.pad(layers.replicate_edges(inputs, mask, 1), [[0, 0], [0, 0], [1, 1], [0, 0]])
     return tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
 
 
@@ -90,7 +85,7 @@ def conformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[t
 
 def transformer_block(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]) -> tf.Tensor:
     """Attention and feed forward, each on normalised inputs and added to them."""
-    attended = _attention(config, inputs, mask, rotary=config.hide_edges)
+    attended = _attention(config, inputs, mask, rotary=True)
     hidden = inputs + layers.dropout(attended, config.acoustic_dropout, seed)
     module = _feed_forward(config, hidden, seed, "feed_forward")
     return hidden + layers.dropout(module, config.acoustic_dropout, seed)
@@ -118,10 +113,7 @@ def convolution_module(config, inputs: tf.Tensor, mask: tf.Tensor, seed: Optiona
             layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate"), 2, axis=-1
         )
         gated, width = values * tf.sigmoid(gates), config.conv_kernel_size
-        if config.hide_edges:
-            extended = layers.replicate_edges(gated, mask, width // 2)
-            hidden = layers.depthwise_conv(extended, width, "VALID")
-        else:
-            hidden = layers.depthwise_conv(layers.clear_padding(gated, mask), width)
+        extended = layers.replicate_edges(gated, mask, width // 2)
+        hidden = layers.depthwise_conv(extended, width)
         hidden = normalisation.batch_norm(hidden, mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")

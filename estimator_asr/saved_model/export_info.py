@@ -54,7 +54,7 @@ class ExportInfo:
     """
 
     frontend: frontend.FrontendConfig
-    token_type: str = config_json.formerly("unit")
+    token_type: str
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None for an export that writes tokens
     max_seconds: int = statuses.MAX_SECONDS  # longest audio of an item

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
@@ -75,13 +74,9 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
 
 
 def _find_best(path):
-    """The lowest error rate on dev: in best/, or the SavedModel that earlier versions kept in export/best."""
+    """The checkpoint in best/ with the lowest error rate on dev."""
     kept = best_checkpoints.read(path)
-    if kept:
-        return best_checkpoints.prefix(path, kept[0].step)
-    best_dir = os.path.join(path, "export", "best")
-    versions = recogniser.list_versions(best_dir)
-    return os.path.join(best_dir, str(versions[-1]), "variables", "variables") if versions else None
+    return best_checkpoints.prefix(path, kept[0].step) if kept else None
 
 
 def build_recogniser(trained: TrainedModel) -> recogniser.Recogniser:

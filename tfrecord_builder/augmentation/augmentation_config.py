@@ -21,7 +21,6 @@ class AugmentationConfig(config_flags.Checked):
         "itself is left out",
         minimum=0.5,
         maximum=2,
-        former_name="speeds",
     )
     augmented_copies: int = config_flags.setting(
         0,
@@ -31,7 +30,7 @@ class AugmentationConfig(config_flags.Checked):
         minimum=0,
     )
     rir_dir: str = config_flags.setting(
-        "", "directory of room impulse responses (RIRs), searched recursively", former_name="room_dir"
+        "", "directory of room impulse responses (RIRs), searched recursively"
     )
     noise_dir: str = config_flags.setting("", "directory of noise recordings, searched recursively")
     noise_snr_db: tuple[float, ...] = config_flags.setting(

@@ -113,7 +113,7 @@ class DatasetInfo:
 
     frontend: Optional[frontend.FrontendConfig]
     fbank_dtype: str
-    token_type: str = config_json.formerly("unit")
+    token_type: str
     tokens_sha256: str
     characters_sha256: str
     readings_sha256: str

@@ -39,7 +39,6 @@ class LabelConfig(config_flags.Checked):
         "subword in any language (bpe); a language model needs syllable or toneless. Each Latin letter is a "
         "token, a capital one with toneless and initial_final; only bpe joins letters to subwords",
         choices=vocabulary.TOKEN_TYPES,
-        former_name="unit",
     )
     user_dictionary: str = config_flags.setting(
         "",
@@ -59,7 +58,7 @@ class LabelConfig(config_flags.Checked):
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
-        500, "maximum number of subwords, with --token_type=bpe", minimum=1, former_name="bpe_size"
+        500, "maximum number of subwords, with --token_type=bpe", minimum=1
     )
 
     def __post_init__(self):

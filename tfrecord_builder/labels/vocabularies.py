@@ -190,8 +190,7 @@ def most_frequent_unknown(
 
 def _read_token_type(path: str) -> object:
     try:
-        saved = json.loads(files.read_text(path))
-        return saved.get("unit") or saved["token_type"]  # unit is its former name
+        return json.loads(files.read_text(path))["token_type"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise errors.UserError(
             f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "

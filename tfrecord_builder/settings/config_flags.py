@@ -51,7 +51,6 @@ def setting(
     positive: bool = False,
     required: bool = False,
     not_empty: bool = False,
-    former_name: str = "",
     training_only: bool = False,
     alternative: str = "",
     local: bool = False,
@@ -67,7 +66,6 @@ def setting(
         positive: whether zero and below are refused.
         required: whether None and the empty value are refused.
         not_empty: whether `--flag=` is refused, which is None for an Optional[...] field.
-        former_name: of the field in earlier versions. JSON may have it; a flag of that name is refused.
         training_only: whether a model that was trained with one value may continue with another one.
         alternative: another field, whose value in a flag file is ignored if this one is on the command line.
         local: whether a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
@@ -76,9 +74,7 @@ def setting(
     described = _Setting(
         help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative, local
     )
-    return dataclasses.field(
-        default=default, metadata={"setting": described, config_json.FORMER_NAME: former_name}
-    )
+    return dataclasses.field(default=default, metadata={"setting": described})
 
 
 class Checked:
@@ -106,10 +102,6 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
         flags.DEFINE_flag(flag, flag_values)
         # absl would list the flag under this module; --help lists the key flags of the program.
         flag_values.register_key_flag_for_module(sys.argv[0], flag)
-        former_name = field.metadata[config_json.FORMER_NAME]
-        if former_name:
-            parser, text = _FormerParser(field.name, described.help), f"refused; it is --{field.name} now"
-            flags.DEFINE_flag(flags.Flag(parser, None, former_name, None, text), flag_values)
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
@@ -207,17 +199,6 @@ class _Parser(flags.ArgumentParser):
 
     def flag_type(self) -> str:
         return getattr(self.field_type, "__name__", str(self.field_type))
-
-
-class _FormerParser(flags.ArgumentParser):
-    """Refuses a flag of an earlier version and names its replacement."""
-
-    def __init__(self, name: str, help: str):
-        super().__init__()
-        self.name, self.help = name, help
-
-    def parse(self, argument: Any) -> Any:
-        raise ValueError(f"the flag is replaced by --{self.name} ({self.help}); pass that instead")
 
 
 class _Serializer(flags.ArgumentSerializer):

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from tfrecord_builder import errors
 
 Config = TypeVar("Config")
-FORMER_NAME = "former_name"  # key of a field's metadata: what earlier versions called it
-FORMER_VALUE = "former_value"  # key of a field's metadata: what earlier versions did, which did not save it
 
 EXPECTED = {
     int: "a whole number",
@@ -23,26 +21,13 @@ EXPECTED = {
 }
 
 
-def formerly(name: str) -> Any:
-    """Describes a field without a default that earlier versions saved under another name."""
-    return dataclasses.field(metadata={FORMER_NAME: name})
-
-
-def not_saved_before(default: Any, former_value: Any) -> Any:
-    """Describes a field that earlier versions did not save: a missing key means `former_value`."""
-    return dataclasses.field(default=default, metadata={FORMER_VALUE: former_value})
-
-
 def to_json_dict(config: Any) -> dict[str, Any]:
     """Returns values for json.dumps: nested dataclasses become dicts, tuples lists, keys strings."""
     return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a config from what `to_json_dict` returned; a missing key takes its former value or its default.
-
-    A key of an earlier version is read as the field that replaced it; one that the class lists in
-    `removed_settings` is ignored.
+    """Makes a config from what `to_json_dict` returned; a missing key takes its default.
 
     Raises:
         errors.UserError: a key is unknown, one without a default is missing, or a value has another type.
@@ -102,13 +87,6 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
 def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
     _require(values, dict, where)
     fields = {field.name: field for field in dataclasses.fields(config_class)}
-    former = {name: field.metadata.get(FORMER_NAME) for name, field in fields.items()}
-    new_names = {old: name for name, old in former.items() if old}
-    removed = getattr(config_class, "removed_settings", ())
-    values = {new_names.get(key, key): value for key, value in values.items() if key not in removed}
-    for name, field in fields.items():
-        if FORMER_VALUE in field.metadata:
-            values.setdefault(name, field.metadata[FORMER_VALUE])
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)

@@ -58,12 +58,6 @@ def test_a_damaged_file_is_refused(tmp_path, content):
         evaluation_log.read(str(tmp_path))
 
 
-def test_a_file_of_an_earlier_version_is_read(tmp_path):
-    row = {"step": 1, "known_at": 2, "figures": {"rate": 0.5}}
-    (tmp_path / "evaluations.json").write_text(json.dumps([row]), encoding="utf-8")
-    assert evaluation_log.read(str(tmp_path)) == [evaluation_log.Evaluation(1, 2, {"rate": 0.5})]
-
-
 def test_evaluations_after_the_resume_point_are_forgotten(tmp_path):
     path = str(tmp_path)
     evaluation_log.forget_after(path, 0)

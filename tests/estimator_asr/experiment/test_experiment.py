@@ -8,7 +8,6 @@ import pytest
 import small_records
 
 from estimator_asr.experiment import config, experiment, training_config
-from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 
@@ -85,17 +84,3 @@ def test_load_names_an_unknown_key(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(errors.UserError, match="config.json: .*unknown key warmup_steps"):
         experiment.ExperimentConfig.load(str(tmp_path))
-
-
-def test_a_model_of_an_earlier_version_opens_with_the_rate_that_it_was_trained_with(tmp_path):
-    """Its rate was base_learning_rate x mean utterances per step / batch_denominator."""
-    make_config().save(str(tmp_path))
-    values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-    del values["optimizer"]["learning_rate"], values["optimizer"]["learning_rate_batch_size"]
-    values["optimizer"].update(base_learning_rate=0.002, batch_denominator=23.0)
-    values["unit"] = values.pop("token_type")
-    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    opened = experiment.ExperimentConfig.load(str(tmp_path))
-    assert opened.optimizer.decay_boundary_epochs == (2, 4)
-    assert opened.token_type == "syllable"
-    assert schedules.initial_rate(opened.optimizer, 22.68) == pytest.approx(0.002 * 22.68 / 23)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 
@@ -52,21 +51,6 @@ def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir)
     continued = model_directory.create_or_check(model_dir, changed, path).config
     assert continued.optimizer.clip_norm == 1.0
     assert experiment.ExperimentConfig.load(model_dir) == continued
-
-
-@pytest.mark.parametrize("name", ["hide_edges", "fill_bands"])
-def test_a_model_of_an_earlier_version_stays_as_it_was_trained(data, model_dir, name):
-    """Also on the workers of a cluster, which open it as a new one."""
-    info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
-    file = pathlib.Path(model_dir, "config.json")
-    values = json.loads(file.read_text(encoding="utf-8"))
-    assert values["acoustic"].pop(name) is True
-    file.write_text(json.dumps(values), encoding="utf-8")
-    pathlib.Path(model_dir, "model.ckpt-1.index").touch()
-    for open_model in (model_directory.check, model_directory.open_new, model_directory.create_or_check):
-        assert getattr(open_model(model_dir, make_config(info), path).config.acoustic, name) is False
-    assert getattr(model_directory.open_model_directory(model_dir).config.acoustic, name) is False
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 
 import pytest
@@ -60,19 +59,6 @@ def test_the_progress_is_read_back(tmp_path):
     input_progress.save(str(tmp_path), progress)
     assert input_progress.load(str(tmp_path)) == progress
     assert [path.name for path in tmp_path.iterdir()] == ["input_progress.json"]
-
-
-FORMER = {
-    **{"first_step": 13, "order_sha256": "a", "batches_per_step": 1, "epochs": 1.3, "epoch": 1, "rest": 4},
-    "plan": {"bucket_ends": [10], "batch_sizes": [8], "batches_per_epoch": 5},
-}
-
-
-@pytest.mark.parametrize("taken, order", [([], "a"), ([{"plan": {}, "num_batches": 3}], "")])
-def test_the_list_of_earlier_versions_is_read_and_a_split_epoch_restarts(tmp_path, taken, order):
-    (tmp_path / "input_progress.json").write_text(json.dumps([{}, {**FORMER, "taken": taken}]))
-    wanted = dataclasses.replace(LARGE, first_step=13, epoch=1, order_sha256=order)
-    assert input_progress.load(str(tmp_path)) == wanted
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '[{"first_step": "x"}]', "[3]"])

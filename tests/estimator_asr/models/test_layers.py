@@ -225,8 +225,8 @@ def test_feed_forward(session):
     np.testing.assert_allclose(session.run(outputs), [[[1.0]], [[20.0]]])
 
 
-def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(session):
-    inputs = tf.constant([[[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]])
+def test_depthwise_conv_slides_one_filter_per_unit(session):
+    inputs = tf.constant([[[0.0, 0.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0], [0.0, 0.0]]])
     outputs = layers.depthwise_conv(inputs, 3)
     graph_variables.initialise(session)
     graph_variables.assign(
@@ -237,7 +237,7 @@ def test_depthwise_conv_slides_one_filter_per_unit_with_zeros_beyond_the_ends(se
 
 def test_depthwise_conv_of_replicated_edges_of_a_constant_is_constant(session):
     extended = layers.replicate_edges(tf.ones([1, 4, 2]), tf.ones([1, 4]), 1)
-    outputs = layers.depthwise_conv(extended, 3, "VALID")
+    outputs = layers.depthwise_conv(extended, 3)
     graph_variables.initialise(session)
     graph_variables.assign(
         session, "depthwise_conv/kernel", np.reshape([[1, 1], [10, 2], [100, 3]], [3, 1, 2, 1])

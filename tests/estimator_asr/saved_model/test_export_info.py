@@ -122,14 +122,6 @@ def test_another_export_json_is_refused(version, change, message):
         load(version)
 
 
-def test_an_export_of_an_earlier_version_calls_the_token_type_unit(version):
-    info = json.loads((version / INFO).read_text("utf-8"))
-    info["unit"] = info.pop("token_type")
-    info["sha256"] = export_info._digest(info)
-    (version / INFO).write_text(json.dumps(info), "utf-8")
-    assert export_info.load(str(version)).token_type == "syllable"
-
-
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
 def test_an_export_json_that_is_no_object_is_refused(version, text):
     (version / INFO).write_text(text, "utf-8")

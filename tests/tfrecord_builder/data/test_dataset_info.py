@@ -40,13 +40,6 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
 
 
-def test_data_of_an_earlier_version_calls_the_token_type_unit(tmp_path):
-    INFO.save(str(tmp_path))
-    path = tmp_path / "dataset_info.json"
-    path.write_text(path.read_text().replace('"token_type"', '"unit"'))
-    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
-
-
 def test_a_data_directory_that_is_given_twice_is_refused(tmp_path):
     INFO.save(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)

@@ -170,11 +170,10 @@ def test_config_refuses(options, message):
         vocabularies.VocabularyConfig(**options)
 
 
-@pytest.mark.parametrize("key", ["token_type", "unit"])  # unit in files of earlier versions
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
-def test_token_type_of_a_frozen_vocabulary(tmp_path, file, key):
+def test_token_type_of_a_frozen_vocabulary(tmp_path, file):
     vocabularies.check_token_type(str(tmp_path), "syllable")  # nothing to check
-    (tmp_path / file).write_text(f'{{"{key}": "bpe"}}')
+    (tmp_path / file).write_text('{"token_type": "bpe"}')
     vocabularies.check_token_type(str(tmp_path), "bpe")
     message = f"{file}: token_type is bpe, expected syllable as in this build; pass --token_type=bpe, or"
     with pytest.raises(errors.UserError, match=message):

@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from tfrecord_builder import errors
-from tfrecord_builder.settings import config_flags, config_json
+from tfrecord_builder.settings import config_flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,25 +134,6 @@ def test_help_of_the_program_lists_the_flags_with_choices_and_defaults():
     assert "--optimizer: update rule; one of: adam, momentum (default: 'adam')" in shown
     assert "--[no]xla: compile with XLA (default: 'True')" in shown
     assert "--boundary_epochs: where the rate drops (default: '5,10')" in shown
-
-
-@dataclasses.dataclass(frozen=True)
-class Renamed(config_flags.Checked):
-    learning_rate: float = config_flags.setting(0.1, "the initial rate", former_name="base_rate")
-
-
-def test_a_flag_of_an_earlier_version_is_refused_and_names_the_one_that_replaces_it():
-    with pytest.raises(flags.IllegalFlagValueError) as caught:
-        parse("--base_rate=0.2", config_class=Renamed)
-    assert str(caught.value) == (
-        "flag --base_rate=0.2: the flag is replaced by --learning_rate (the initial rate); pass that instead"
-    )
-    assert parse("--learning_rate=0.2", config_class=Renamed) == Renamed(0.2)
-
-
-def test_a_key_of_an_earlier_version_is_read_as_the_field_that_replaces_it():
-    assert config_json.from_json_dict(Renamed, {"base_rate": 0.3}) == Renamed(0.3)
-    assert config_json.to_json_dict(Renamed(0.3)) == {"learning_rate": 0.3}
 
 
 @dataclasses.dataclass(frozen=True)

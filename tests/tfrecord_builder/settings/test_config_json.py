@@ -50,24 +50,7 @@ def test_json_may_leave_out_what_has_a_default_and_write_whole_floats():
     assert config_json.from_json_dict(TrainConfig, {"dropout": 0}) == TrainConfig(dropout=0.0)
 
 
-def test_removed_settings_in_older_files_are_ignored():
-    class Config(TrainConfig):
-        removed_settings = ("num_local_workers",)
-
-    assert config_json.from_json_dict(Config, {"num_local_workers": 1, "dropout": 0.2}).dropout == 0.2
-
-
-def test_a_missing_key_of_an_older_file_means_what_earlier_versions_did():
-    @dataclasses.dataclass(frozen=True)
-    class Config:
-        hide_edges: bool = config_json.not_saved_before(True, former_value=False)
-
-    assert Config().hide_edges
-    assert not config_json.from_json_dict(Config, {}).hide_edges
-    assert config_json.from_json_dict(Config, {"hide_edges": True}) == Config()
-
-
-def test_an_empty_key_is_unknown_also_where_no_field_has_a_former_name():
+def test_an_empty_key_is_unknown():
     with pytest.raises(errors.UserError, match="Shard: unknown key , expected only file, num_bytes"):
         config_json.from_json_dict(Shard, {"file": "a", "": 3})
 
