@@ -25,7 +25,7 @@ _COMPLETED = frozenset(
 )
 _OF_DEGREE = frozenset("很太最较更不多好挺特极真够体全身边周米年寸尺")
 _KNOCKED = frozenset("推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉")
-_PLACES = frozenset("在上下里的面为处至归当本就着入出落满遍")
+_PLACES = frozenset("在上下里的面为处至归当本就着入出落满遍块亩是")
 _STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
 _NEUTRAL = frozenset(
     """
@@ -44,7 +44,6 @@ _NEUTRAL = frozenset(
     看看 玩玩 尝尝 说说 问问 走走 查查 爹爹
     """.split()
 )
-_READINGS = {"哦": "o5", "哟": "yo5"}
 # Words in which the rules of 得, 地 and 为 would be wrong.
 _WORDS = frozenset(
     """
@@ -76,17 +75,18 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 def _find(word, before, after, last):
     """Yields (place, reading) of the hanzi of a word that are read otherwise than the dictionary says."""
     if len(word) == 1:
-        reading = _RULES[word](before, after) if word in _RULES else _READINGS.get(word)
-        if reading:
+        read = _RULES.get(word) or _ALONE.get(word)
+        if read and (reading := read(before, after)):
             yield 0, reading
     elif word[-2:] in _NEUTRAL:
         yield len(word) - 1, last[:-1] + "5"
     elif "子" in word[1:]:
         places = (place for place in range(1, len(word)) if word[place] == "子")
         yield from ((place, "zi3") for place in places if word[place - 1] in _STRONG_ZI)
-    elif len(word) > 2 and word[-1] == "地" and after and word not in _WORDS:
-        yield len(word) - 1, "de5"
-    elif word[1] in (_RULES if len(word) == 2 else "只") and word not in _WORDS:
+    elif word[-1] == "地":  # a noun is left as it is: 盆地, 旅游胜地
+        if word == "猛地" or (len(word) == 3 and after and not {word, word[1:]} & _WORDS):
+            yield len(word) - 1, "de5"
+    elif word[1] in (_RULES if len(word) == 2 else "只得" if len(word) == 3 else "只") and word not in _WORDS:
         reading = _RULES[word[1]](before + word[0], word[2:] + after)
         if reading:
             yield 1, reading
@@ -94,7 +94,7 @@ def _find(word, before, after, last):
 
 def _read_de(before, after):
     if not before or before[-1] in _MUST or before.endswith("至少"):
-        return "dei3"
+        return "de2" if after[:1] == "了" != after[:2] else "dei3"
     return "de5" if after and before[-1] not in "不所未" else None
 
 
@@ -124,6 +124,10 @@ def _read_ge(before, after):
     return "ge5" if before[-1:] in ("是", "有", "了") else None
 
 
+def _read_zhong(before, after):
+    return "zhong4" if before[-1:] not in _NUMERALS | frozenset("这那哪每各某此") else None
+
+
 _RULES = {
     "个": _read_ge,
     "得": _read_de,
@@ -132,4 +136,11 @@ _RULES = {
     "长": _read_chang,
     "只": _read_zhi,
     "倒": _read_dao,
+}
+_ALONE = {
+    "哦": lambda before, after: "o5",
+    "哟": lambda before, after: "yo5",
+    "教": lambda before, after: "jiao1" if after else None,
+    "还": lambda before, after: "huan2" if after[:1] in frozenset("钱债款账清") else None,
+    "种": _read_zhong,
 }
