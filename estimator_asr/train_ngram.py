@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -30,7 +31,7 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 
-_COPY = schema.COPY_SEPARATOR.encode()
+_COPY = re.compile(rf"{schema.COPY_SEPARATOR}(?:speed|copy)[0-9]".encode())  # after the id of the utterance
 _SPLIT = "train"
 _MAX_ORDER = 6
 
@@ -87,21 +88,27 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 
 
 def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
-    """Yields the tokens or characters of each utterance of the train split, of augmented copies none."""
+    """Yields the tokens or characters of each utterance of the train split, once for all its copies."""
     infos = dataset_info.load_all(data_dirs)
     _check_token_types(infos, data_dirs, unit)
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
     read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
     bar = tqdm.tqdm(desc="read", total=source.num_utterances, unit=" utterances", disable=None, leave=False)
+    originals, copies = set(), {}
     with splits.explain_damage(data_dirs, _SPLIT), bar:
         for batch, _ in input_fn.read_elements(read):
             texts = batch["pronunciation" if unit == "token" else "transcript"]
             for name, text in zip(batch["utterance_id"], texts):
-                if _COPY in name:
-                    continue
                 words = text.decode("utf-8").split()
-                yield words if unit == "token" else list("".join(words))
+                words = words if unit == "token" else list("".join(words))
+                original, *changes = _COPY.split(name, 1)
+                if changes:
+                    copies.setdefault(original, words)
+                else:
+                    originals.add(original)
+                    yield words
             bar.update(len(batch["transcript"]))
+    yield from (copies[original] for original in sorted(copies.keys() - originals))
 
 
 def _check_target(path):

@@ -65,7 +65,10 @@ def _check_shared_tokens(
             f"{_examples(language.tokens.tokens[1:])}); train both on the same token type"
         )
     if missing:
-        message = "%s lacks %d of the %d tokens of %s and reads them as <unk>: %s"
+        message = (
+            "%s lacks %d of the %d tokens of %s and reads them as <unk>: %s; wherever one is said, it writes "
+            "any hanzi that fits its neighbours, whatever its sound; train it on text that has them"
+        )
         logging.warning(message, language.path, len(missing), len(spoken), acoustic.path, _examples(missing))
 
 

@@ -78,12 +78,28 @@ def test_augmented_copies_are_no_text(text_dir, tmp_path):
 
     def copy(record):
         name = record.utterance_id
-        return record if name.endswith("0") else dataclasses.replace(record, utterance_id=f"{name}~speed0.9")
+        changed = dataclasses.replace(record, utterance_id=f"{name[:-1]}0~speed0.9~noise-{name}")
+        return record if name.endswith("0") else changed
 
     data_dir = str(tmp_path / "data")
     small_records.make_data(data_dir, splits=[("train", 12)], change=copy)
     assert len(list(train_ngram.read_sentences([data_dir], "token"))) == 2  # 000 and 010
     assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 3 + 2
+
+
+def test_copies_count_once_if_the_utterances_are_left_out_and_a_tilde_alone_is_no_copy(tmp_path):
+    """As with --speed_perturb_factors=0.9,1.1, and with names such as a~b in data without copies."""
+
+    def rename(names):
+        return lambda record: dataclasses.replace(record, utterance_id=next(names))
+
+    for name, ids in (
+        ("copies", (f"u{i // 2}~speed{(0.9, 1.1)[i % 2]}" for i in range(12))),
+        ("tildes", (f"a~{i}" for i in range(12))),
+    ):
+        small_records.make_data(str(tmp_path / name), splits=[("train", 12)], change=rename(ids))
+    assert len(list(train_ngram.read_sentences([str(tmp_path / "copies")], "token"))) == 6
+    assert len(list(train_ngram.read_sentences([str(tmp_path / "tildes")], "token"))) == 12
 
 
 def test_directories_of_other_token_types_are_refused_unless_characters_count(text_dir, tmp_path):

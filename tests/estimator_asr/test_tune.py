@@ -15,7 +15,7 @@ from estimator_asr.inputs import sampling, splits
 from estimator_asr.ngrams import back_off
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import posteriors, search
+from estimator_asr.tuning import calibration, posteriors, search
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
@@ -118,6 +118,15 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     assert lines[-1].endswith(f"drawn in {model_dir}/tuning.png")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
     assert saved["decode"]["confidence_scale"] > 0
+
+
+def test_the_calibration_error_is_that_of_halves_that_were_not_fitted_to(
+    tiny_export, model_dir, ngram, capsys, monkeypatch
+):
+    wrong = calibration.Judged(np.ones(4), np.zeros(4, bool))
+    monkeypatch.setattr(calibration, "fit_crosswise", lambda halves: wrong if len(halves) == 2 else None)
+    tune.main(make_config(tiny_export, model_dir, ngram=ngram))
+    assert " -> 100.0 % (of each half of the utterances" in capsys.readouterr().out
 
 
 def test_only_some_utterances_of_a_large_split(tiny_export):

@@ -39,8 +39,8 @@ _MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them,
 _UNCLEAR = {
     "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
     "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
-    "read": "--numbers=read: a hyphen in %d transcript(s) is read as a minus, as in %s; where it is none, "
-    "write in hanzi what was said",
+    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
+    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign left out; write in hanzi what was said",
 }
 
 

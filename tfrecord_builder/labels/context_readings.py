@@ -1,13 +1,14 @@
 """Readings that depend on the words around a hanzi, which a dictionary of phrases does not have.
 
     得    after a verb or an adjective de5 (跑得很快), after an adverb or a pronoun "must", dei3 (你得走了)
-    地    after an adverb of several hanzi and before what it describes de5 (慢慢地走)
+    地    after an adverb of several hanzi and before what it describes de5 (慢慢地走), not in nouns (盆地)
     为    wei2 after a verb that it completes and before a number (称为, 意为, 比例为五点二)
     长    zhang3 for a person; alone, beside a measure or an adverb of degree, chang2 (很长, 长三米)
     只    zhi1 after a numeral, 这, 那, 哪, 几 or 犬 (两只手)
     倒    dao3 after a verb (推倒)
     子    zi3 in words of which it is no suffix (男子, 电子)
     个    ge5 after 是, 有 and 了
+    教 还 种, as verbs jiao1, huan2 and zhong4 (教我, 还钱, 种了)
     words whose last tone is neutral in the list of the national Putonghua proficiency test
     (普通话水平测试用必读轻声词语表), but those that are usually spoken with their full tone (时候, 喜欢)
 
@@ -16,16 +17,17 @@ The rules were written beside one half of CSMSC's sentences; docs/results.md has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-_NUMERALS = frozenset("一二两三四五六七八九十百千万亿几零〇半多")
-_MUST = frozenset("就还也只可都总非必吧我你您他她它们俺咱")
-_COMPLETED = frozenset(
+_NUMERALS = "一二两三四五六七八九十百千万亿几零〇半多"
+_MUST = "就还也只可都总非必吧我你您他她它们俺咱"
+_COMPLETED = (
     "尤现大称意图皆均实身列设命拔选评改名译升降增视判定认化变分作成终其约即沦结誉喻封聘数者比度量计伤"
 )
-_OF_DEGREE = frozenset("很太最较更不多好挺特极真够体全身边周米年寸尺")
-_KNOCKED = frozenset("推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉")
-_PLACES = frozenset("在上下里的面为处至归当本就着入出落满遍")
+_OF_DEGREE = "很太最较更不多好挺特极真够体全身边周米年寸尺"
+_KNOCKED = "推踢摁按砍昏晕绊撞剐刮压吓击打难跌摔放翻拉"
+_PLACES = "在上下里的面为处至归当本就着入出落满遍块亩是"
 _STRONG_ZI = frozenset("男女电分孔才卵精原量质离粒弟学游王君妻亲父太庄孟荀天菌赤公养生求产之一")
 _NEUTRAL = frozenset(
     """
@@ -44,14 +46,12 @@ _NEUTRAL = frozenset(
     看看 玩玩 尝尝 说说 问问 走走 查查 爹爹
     """.split()
 )
-_READINGS = {"哦": "o5", "哟": "yo5"}
 # Words in which the rules of 得, 地 and 为 would be wrong.
 _WORDS = frozenset(
     """
     不得 所得 值得 使得 获得 取得 赢得 难得 懂得 舍得 落得 夺得 博得 求得 分得 只得 非得 总得 心得 了得
-    未得 当地 本地 土地 各地 外地 内地 产地 基地 场地 工地 草地 陆地 天地 大地 耕地 特地 就地 原地 实地
-    圣地 余地 异地 墓地 种地 拖地 阵地 三地 两地 目的地 根据地 所在地 开发地 发源地 殖民地 发祥地 出生地
-    事发地 认为 成为 作为 行为 因为 以为 身为 人为 较为 最为 更为 极为 颇为 何为 所为 难为
+    未得 土地 基地 产地 场地 工地 草地 天地 耕地 圣地 墓地 阵地 目的地 根据地 所在地 开发地 发源地 殖民地
+    发祥地 出生地 事发地 认为 成为 作为 行为 因为 以为 身为 人为 较为 最为 更为 极为 颇为 何为 所为 难为
     """.split()
 )
 
@@ -76,60 +76,43 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 def _find(word, before, after, last):
     """Yields (place, reading) of the hanzi of a word that are read otherwise than the dictionary says."""
     if len(word) == 1:
-        reading = _RULES[word](before, after) if word in _RULES else _READINGS.get(word)
-        if reading:
-            yield 0, reading
+        yield from _read(0, word, before, after, _ALONE)
     elif word[-2:] in _NEUTRAL:
         yield len(word) - 1, last[:-1] + "5"
     elif "子" in word[1:]:
         places = (place for place in range(1, len(word)) if word[place] == "子")
         yield from ((place, "zi3") for place in places if word[place - 1] in _STRONG_ZI)
-    elif len(word) > 2 and word[-1] == "地" and after and word not in _WORDS:
-        yield len(word) - 1, "de5"
-    elif word[1] in (_RULES if len(word) == 2 else "只") and word not in _WORDS:
-        reading = _RULES[word[1]](before + word[0], word[2:] + after)
-        if reading:
-            yield 1, reading
+    elif word[-1] == "地":  # a noun is left as it is: 盆地, 旅游胜地
+        if word == "猛地" or (len(word) == 3 and after and not {word, word[1:]} & _WORDS):
+            yield len(word) - 1, "de5"
+    elif word[1] in (_RULES if len(word) == 2 else "只得" if len(word) == 3 else "只") and word not in _WORDS:
+        yield from _read(1, word[1], before + word[0], word[2:] + after, _RULES)
 
 
-def _read_de(before, after):
-    if not before or before[-1] in _MUST or before.endswith("至少"):
-        return "dei3"
-    return "de5" if after and before[-1] not in "不所未" else None
+def _read(place, hanzi, before, after, rules):
+    beside = f"{before[-2:]}|{after[:2]}"
+    yield from [(place, reading) for reading, where in rules.get(hanzi, ()) if re.search(where, beside)][:1]
 
 
-def _read_di(before, after):
-    is_place = {before[-1:], after[:1]} & {"", *_PLACES}
-    return "de5" if len(before) > 1 and not is_place else None
-
-
-def _read_wei(before, after):
-    return "wei2" if before and (before[-1] in _COMPLETED or after[:1] in _NUMERALS) else None
-
-
-def _read_chang(before, after):
-    is_measure = after[:1] in _NUMERALS or after[:1] == "约"
-    return "chang2" if before[-1:] in _OF_DEGREE or is_measure else None
-
-
-def _read_zhi(before, after):
-    return "zhi1" if before[-1:] in _NUMERALS | frozenset("这那哪犬") else None
-
-
-def _read_dao(before, after):
-    return "dao3" if before[-1:] in _KNOCKED else None
-
-
-def _read_ge(before, after):
-    return "ge5" if before[-1:] in ("是", "有", "了") else None
-
-
+# Readings and where they are: before|after, two hanzi on each side; the first that is there.
 _RULES = {
-    "个": _read_ge,
-    "得": _read_de,
-    "地": _read_di,
-    "为": _read_wei,
-    "长": _read_chang,
-    "只": _read_zhi,
-    "倒": _read_dao,
+    "得": (
+        ("de2", rf"(?:^|[{_MUST}])\|了(?!解)"),
+        ("dei3", rf"(?:^|[{_MUST}]|至少)\|"),
+        ("de5", r"[^不所未]\|."),
+    ),
+    "地": (("de5", rf".[^{_PLACES}]\|[^{_PLACES}]"),),
+    "个": (("ge5", r"[是有了]\|"),),
+    "为": (("wei2", rf"[{_COMPLETED}]\||.\|[{_NUMERALS}]"),),
+    "长": (("chang2", rf"[{_OF_DEGREE}]\||\|[约{_NUMERALS}]"),),
+    "只": (("zhi1", rf"[{_NUMERALS}这那哪犬]\|"),),
+    "倒": (("dao3", rf"[{_KNOCKED}]\|"),),
+}
+_ALONE = {
+    **_RULES,
+    "教": (("jiao1", r"\|."),),
+    "还": (("huan2", r"\|[钱债款账清]"),),
+    "种": (("zhong4", rf"(?<![{_NUMERALS}这那哪每各某此])\|"),),
+    "哦": (("o5", ""),),
+    "哟": (("yo5", ""),),
 }

@@ -34,7 +34,7 @@ def segment(hanzi: str) -> list[str]:
     """Returns the words of a text without punctuation, segmented by jieba (rjieba: jieba in Rust)."""
     import rjieba  # slow to import
 
-    return rjieba.cut(hanzi)
+    return rjieba.cut(hanzi, False)  # words of its dictionary alone: its guesses join 地 and a verb
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:

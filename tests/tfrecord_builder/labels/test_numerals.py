@@ -11,11 +11,11 @@ from tfrecord_builder.labels import normalisation, numerals
 
 
 def read_tables():
-    """The rows of both tables: (written, said), and (written, said, read as)."""
+    """The rows of both tables: (written, said), and (written, said, read as, counted)."""
     text = (paths.ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     rows = [row for row in rows if row[0] not in ("written", "---")]
-    return [row for row in rows if len(row) == 2], [row for row in rows if len(row) == 3]
+    return [row for row in rows if len(row) == 2], [row for row in rows if len(row) == 4]
 
 
 RIGHT, WRONG = read_tables()
@@ -27,7 +27,7 @@ def read(written):
 
 
 def test_the_documentation_has_the_table():
-    assert len(RIGHT) == 219 and len(WRONG) == 4 + 7
+    assert len(RIGHT) == 219 + 44 and len(WRONG) == 23
 
 
 @pytest.mark.parametrize(("written", "said"), RIGHT)
@@ -35,9 +35,15 @@ def test_what_is_read_as_people_say_it(written, said):
     assert read(written) in said.replace(" ", "").split("，")
 
 
-@pytest.mark.parametrize(("written", "said", "found"), WRONG)
-def test_what_is_read_wrongly_is_what_the_documentation_says(written, said, found):
+@pytest.mark.parametrize(("written", "said", "found", "counted"), WRONG)
+def test_what_is_read_wrongly_is_what_the_documentation_says(written, said, found, counted):
     assert read(written) == found.replace(" ", "") and found not in said.split("，")
+    assert numerals.is_unclear(written, "read") == (counted == "yes")
+
+
+@pytest.mark.parametrize(("written", "said"), RIGHT)
+def test_what_is_read_is_not_counted_but_falling_pairs(written, said):
+    assert numerals.is_unclear(written, "read") == (written in ("比分4-2", "US$100"))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,7 @@ def test_numbers_in_sentences_and_of_any_length(text, expected):
         *(
             (text, True, False)
             for text in ("12.5%", "-5度", "8:30", "1/3", "5-10度", "½", "5℃", "¥5", "2026-01-02")
+            + ("1937—1945年", "1966年—1976年", ">5", "√2", "±5", "2³", "9·11")
         ),
         ("歼-20", True, True),
         ("气温-3℃", True, False),
