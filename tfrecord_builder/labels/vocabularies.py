@@ -191,7 +191,7 @@ def most_frequent_unknown(
 def _read_token_type(path: str) -> object:
     try:
         return json.loads(files.read_text(path))["token_type"]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise errors.UserError(
             f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
             "pass a data or model directory, or --vocabulary=FILE."
