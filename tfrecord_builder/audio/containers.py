@@ -10,6 +10,7 @@ import contextlib
 import errno
 import math
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -21,9 +22,7 @@ from typing import BinaryIO, Optional
 
 # CPU time of decoding: at least, and per second of audio, which takes 0.002.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
-_PROGRAM = (
-    "import sys; from tfrecord_builder.audio.audio_files import containers; containers.run(*sys.argv[1:])"
-)
+_PROGRAM = "import sys; from tfrecord_builder.audio import containers; containers.run(*sys.argv[1:])"
 _STALLED_SECONDS = 60  # without a packet
 _MAX_MEMORY_BYTES, _MAX_WAV_BYTES = 1 << 30, (1 << 32) - 1
 _SLACK_SECONDS = 0.2  # of a duration in a header
@@ -92,7 +91,7 @@ def decode(file: BinaryIO, max_seconds: float) -> Iterator[Optional[Decoding]]:
     with tempfile.TemporaryFile(buffering=0) as wav:
         words = [sys.executable, "-c", _PROGRAM, format_name, str(wav.fileno()), str(max_seconds)]
         options = {"stdin": file, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        root = pathlib.Path(__file__).resolve().parents[2]
         with subprocess.Popen(words, cwd=root, pass_fds=[wav.fileno()], **options) as process:
             try:
                 yield Decoding(process, wav)

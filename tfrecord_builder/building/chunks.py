@@ -13,12 +13,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import glob
 import hashlib
 import importlib.metadata
 import itertools
 import json
 import os
+import pathlib
 import platform
 import uuid
 from collections.abc import Callable, Iterator
@@ -154,8 +154,7 @@ def _write_lists(listed: catalog.Catalog, settings: Settings, directory: str) ->
 
 def _describe(settings: Settings) -> list:
     """Returns what labels depend on besides the utterance: flags, files, libraries and this program."""
-    package = os.path.dirname(files.__file__)  # readings and checks lie outside labels/ too
-    code = sorted(glob.glob(os.path.join(package, "**", "*.py"), recursive=True))
+    package = pathlib.Path(__file__).resolve().parents[1]  # readings and checks lie outside labels/ too
     return [
         [
             settings.labeller.describe(),
@@ -163,7 +162,7 @@ def _describe(settings: Settings) -> list:
             settings.sources.describe(),
         ],
         [platform.python_version(), *map(importlib.metadata.version, _LIBRARIES)],
-        [files.sha256(path) for path in code],
+        [files.sha256(str(path)) for path in sorted(package.rglob("*.py"))],
     ]
 
 

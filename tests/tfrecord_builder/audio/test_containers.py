@@ -183,7 +183,7 @@ def test_a_full_disk_is_not_a_damaged_file(read, write, monkeypatch, tmp_path):
 
 def run_process(change, file, wav):
     """The process with another limit, on a file; returns how it ends."""
-    code = f"import time\nfrom tfrecord_builder.audio.audio_files import containers as c\n{change}\n"
+    code = f"import time\nfrom tfrecord_builder.audio import containers as c\n{change}\n"
     words = [sys.executable, "-c", f"{code}c.run('mov', '{wav.fileno()}', 'inf')"]
     return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
 

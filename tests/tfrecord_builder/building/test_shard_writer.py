@@ -27,8 +27,8 @@ def _settings(**changes):
 
 
 def _item(name, audio, found=LABELS):
-    utterance = manifest.Utterance(name, audio_files, f"speaker-{name}", "", "", "train")
-    return items.Item(utterance, found, items.file_signature(audio_files))
+    utterance = manifest.Utterance(name, audio, f"speaker-{name}", "", "", "train")
+    return items.Item(utterance, found, items.file_signature(audio))
 
 
 def _shard(tmp_path, *found):
