@@ -184,7 +184,8 @@ def test_a_worker_reads_its_part_of_the_data(source, read_bytes, num_workers):
         read_bytes.clear()
         read(source, num_batches, worker, num_workers, settings=settings)
         # Of the next epoch up to 4 batches are ready and 2 are being made, which are read ahead.
-        assert 0.9 < num_workers * sum(read_bytes) / total < 1.1 + 6 / num_batches
+        ahead = 6 * settings.batch_frames / source.total_length
+        assert 0.9 < num_workers * sum(read_bytes) / total < 1.1 + ahead
 
 
 def test_a_record_that_is_damaged_after_it_was_indexed_is_one_sentence(source):

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import tiny_models
 
-from estimator_asr.checkpointing import locks
+from estimator_asr.checkpointing import best_checkpoints, evaluation_log, locks
 from estimator_asr.experiment import config, decoding_files
 from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
@@ -29,14 +29,14 @@ def test_latest_checkpoint_where_no_best_is_kept(acoustic_dir):
 
 def test_best_weights_are_preferred(acoustic_dir, tmp_path):
     better = tiny_models.make_acoustic_model(str(tmp_path / "better"), seed=1)
-    best = os.path.join(acoustic_dir, "export", "best", "1700000000")
-    os.makedirs(os.path.join(best, "variables"))
-    open(os.path.join(best, "saved_model.pb"), "wb").close()
+    best = best_checkpoints.prefix(acoustic_dir, 5)
+    os.makedirs(os.path.dirname(best))
     for suffix in ("index", "data-00000-of-00001"):
-        source = os.path.join(better.path, f"model.ckpt-7.{suffix}")
-        shutil.copy(source, os.path.join(best, "variables", f"variables.{suffix}"))
+        shutil.copy(os.path.join(better.path, f"model.ckpt-7.{suffix}"), f"{best}.{suffix}")
+    registry = os.path.join(os.path.dirname(best), best_checkpoints.REGISTRY_FILE)
+    evaluation_log.write_rows(registry, [best_checkpoints.Entry(5, 0.1, {})])
     trained = trained_model.open_trained_model(acoustic_dir)
-    assert trained.checkpoint == os.path.join(best, "variables", "variables")
+    assert trained.checkpoint == best
     fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
     batch = {"fbank": fbank[None], "num_frames": [len(fbank)]}
     expected = trained_model.build_recogniser(trained_model.open_trained_model(better.path)).run(batch)
