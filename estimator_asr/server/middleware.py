@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class Observed:
-    """Gives each request an id, counts it by route and status, and logs it if its status is 500 or more.
+    """Assigns an id to each request, counts it by route and status, and logs it if its status is 500 or more.
 
     A request that is cancelled, because the server stops, gets a response.
     """

@@ -1,4 +1,4 @@
-"""Whether the installed TensorFlow was built for a GPU, by what it says of itself.
+"""Whether the installed TensorFlow was built for a GPU, by its build information.
 
 A GPU runs machine code for its own major compute capability, and PTX for any earlier one, which its driver
 compiles at first use.
