@@ -83,8 +83,11 @@ def write(shard: Shard, on_progress: worker_pool.OnProgress, settings: Settings)
     Raises:
         errors.UserError: the shard is damaged, outputs are NaN or Inf, or the disk refuses.
     """
-    with worker_pool.explain_refusal(settings.directory, shard.file):
+    try:
         return _write(shard, on_progress, settings)
+    except Exception as error:
+        worker_pool.explain_refusal(settings.directory, shard.file, error)
+        raise
 
 
 def _write(shard, on_progress, settings):

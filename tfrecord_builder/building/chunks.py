@@ -108,7 +108,7 @@ def label_chunk(
     chunk: Chunk, on_progress: worker_pool.OnProgress, settings: Settings, directory: str
 ) -> Labelled:
     """Labels a chunk; raises UserError if the disk refuses its files."""
-    with worker_pool.explain_refusal(directory, chunk.file):
+    try:
         path = os.path.join(directory, chunk.file)
         found = _load(chunk, directory)
         if not found or not _is_unchanged(path):
@@ -120,6 +120,9 @@ def label_chunk(
         found.run = chunk.run
         files.write_text(f"{path}.json", json.dumps(vars(found)))
         return found
+    except Exception as error:
+        worker_pool.explain_refusal(directory, chunk.file, error)
+        raise
 
 
 def load_finished(chunk: Chunk, directory: str) -> Optional[Labelled]:

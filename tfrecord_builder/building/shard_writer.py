@@ -33,8 +33,11 @@ def write_or_explain(
     directory: str,
 ) -> shard_statistics.ShardStatistics:
     """Writes a shard as write_shard does; raises UserError if the disk refuses it."""
-    with worker_pool.explain_refusal(directory, shard.file):
+    try:
         return write_shard(shard, settings, directory, on_progress)
+    except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
+        worker_pool.explain_refusal(directory, shard.file, error)
+        raise
 
 
 def write_shard(

@@ -5,7 +5,6 @@ Shards that an interrupted run finished are kept.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import multiprocessing
 import multiprocessing.connection
@@ -80,21 +79,17 @@ def write_shards(
     return [finished[each.file] for each in shards]
 
 
-@contextlib.contextmanager
-def explain_refusal(directory: str, file: str) -> Iterator[None]:
-    """Raises UserError if a disk or store refuses a file of the directory inside the block."""
-    try:
-        yield
-    except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
-        if not isinstance(error, (OSError, tf.errors.OpError)):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else error.message
-        # In no variable: it would make a cycle with the frames below it. CPython 3.12.1 dies when it collects
-        # one that holds the message of a broken pipe.
-        raise errors.UserError(
-            f"{directory}: {file} cannot be written ({reason}); free some space or fix the permissions, "
-            "then run the same command again: finished shards are kept."
-        ) from error
+def explain_refusal(directory: str, file: str, error: Exception) -> None:
+    """Raises UserError if the error is that of a disk or store that refuses a file of the directory."""
+    if not isinstance(error, (OSError, tf.errors.OpError)):
+        return
+    reason = error.strerror if isinstance(error, OSError) else error.message
+    # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with the
+    # frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
+    raise errors.UserError(
+        f"{directory}: {file} cannot be written ({reason}); "
+        "free some space or fix the permissions, then run the same command again: finished shards are kept."
+    ) from error
 
 
 def run_worker(connection: Connection) -> None:
