@@ -84,8 +84,8 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
     if not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message
-    # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with the
-    # frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
+    # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with
+    # the frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "
         "free some space or fix the permissions, then run the same command again: finished shards are kept."
