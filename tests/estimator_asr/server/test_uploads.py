@@ -144,7 +144,7 @@ def test_a_header_that_lies_about_the_length():
 
 
 def test_times_of_packets_that_lie_about_the_length():
-    """Its clock is 50 times as fast, for the header and each packet: it is decoded no further than they say."""
+    """Its clock is 50 times as fast, for header and packets: it is decoded no further than they say."""
     content = telephone_files.encode("m4a", 100.0, level=0.0)
     clock = content.index(b"mdhd") + 16
     content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
