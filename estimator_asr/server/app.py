@@ -46,6 +46,7 @@ def build(
     for kind in (api_errors.ApiError, errors.UserError, exceptions.HTTPException, Exception):
         app.add_exception_handler(kind, _respond_to_error)
     checks = (
+        middleware.check_framing,
         functools.partial(hosts.check_host, hosts_allowed),
         hosts.check_site,
         functools.partial(middleware.check_token, token),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator
 
 from starlette import requests
@@ -12,12 +11,6 @@ from starlette import requests
 from estimator_asr.server import api_errors
 
 _BODIES_AT_ONCE = 8  # of the largest size
-
-
-@dataclasses.dataclass
-class _Held:
-    content: bytearray = dataclasses.field(default_factory=bytearray)
-    num_bytes: int = 0
 
 
 class BodyReader:
@@ -40,35 +33,32 @@ class BodyReader:
             api_errors.ApiError: it is too large or too slow, or too much is held already.
         """
         self._check_declared(request)
-        held = _Held()
+        content, num_bytes = bytearray(), 0
         self.num_open += 1
         try:
-            await self._receive(request, held)
-            yield held.content
+            await self._receive(request, content)
+            num_bytes = len(content)
+            yield content
         finally:
             self.num_open -= 1
-            self._num_held -= held.num_bytes
+            self._num_held -= num_bytes or len(content)
 
     def _check_declared(self, request: requests.Request) -> None:
         declared = request.headers.get("content-length", "")
-        if declared and "transfer-encoding" in request.headers:
-            raise api_errors.refuse(
-                "request: has a length and is chunked, expected one of them; send one of them"
-            )
         if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._max_bytes):
             raise api_errors.too_large("request", int(declared[:18]), self._max_bytes)
 
-    async def _receive(self, request: requests.Request, held: _Held) -> None:
+    async def _receive(self, request: requests.Request, content: bytearray) -> None:
         try:
-            await asyncio.wait_for(self._collect(request, held), self._max_seconds)
+            await asyncio.wait_for(self._collect(request, content), self._max_seconds)
         except asyncio.TimeoutError:
             raise api_errors.too_slow(self._max_seconds) from None
         except requests.ClientDisconnect:
             raise api_errors.client_gone() from None
 
-    async def _collect(self, request: requests.Request, held: _Held) -> None:
+    async def _collect(self, request: requests.Request, content: bytearray) -> None:
         async for chunk in request.stream():
-            size = held.num_bytes + len(chunk)
+            size = len(content) + len(chunk)
             if size > self._max_bytes:
                 raise api_errors.too_large("request", size, self._max_bytes)
             if self._num_held + len(chunk) > _BODIES_AT_ONCE * self._max_bytes:
@@ -77,5 +67,4 @@ class BodyReader:
                     f"{self._num_held} bytes of requests are held, expected at most {most}", 1
                 )
             self._num_held += len(chunk)
-            held.num_bytes = size
-            held.content += chunk
+            content += chunk

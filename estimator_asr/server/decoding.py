@@ -16,7 +16,6 @@ from tfrecord_builder.audio import containers
 _LONG_SECONDS = 60.0
 _FIRST_RATE = 20.0  # seconds of audio per second, before any is measured
 _RATE_MEMORY = 0.8  # of the moving average
-_SMALL_BYTES = 1 << 20  # whose header is read in a few milliseconds
 
 
 class Decoder:
@@ -27,11 +26,6 @@ class Decoder:
         self._max_upload_seconds = max_upload_seconds
         self._headers, self._containers = worker.Worker(1), worker.Worker(1)
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio by the headers, that are being decoded or wait for it."""
-        return self._short.seconds + self._long.seconds
 
     async def decode(self, content: bytes, sample_rate: int) -> uploads.Upload:
         """Returns the recording at a sample rate in Hz; see uploads.read.
@@ -49,9 +43,7 @@ class Decoder:
     async def _measure(self, content: bytes, *arguments) -> float:
         if containers.find_format(content[:12]):  # a process of its own reads the header
             return await self._containers.call(uploads.measure, content, *arguments)
-        if len(content) <= _SMALL_BYTES:
-            return uploads.measure(content, *arguments)
-        return await self._headers.call(uploads.measure, content, *arguments)
+        return await self._headers.parse(uploads.measure, content, *arguments)
 
 
 class _Lane:

@@ -53,7 +53,7 @@ def check_site(scope: Scope) -> None:
     """Refuses what the page of another site sends."""
     headers = datastructures.Headers(scope=scope)
     if scope["method"] not in ("GET", "HEAD") and not _is_own(headers):
-        raise api_errors.other_site(headers.get("origin", ""))
+        raise api_errors.other_site(headers.get("origin", "unknown"))
 
 
 def _is_own(headers: datastructures.Headers) -> bool:

@@ -85,6 +85,13 @@ class Checked:
         await app(scope, receive, send)
 
 
+def check_framing(scope: Scope) -> None:
+    """Refuses a length beside chunks: a proxy may take the one and the server the other."""
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        message = "request: has a length and is chunked, expected one of them; send one of them"
+        raise api_errors.ApiError(400, message, {"connection": "close"})
+
+
 def check_token(token: Optional[str], scope: Scope) -> None:
     """Refuses requests without the bearer token."""
     path = scope["path"]

@@ -22,7 +22,7 @@ from tfrecord_builder import errors
 _FIELDS = {
     "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
-    "temperature": (r"0?(\.\d*)?|1(\.0*)?|\d(\.\d+)?[eE]-\d+", "a number from 0 to 1"),
+    "temperature": (r"0|0?\.\d+|0\.|1(\.0*)?|\d(\.\d+)?[eE]-0*[1-9]\d*", "a number from 0 to 1"),
     "stream": ("[Ff]alse", "false"),
     "chunking_strategy": ("auto", "auto"),
     "include": ("", "no value"),

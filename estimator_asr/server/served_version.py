@@ -137,8 +137,8 @@ def to_result(row: Row) -> dict:
 
 
 def _describe(error: Exception) -> str:
-    lines = (getattr(error, "message", None) or str(error)).strip().splitlines()
-    return lines[0][:_LINE_LENGTH] if lines else type(error).__name__
+    words = (getattr(error, "message", None) or str(error)).split()
+    return " ".join(words)[:_LINE_LENGTH] or type(error).__name__
 
 
 def _stack(values: Sequence[bytes | np.ndarray]) -> np.ndarray:

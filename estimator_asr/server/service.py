@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from starlette import requests
@@ -15,7 +15,6 @@ from estimator_asr.server import api_errors, batching, bodies, decoding, items, 
 
 T = TypeVar("T")
 _PARSERS = 2  # threads
-_SMALL_BYTES = 1 << 20  # JSON that is parsed in a few milliseconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +46,13 @@ class Service:
     async def start(self) -> None:
         """Starts the queue, and looks for versions; what belongs to an event loop is made in it."""
         limits = self.limits
-        self._parsers = worker.Worker(_PARSERS)
+        self.parsers = worker.Worker(_PARSERS)
         self.decoder = decoding.Decoder(limits.max_queue_seconds, limits.max_audio_seconds)
         self.batcher = batching.Batcher(
             limits.max_batch_size, limits.batch_delay_seconds, limits.max_queue_seconds, self.metrics
         )
         self.batcher.count_requests = lambda: self.bodies.num_open
-        dictionary = self._parsers.call(hotword_list.read, ("词",), None)  # loads it, for a second
+        dictionary = self.parsers.call(hotword_list.read, ("词",), None)  # loads it, for a second
         running = self.batcher.run(), self.versions.watch(), dictionary
         self._tasks = [asyncio.ensure_future(each) for each in running]
 
@@ -61,12 +60,6 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def parse(self, function: Callable[..., T], body: bytes | bytearray, *arguments) -> T:
-        """Calls a function of a body, in a thread if that may take long."""
-        if len(body) <= _SMALL_BYTES:
-            return function(body, *arguments)
-        return await self._parsers.call(function, body, *arguments)
 
     async def recognise(self, request: requests.Request, batch: Sequence[items.Item]) -> list[dict]:
         """Returns the outputs of each item, unless the client goes away; see batching.Batcher.recognise."""

@@ -64,7 +64,7 @@ class TensorFlowApi:
     async def predict(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             with self._find(request).used() as version:
-                call = await self._parts.parse(tensorflow_json.parse, body, version.definitions)
+                call = await self._parts.parsers.parse(tensorflow_json.parse, body, version.definitions)
                 body.clear()
                 batch = _make_items(version, call, self._parts.limits.max_audio_seconds)
                 results = await self._parts.recognise(request, batch)

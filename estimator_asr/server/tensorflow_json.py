@@ -63,7 +63,8 @@ def _read_json(body: bytes | bytearray) -> dict:
             f"request: has too many JSON values, expected at most {_MAX_VALUES}; send less at once, or WAV"
         )
     try:
-        request = json.loads(body, parse_int=_parse_int)
+        # Functions of Python, so that other threads have their turn.
+        request = json.loads(body, parse_int=_parse_int, parse_float=lambda digits: float(digits))
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         message = f"request: is not valid JSON ({reason[:200]}), expected a JSON object; fix it"

@@ -8,6 +8,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+_SMALL_BYTES = 1 << 20  # JSON, or the header of a recording, that is read in a few milliseconds
+
 
 class Worker:
     """Daemon threads, by default one: TensorFlow's session has one batch at a time."""
@@ -25,6 +27,12 @@ class Worker:
         future = concurrent.futures.Future()
         self._calls.put((future, function, arguments))
         return asyncio.wrap_future(future)
+
+    async def parse(self, function: Callable, content: bytes | bytearray, *arguments):
+        """Returns function(content, *arguments), in a thread if that may take long."""
+        if len(content) <= _SMALL_BYTES:
+            return function(content, *arguments)
+        return await self.call(function, content, *arguments)
 
     def _run(self) -> None:
         while True:

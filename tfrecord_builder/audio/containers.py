@@ -126,7 +126,7 @@ def _write(container, file: BinaryIO, max_seconds: float, av) -> str:
     stream = next((each for each in container.streams.audio if each.codec_context and each.rate), None)
     if stream is None:
         sys.exit("no audio track that can be decoded")
-    seconds, end = _measure(container, stream), 0.0
+    seconds, end = _measure(container, stream, max_seconds), 0.0
     print(stream.rate, seconds, flush=True)
     resampler = av.AudioResampler("s16", stream.layout, stream.rate)
     with wave.open(file, "wb") as wav:
@@ -141,20 +141,27 @@ def _write(container, file: BinaryIO, max_seconds: float, av) -> str:
             for block in blocks:
                 wav.writeframesraw(bytes(block.planes[0])[: 2 * stream.channels * block.samples])
             _extend_time(wav.tell() / stream.rate)
-            if wav.tell() > (max_seconds + 1) * stream.rate:
+            if wav.tell() > (min(seconds, max_seconds) + 1) * stream.rate:
+                if seconds < max_seconds:
+                    sys.exit(f"it goes on after its end at {seconds:.2f} s")
                 return ""
             end = max(end, _end(packet))
     return f"it has {end:.2f} s, expected {seconds:.2f}" if end < seconds - _SLACK_SECONDS else ""
 
 
-def _measure(container, stream) -> float:
-    """Returns the seconds by the header, or by all packets: FFmpeg would estimate them by the bit rate."""
-    if "mov" in container.format.name and stream.duration:
-        return float(stream.duration * stream.time_base)
-    if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
-        return container.duration / 1e6  # with a video, that of the longer one
+def _measure(container, stream, max_seconds: float) -> float:
+    """Returns the seconds by the header or all packets, the longer; beyond max_seconds it stops.
+
+    FFmpeg would estimate them by the bit rate, and a header may lie.
+    """
     end = 0.0
+    if "mov" in container.format.name and stream.duration:
+        end = float(stream.duration * stream.time_base)
+    if "matroska" in container.format.name and container.duration and len(container.streams) == 1:
+        end = container.duration / 1e6  # with a video, that of the longer one
     for packet in container.demux(stream):
+        if end > max_seconds:
+            break
         end = max(end, _end(packet))
         _extend_time(end)
     if end:

@@ -94,6 +94,16 @@ def test_undeclared_size(server):
         assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.parametrize("request_line", ["POST /v1/models/asr:predict", "GET /healthz", "POST /nothing"])
+def test_a_chunked_request_with_a_length_is_refused(server, request_line):
+    lengths = "content-length: 5\r\ntransfer-encoding: chunked\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{request_line} HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n".encode())
+        said = connection.makefile("rb").read()  # up to the end: the server closes the connection
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"request: has a length and is chunked, expected one of them; send one of them" in said
+
+
 def test_slow_body(server):
     head = b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
     said = send_slowly(server, head, b"x" * 30, 0.1)

@@ -68,17 +68,3 @@ def test_errors_of_the_client(status):
     with pytest.raises(api_errors.ApiError) as raised:
         asyncio.run(run())
     assert raised.value.status == status
-
-
-def test_a_chunked_request_with_a_length_is_refused():
-    headers = [(b"content-length", b"3"), (b"transfer-encoding", b"chunked")]
-
-    async def run():
-        request = requests.Request({"type": "http", "headers": headers}, None)
-        async with bodies.BodyReader(100, 10.0).read(request):
-            raise AssertionError("nothing is read")
-
-    with pytest.raises(
-        api_errors.ApiError, match="request: has a length and is chunked, expected one of them"
-    ):
-        asyncio.run(run())

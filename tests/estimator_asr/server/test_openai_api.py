@@ -198,6 +198,8 @@ def test_the_client_raises_the_sentence(client):
         ({"response_format": "diarized_json"}, "response_format: is 'diarized_json', expected one of json, "),
         ({"temperature": "1.1"}, "temperature: is '1.1', expected a number from 0 to 1; send that, or"),
         ({"temperature": "-0.1"}, "temperature: is '-0.1', expected a number from 0 to 1"),
+        ({"temperature": "."}, "temperature: is '.', expected a number from 0 to 1"),
+        ({"temperature": "9e-0"}, "temperature: is '9e-0', expected a number from 0 to 1"),
         ({"temperature": "nan"}, "temperature: is 'nan', expected a number from 0 to 1"),
         ({"include[]": "logprobs"}, "include[]: is 'logprobs', expected no value; send that, or leave it"),
         (

@@ -167,6 +167,7 @@ def test_hotwords_that_the_graph_refuses(server, waveforms):
     response = server.predict({"signature_name": "serving_default_hotwords", "inputs": inputs})
     assert response.status_code == 400
     assert response.json()["error"].startswith("inputs: are refused by the model (")
+    assert not response.json()["error"].endswith("(Graph execution error:)")
 
 
 def test_a_length_beyond_the_waveform_is_refused(server):

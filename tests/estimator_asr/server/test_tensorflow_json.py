@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -201,3 +202,23 @@ def test_utterances_are_counted_before_they_are_read(monkeypatch, content):
     monkeypatch.setattr(tensorflow_json.tensor_values, "read", None)
     with pytest.raises(api_errors.ApiError, match="request: has 300000 utterances, expected at most 1000"):
         tensorflow_json.parse((content % ",".join(['""'] * 300_000)).encode(), DEFINITIONS)
+
+
+def test_other_threads_have_their_turn_while_numbers_are_parsed():
+    """The decoder of JSON holds the interpreter's lock, over three seconds of a waveform of four minutes."""
+    turns, is_over = [], threading.Event()
+
+    def take_turns():
+        while not is_over.wait(0.005):
+            turns.append(1)
+
+    thread = threading.Thread(target=take_turns)
+    thread.start()
+    body = b'{"instances": [' + b"1e-300," * 500_000 + b"0]}"
+    with pytest.raises(api_errors.ApiError, match="signature_name: is 'x'"):
+        before = len(turns)
+        tensorflow_json.parse(body.replace(b"{", b'{"signature_name": "x", ', 1), {})
+    num_turns = len(turns) - before
+    is_over.set()
+    thread.join()
+    assert num_turns > 5

@@ -133,10 +133,22 @@ def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
 
 
 def test_a_header_that_lies_about_the_length():
-    """Its duration is a second, its frames are ten minutes: decoding ends at the limit."""
+    """Its duration is a second, its packets are 100: it counts with those, as what waits for it does."""
     content = telephone_files.encode("webm", 100.0, level=0.0)
     duration = content.index(b"\x44\x89\x88") + 3
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
-    assert uploads.measure(content, 16000, 60) == 1
-    with pytest.raises(errors.UserError, match="^file: audio is longer than 60 s; send a shorter one$"):
+    assert uploads.measure(content, 16000, 600) == pytest.approx(100, abs=0.1)
+    for use in (uploads.measure, uploads.read):
+        with pytest.raises(errors.UserError, match="^file: audio is longer than 60 s; send a shorter one$"):
+            use(content, 16000, 60)
+
+
+def test_times_of_packets_that_lie_about_the_length():
+    """Its clock is 50 times as fast, for header and packets: it is decoded no further than they say."""
+    content = telephone_files.encode("m4a", 100.0, level=0.0)
+    clock = content.index(b"mdhd") + 16
+    content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
+    assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.1)
+    said = r"^file: is not a readable MP4, .* file \(it goes on after its end at 2.00 s\)$"
+    with pytest.raises(errors.UserError, match=said):
         uploads.read(content, 16000, 60)

@@ -210,3 +210,10 @@ def test_without_pyav(write):
         done = run_process("import sys; sys.modules['av'] = None", file, file)
     assert done.stderr.decode().strip().endswith("run pip install 'estimator-asr[containers]'")
     assert done.returncode == 1 and b"Traceback" not in done.stderr
+
+
+def test_packets_are_counted_no_further_than_the_longest_audio(write):
+    """A megabyte of AMR whose frames have a byte each is six hours, which take seconds to count."""
+    blocks = audio_files.AudioBlocks(write(b"#!AMR\n" + b"\x7c" * (1 << 20)), 16000, max_seconds=60)
+    assert blocks.seconds == pytest.approx(60, abs=1)
+    blocks.close()
