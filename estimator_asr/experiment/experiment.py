@@ -17,7 +17,7 @@ from tfrecord_builder.storage import files
 
 CONFIG_FILE = "config.json"
 FORMAT_VERSION = 2
-DEFAULT_SUBSAMPLING = 4  # of all encoders before config.json stored it
+DEFAULT_SUBSAMPLING = 4  # of the encoders but Whisper's
 
 
 @dataclasses.dataclass(frozen=True)

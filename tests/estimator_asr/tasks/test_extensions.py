@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import new_models
 import pytest
@@ -86,13 +85,3 @@ def test_an_unknown_encoder_lists_the_choices(tmp_path):
     with pytest.raises(errors.UserError, match=f"train: --encoder is lstm, expected one of {choices}"):
         make_model(tmp_path, encoder="lstm")
     assert not (tmp_path / "model").exists()
-
-
-def test_a_model_of_before_subsampling_was_saved_opens_with_4(tmp_path):
-    model, _ = make_model(tmp_path, encoder="cnn")
-    path = tmp_path / "model" / "config.json"
-    values = json.loads(path.read_text("utf-8"))
-    del values["subsampling"]
-    values["acoustic"]["decoding"] = "greedy"
-    path.write_text(json.dumps(values), encoding="utf-8")
-    assert model_directory.open_model_directory(model.path).config == model.config
