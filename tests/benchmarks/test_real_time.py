@@ -24,8 +24,8 @@ class Side:
     frontend = encoder = decoding = staticmethod(lambda: None)
 
 
-# What it advises instead compiles for minutes, and is not how the peer is deployed.
-@pytest.mark.filterwarnings("ignore:`torch.jit.trace:DeprecationWarning")
+# PyTorch warns while it traces, also from C, where an error becomes a SystemError.
+@pytest.mark.filterwarnings("default")
 def test_both_sides_have_the_same_log_probs_and_parts(capsys):
     sides = real_time.make_sides(real_time.BenchmarkConfig(seconds=0.6, rounds=1))
     ours, peer = sides["ours"], sides["PyTorch"]  # which refuses other log probs
