@@ -143,7 +143,7 @@ def _write(container, file: BinaryIO, max_seconds: float, av) -> str:
             _extend_time(wav.tell() / stream.rate)
             if wav.tell() > (min(seconds, max_seconds) + 1) * stream.rate:
                 if seconds < max_seconds:
-                    sys.exit(f"it goes on after its end at {seconds:.2f} s")
+                    sys.exit(f"it continues after its end at {seconds:.2f} s")
                 return ""
             end = max(end, _end(packet))
     return f"it has {end:.2f} s, expected {seconds:.2f}" if end < seconds - _SLACK_SECONDS else ""
