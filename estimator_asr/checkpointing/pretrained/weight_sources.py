@@ -14,7 +14,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.settings import config_json
 
-_PARENTS = 4  # directories above a checkpoint to search for config.json: MODEL/export/best/N/variables
+_PARENTS = 4  # directories above a checkpoint to search for config.json
 _NGRAMS = "language/ngrams"
 
 

@@ -130,7 +130,7 @@ def is_inside(seconds, span):
 
 @pytest.mark.slow
 def test_tokens_are_emitted_near_their_syllables(data):
-    """Without hide_edges they are elsewhere, many at the ends. Of 60 ms, docs/results.md has figures."""
+    """Not so where convolutions see the ends of recordings. Of 60 ms, docs/results.md has figures."""
     examples, held_out, recordings = data
     log_probs, num_frames = train(examples, held_out)
     inside = []
