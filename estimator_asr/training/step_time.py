@@ -23,7 +23,7 @@ EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 _POLL_SECONDS = 5.0
 _SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # without a step and without an answer of a worker, after which it is dead
+_WORKER_SECONDS = 20.0  # without a step that ends and without an answer of a worker, after which it is dead
 # Stages of a replica in a step.
 _NOT_BEGUN = "has not begun the step"
 _BEGUN = "waits for its input"
@@ -89,6 +89,7 @@ class StepWatch:
         self._config, self._termination = config, termination
         self._peers = cluster_lib.Peers(cluster)
         self._since = None  # time.monotonic() when the step began; None: no step is running
+        self._paused_after = 0.0  # seconds of the step that a pause interrupts
         self._is_first = True
         self._ended = threading.Event()
         self.stages: dict[int, str] = {}  # of each replica of this process
@@ -105,14 +106,21 @@ class StepWatch:
         self._is_first = is_first
         self._since = time.monotonic()
 
+    def end_step(self) -> None:
+        """Starts the time of the next step; all workers took part in this one."""
+        self._peers.confirm()
+        self.begin_step()
+
     def resume(self) -> None:
-        """Starts the time of the step that follows a pause; a first one stays the first."""
+        """Continues the time of the step that a pause interrupted."""
         if self._since is None:
-            self.begin_step(self._is_first)
+            self._since = time.monotonic() - self._paused_after
 
     def pause(self) -> None:
-        """Stops watching until the next step: a checkpoint is saved and evaluated, or training ends."""
-        self._since = None
+        """Stops watching: a checkpoint is saved and evaluated, or training ends."""
+        if self._since is not None:
+            self._paused_after = time.monotonic() - self._since
+            self._since = None
 
     def _watch(self):
         while not self._ended.wait(_POLL_SECONDS):
@@ -125,7 +133,7 @@ class StepWatch:
         name = "max_first_step_minutes" if self._is_first else "max_step_minutes"
         limit, dead = getattr(self._config, name), self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(_SIGNAL_SECONDS)
-        if dead and seconds >= _WORKER_SECONDS:
+        if dead:
             reason = f"TF_CONFIG: {' and '.join(dead)} died, expected all workers to run"
             _end(EXIT_WORKER_DIED, f"{reason}; start all of them again; {_CONTINUES}")
         elif signal_number and seconds >= _SIGNAL_SECONDS:
@@ -154,7 +162,8 @@ def _end(code, sentence, with_stacks=False):
 class StepWatchHook(estimator_api.SessionRunHook):
     """Tells a StepWatch of steps, and of what each replica has; the first of the hooks of a step.
 
-    A session that is created again, as TensorFlow does without end when a worker died, begins no step.
+    A session that is created again, as TensorFlow does without end when a worker died, begins no step,
+    although it saves a checkpoint again.
     """
 
     watch: StepWatch
@@ -182,7 +191,11 @@ class StepWatchHook(estimator_api.SessionRunHook):
 
         def pause_and_save(*arguments, **options):
             self.watch.pause()
-            return save(*arguments, **options)
+            try:
+                return save(*arguments, **options)
+            except Exception:  # a worker died meanwhile; TensorFlow creates a session without end
+                self.watch.resume()
+                raise
 
         return pause_and_save
 
@@ -192,7 +205,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
         return estimator_api.SessionRunArgs(self._marks)
 
     def after_run(self, run_context, run_values):
-        self.watch.begin_step()
+        self.watch.end_step()
 
     def end(self, session):
         self.watch.pause()

@@ -168,6 +168,10 @@ class Peers:
             if _answers(address):
                 self._answered[rank] = time.monotonic()
 
+    def confirm(self) -> None:
+        """All of them were seen just now: a collective ended."""
+        self._answered.update(dict.fromkeys(self._addresses, time.monotonic()))
+
     def find_dead(self, seconds: float) -> list[str]:
         """Returns the workers that answered once and no longer do since so many seconds."""
         now = time.monotonic()
