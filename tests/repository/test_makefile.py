@@ -86,58 +86,40 @@ def test_says_in_one_sentence_that_no_python_fits(house):
     assert not (house / ".venv").exists()
 
 
-def test_skips_names_that_do_not_run(house):
-    install(house / "bin" / "python3.9", suitable("3.9"))
-    assert make(house, ".venv/installed").returncode == 0
-    assert version(house) == "3.9"
+IN_PATH = {f"bin/python{name}": name for name in ("3.9", "3.11", "3.12")}
+IN_PYENV = {f"a home/.pyenv/versions/{name}/bin/python": name[:4] for name in ("3.10.13", "3.12.1")}
+
+
+@pytest.mark.parametrize(
+    "pythons, words, chosen",
+    [
+        ({"bin/python3.9": "3.9"}, [], "3.9"),  # the other names do not run
+        ({**IN_PATH, "bin/python3": "3.10"}, [], "3.12"),  # the newest
+        (IN_PYENV, [], "3.12"),  # that no shim reaches, in a HOME with a space
+        ({"bin/python3.11": "3.11", **IN_PYENV}, [], "3.12"),
+        ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.11"], "3.11"),
+        ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.10"], "3.10"),
+        ({**IN_PATH, **IN_PYENV}, ["PYTHON=3.10"], "3.10"),
+        ({**IN_PATH, **IN_PYENV}, ["PYTHON=bin/python3.9"], "3.9"),
+    ],
+)
+def test_chooses_a_python(house, pythons, words, chosen):
+    for path, name in pythons.items():
+        install(house / path, suitable(name))
+    assert make(house, ".venv/installed", *words).returncode == 0
+    assert version(house) == chosen
     assert (house / "pip.log").read_text().splitlines()[-1].endswith("-r requirements.txt")
-
-
-def test_takes_the_newest_python(house):
-    for name in ("3.9", "3.12", "3.11"):
-        install(house / "bin" / f"python{name}", suitable(name))
-    install(house / "bin" / "python3", suitable("3.10"))
-    assert make(house, ".venv/installed").returncode == 0
-    assert version(house) == "3.12"
-
-
-def test_a_later_python_of_pyenv_is_newer_than_one_in_path(house):
-    install(house / "bin" / "python3.11", suitable("3.11"))
-    install(house / "a home/.pyenv/versions/3.13.0/bin/python", suitable("3.13"))
-    assert make(house, ".venv/installed").returncode == 0
-    assert version(house) == "3.13"
 
 
 def test_an_intel_mac_takes_a_python_that_has_a_tensorflow(house):
     (house / "bin" / "uname").unlink()
     install(house / "bin" / "uname", "#!/bin/sh\necho Darwin x86_64\n")
+    install(house / "bin" / "python3.12", suitable("3.12"))
     completed = make(house, ".venv/installed")
     assert said(completed)[0].startswith("No CPython from 3.9 to 3.11 was found: install one")
-    install(house / "bin" / "python3.12", suitable("3.12"))
     install(house / "bin" / "python3.10", suitable("3.10"))
     assert make(house, ".venv/installed").returncode == 0
     assert version(house) == "3.10"
-    (refused,) = said(make(house, "lint", "PYTHON=python3.12"))
-    assert "PYTHON is python3.12, expected a CPython from 3.9 to 3.11 that runs" in refused
-
-
-def test_takes_a_python_of_pyenv_that_no_shim_reaches(house):
-    """Also with a space in HOME."""
-    for name in ("3.10.13", "3.12.1"):
-        install(house / "a home/.pyenv/versions" / name / "bin/python", suitable(name[:4]))
-    assert make(house, ".venv/installed").returncode == 0
-    assert version(house) == "3.12"
-
-
-def test_python_chooses(house):
-    for name in ("3.12", "3.11"):
-        install(house / "bin" / f"python{name}", suitable(name))
-    install(house / "a home/.pyenv/versions/3.10.13/bin/python", suitable("3.10"))
-    for name in ("python3.11", "python3.10", "3.11", "3.10"):
-        assert make(house, ".venv/installed", f"PYTHON={name}").returncode == 0
-        assert version(house) == name.replace("python", "")
-    assert make(house, ".venv/installed", f"PYTHON={house}/bin/python3.12").returncode == 0
-    assert version(house) == "3.12"
 
 
 @pytest.mark.parametrize("python", ["python3.8", "python3.14", "python", "/nowhere/python"])
@@ -172,8 +154,10 @@ def test_asks_uv_when_no_python_fits(house, words, asked):
 HAS_NONE = ".venv has no Python that fits, expected a CPython from 3.9 to 3.13 that runs and has pip; "
 
 
-@pytest.mark.parametrize("name, script", [("uv", UV), ("python3.9", suitable("3.9"))])
-@pytest.mark.parametrize("marker", ["made-by-make", "installed", "installed-dev"])
+@pytest.mark.parametrize(
+    "name, script, marker",
+    [("uv", UV, "made-by-make"), ("uv", UV, "installed"), ("python3.9", suitable("3.9"), "installed-dev")],
+)
 def test_says_that_it_replaces_an_environment_that_does_not_run(house, name, script, marker):
     """A recent uv refuses a directory that is there, and an old one does not know --clear."""
     make_environment(house, BROKEN, marker)
@@ -212,17 +196,11 @@ def test_never_deletes_an_environment_of_somebody_else(house, script, words, has
     ]
 
 
-def test_leaves_an_environment_alone_that_runs(house):
-    make_environment(house, suitable("3.10"))
+@pytest.mark.parametrize("script, markers, code", [(suitable("3.10"), [], 0), (BROKEN, ["installed"], 2)])
+def test_leaves_an_environment_alone_that_runs_or_cannot_be_replaced(house, script, markers, code):
+    make_environment(house, script, *markers)
     completed = make(house, ".venv/installed")
-    assert completed.returncode == 0 and "replaced" not in completed.stdout
-    assert (house / ".venv" / "mine").exists()
-
-
-def test_replaces_nothing_when_no_python_fits(house):
-    make_environment(house, BROKEN, "installed")
-    completed = make(house, ".venv/installed")
-    assert completed.returncode != 0 and "replaced" not in completed.stdout
+    assert completed.returncode == code and "replaced" not in completed.stdout
     assert (house / ".venv" / "mine").exists()
 
 

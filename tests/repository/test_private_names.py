@@ -11,6 +11,7 @@ import pytest
 PACKAGES = ("estimator_asr", "tfrecord_builder")
 NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}  # public: collections.namedtuple has them
 _INTERNAL_MODULE = re.compile(r"tensorflow\w*\.(python|core|compiler|lite\.python)(\.|$)|.*\._")
+_IS_PRIVATE = re.compile(r"_(?!.*__$)").match
 
 
 def private_names(source: str) -> set[str]:
@@ -19,50 +20,33 @@ def private_names(source: str) -> set[str]:
     These are attributes with an underscore, also as text for getattr and setattr ({} is the part that an
     f-string fills in), and internal modules of TensorFlow.
     """
-    nodes = list(ast.walk(ast.parse(source)))
-    return {name for node in nodes for name in _used(node)} - _defined(nodes)
-
-
-def _used(node):
-    if isinstance(node, ast.Attribute):
-        return [node.attr] if _is_private(node.attr) else []
-    if isinstance(node, ast.ImportFrom):
-        modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        return [module for module in modules if _INTERNAL_MODULE.match(module)][:1]
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names if _INTERNAL_MODULE.match(alias.name)]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("attr"):
-        return [text for text in map(_text, node.args[1:2]) if _is_private(text)]
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        is_module = re.fullmatch(r"[\w.]+", node.value) and _INTERNAL_MODULE.match(node.value)
-        return [node.value] if is_module else []
-    return []
+    used, defined = set(), set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            is_own = isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls")
+            (defined if is_own else used).add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("attr"):
+            used.update(_text(argument) for argument in node.args[1:2])
+        elif isinstance(node, ast.ImportFrom):
+            imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            used.update([name for name in imported if _INTERNAL_MODULE.match(name)][:1])
+        elif isinstance(node, ast.Import):
+            used.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w.]+", str(node.value)):
+            used.add(str(node.value) if "." in str(node.value) else "")
+    return {
+        name for name in used - defined - NAMED_TUPLE if _IS_PRIVATE(name) or _INTERNAL_MODULE.match(name)
+    }
 
 
 def _text(node):
-    """The text of a string; {} is what an f-string fills in, and anything that is no string is empty."""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _is_private(name):
-    return name.startswith("_") and not name.endswith("__") and name not in NAMED_TUPLE
-
-
-def _defined(nodes):
-    """Names of functions, classes, variables, and attributes of self and cls that a module assigns."""
-    functions = {
-        n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    }
-    stored = [n for n in nodes if isinstance(getattr(n, "ctx", None), ast.Store)]
-    variables = {n.id for n in stored if isinstance(n, ast.Name)}
-    attributes = {n.attr for n in stored if isinstance(n, ast.Attribute) and _is_own(n.value)}
-    return functions | variables | attributes
-
-
-def _is_own(node):
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+    """The text of a string; {} is what an f-string fills in."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
 
 
 def read_table() -> dict[str, set[str]]:

@@ -25,27 +25,17 @@ def commands(page: str) -> list[list[str]]:
     return [words for words in found if words]
 
 
-def modules(words: list[str]) -> tuple[str, list[str]] | None:
-    """The module of this house that a command runs, and its flags; None for another command."""
-    if "-m" not in words:
-        return None
-    module, *rest = words[words.index("-m") + 1 :]
-    if module.split(".")[0] not in ("tfrecord_builder", "estimator_asr"):
-        return None
-    return module, [word for word in rest if word.startswith("--")]
-
-
 def faults(words: list[str], known: dict[str, dict[str, bool]], targets: set[str]) -> list[str]:
     """What is wrong with a command."""
     if words[0] == "make":
         named = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
         return [f"make {target}: no such target" for target in named if target not in targets]
-    found = modules(words)
-    if found is None:
+    module, *rest = words[words.index("-m") + 1 :] if "-m" in words else [""]
+    if module.split(".")[0] not in ("tfrecord_builder", "estimator_asr"):
         return []
-    module, flags = found
     if module not in known:
         return [f"{module}: no such program"]
+    flags = [word for word in rest if word.startswith("--")]
     return [fault for flag in flags for fault in _flag_faults(module, flag, known[module])]
 
 

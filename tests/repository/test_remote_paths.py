@@ -34,17 +34,9 @@ REMOTE = {
     "estimator_asr.train_ngram": {"data_dir", "output_file"},
     "estimator_asr.transcribe": {"output_dir", "hotwords_file"},
     "estimator_asr.tune": {"data_dir", "ngram"},
-    "tfrecord_builder.build": {
-        *(
-            "corpus_dir",
-            "output_dir",
-            "vocabulary",
-            "vocabulary_dir",
-            "user_dictionary",
-            "rir_dir",
-            "noise_dir",
-        )
-    },
+    "tfrecord_builder.build": set(
+        "corpus_dir output_dir vocabulary vocabulary_dir user_dictionary rir_dir noise_dir".split()
+    ),
     "tfrecord_builder.show": {"data_dir", "output"},
     "tfrecord_builder.verify": {"data_dir"},
 }
