@@ -1,7 +1,7 @@
 # make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
 # make test   lint and the tests that guard a change, in five minutes on two cores
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks
-# make lint   ruff alone
+# make lint   ruff, and who may import whom
 # make bench  builder, training, encode, transcription and decoding, each beside a peer: ratios and bars
 # make gpu-check  what a machine with GPUs runs first: devices, XLA, precisions, replicas, beside the CPU's losses
 # make soak   a build killed a thousand times, at random moments; ten thousand hostile requests to the server
@@ -43,6 +43,7 @@ test-all: test
 lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache
 
 BENCHMARKS = builder train_step language pretrained transcription decoding real_time
 

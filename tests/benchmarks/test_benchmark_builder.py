@@ -10,7 +10,12 @@ import paths
 import pytest
 import soundfile
 
-from benchmarks import bars, builder, builder_input, builder_loops, builder_ours, builder_programs
+from benchmarks import bars
+from benchmarks.builder import __main__ as builder
+from benchmarks.builder import corpus as builder_corpus
+from benchmarks.builder import loops as builder_loops
+from benchmarks.builder import ours as builder_ours
+from benchmarks.builder import programs as builder_programs
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +24,7 @@ ROOT = str(paths.ROOT)
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    return builder_input.make_recordings(str(tmp_path_factory.mktemp("benchmark")), num_files=3)
+    return builder_corpus.make_recordings(str(tmp_path_factory.mktemp("benchmark")), num_files=3)
 
 
 def test_input_is_as_the_issue_has_it(recordings):

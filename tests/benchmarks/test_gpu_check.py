@@ -11,7 +11,10 @@ import sys
 import paths
 import pytest
 
-from benchmarks import gpu_check, gpu_check_data, gpu_check_runs, gpu_check_trainings
+from benchmarks.gpu_check import __main__ as gpu_check
+from benchmarks.gpu_check import data as gpu_check_data
+from benchmarks.gpu_check import runs as gpu_check_runs
+from benchmarks.gpu_check import trainings as gpu_check_trainings
 
 FALLING = [10.0 - 0.1 * step for step in range(50)]
 TRAININGS = {training.name: training for training in gpu_check_trainings.TRAININGS}
@@ -226,7 +229,7 @@ def test_children_that_hang_fail_the_check():
 
 @pytest.mark.slow
 def test_a_ctc_kernel_that_fails_is_explained(tmp_path):
-    words = ["-m", "benchmarks.gpu_check_facts", "ctc"]
+    words = ["-m", "benchmarks.gpu_check.facts", "ctc"]
     done = gpu_check_runs.run(words, str(tmp_path / "log"), 120, {"CUDA_VISIBLE_DEVICES": ""})
     problem = "exit code 1: InvalidArgumentError: No OpKernel was registered to support Op 'CTCLossV2'"
     assert done.problem.startswith(problem)

@@ -8,7 +8,8 @@ import sys
 import paths
 import pytest
 
-from benchmarks import input_methods, input_methods_peers
+from benchmarks.input_methods import __main__ as input_methods
+from benchmarks.input_methods import peers as input_methods_peers
 from tfrecord_builder import errors
 
 

@@ -8,7 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks import comparison, language, language_ours
+from benchmarks import comparison
+from benchmarks.language import __main__ as language
+from benchmarks.language import ours as language_ours
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,10 @@ import numpy as np
 import paths
 import pytest
 
-from benchmarks import comparison, pretrained, pretrained_ours, random_whisper
+from benchmarks import comparison
+from benchmarks.pretrained import __main__ as pretrained
+from benchmarks.pretrained import ours as pretrained_ours
+from benchmarks.pretrained import random_whisper
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import small_whisper
 
-from benchmarks import random_whisper
+from benchmarks.pretrained import random_whisper
 from estimator_asr.checkpointing.pretrained import whisper_weights
 
 

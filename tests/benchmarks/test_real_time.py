@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from benchmarks import real_time
+from benchmarks.real_time import __main__ as real_time
 
 pytestmark = [
     pytest.mark.slow,

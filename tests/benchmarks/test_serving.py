@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from benchmarks import serving, serving_bare, serving_clients, serving_clips, serving_process
+from benchmarks.serving import __main__ as serving
+from benchmarks.serving import bare as serving_bare
+from benchmarks.serving import clients as serving_clients
+from benchmarks.serving import clips as serving_clips
+from benchmarks.serving import process as serving_process
 from tfrecord_builder import errors
 
 

@@ -12,7 +12,10 @@ import paths
 import pytest
 import tensorflow as tf
 
-from benchmarks import comparison, train_step, train_step_ours, train_step_work
+from benchmarks import comparison
+from benchmarks.train_step import __main__ as train_step
+from benchmarks.train_step import ours as train_step_ours
+from benchmarks.train_step import work as train_step_work
 from estimator_asr.experiment import config as config_lib
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,9 @@ import paths
 import pytest
 import soundfile
 
-from benchmarks import random_whisper, transcription, transcription_ours
+from benchmarks.pretrained import random_whisper
+from benchmarks.transcription import __main__ as transcription
+from benchmarks.transcription import ours as transcription_ours
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 
@@ -121,7 +123,7 @@ def test_what_is_given_is_not_made(tmp_path):
 @needs_ctranslate2
 @pytest.mark.slow
 def test_the_peer_decodes_as_many_tokens_as_it_is_asked_for(tmp_path):
-    from benchmarks import transcription_peer
+    from benchmarks.transcription import peer as transcription_peer
 
     transcription_peer.write(str(tmp_path / "model"), random_whisper.make_sizes(layers=1, units=64))
     peer = transcription_peer.Transcriber(str(tmp_path / "model"), num_threads=1)

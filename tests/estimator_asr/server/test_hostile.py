@@ -23,7 +23,7 @@ import pytest
 import requests
 import served
 
-from benchmarks import serving_process
+from benchmarks.serving import process as serving_process
 
 NUM_REQUESTS = int(os.environ.get("NUM_HOSTILE_REQUESTS", "1000"))
 NUM_CONNECTIONS = 1000

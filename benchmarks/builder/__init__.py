@@ -1,0 +1,1 @@
+"""Times the builder beside kaldi-native-fbank with tf.io.TFRecordWriter, and prints ratios."""

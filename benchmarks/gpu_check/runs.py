@@ -1,0 +1,119 @@
+"""Runs of the GPU check: programs as child processes with a time limit, and what their event files say."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
+
+NUM_STEPS = 50
+_ROOT = pathlib.Path(__file__).parents[2]
+_FIRST_TIMED = 10  # the steps before allocate memory, and compile
+_ENOUGH = 0.9  # of the first five losses, that the last five must be below
+
+
+class Run(NamedTuple):
+    """A child process that has ended."""
+
+    seconds: float
+    problem: str  # "" if its exit code is 0
+    log: str
+
+
+class Steps(NamedTuple):
+    """Loss and time of each training step."""
+
+    losses: list[float]
+    milliseconds: float  # median
+
+
+def run(words: Sequence[str], log: str, limit: float, environment: Mapping[str, str]) -> Run:
+    """Runs Python with more variables in its environment; both outputs go to the file `log`."""
+    start, code = time.monotonic(), None
+    with open(log, "wb") as file:
+        try:
+            code = subprocess.run(
+                [sys.executable, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=_ROOT,
+                env={**os.environ, **environment},
+                timeout=limit,
+            ).returncode
+        except subprocess.TimeoutExpired:  # the child is dead now
+            pass
+    text = pathlib.Path(log).read_text(encoding="utf-8", errors="replace").strip()
+    return Run(time.monotonic() - start, _explain(code, text, limit), text)
+
+
+def _explain(code: Optional[int], text: str, limit: float) -> str:
+    if code == 0:
+        return ""
+    last = text.splitlines()[-1] if text else "it printed nothing"
+    if code is None:
+        return f"no end after {limit:g} s: {last}"
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"{how}: {last}"
+
+
+def choose_devices(number: int, visible: Optional[str]) -> str:
+    """Returns CUDA_VISIBLE_DEVICES for the first so many GPUs of those that it lists (None: of all)."""
+    listed = [str(index) for index in range(number)] if visible is None else visible.split(",")
+    return ",".join(listed[:number])
+
+
+def read_steps(model_dir: str) -> Steps:
+    """Reads the scalar `loss` of each step, written with --save_summary_steps=1."""
+    import tensorflow as tf
+
+    found = {}
+    for path in sorted(glob.glob(os.path.join(model_dir, "events.out.tfevents.*"))):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "loss":
+                    found[event.step] = (value.simple_value, event.wall_time)
+    losses, times = zip(*(found[step] for step in sorted(found))) if found else ((), ())
+    passed = [after - before for before, after in zip(times[_FIRST_TIMED:], times[_FIRST_TIMED + 1 :])]
+    return Steps(list(losses), 1000 * statistics.median(passed or [math.nan]))
+
+
+def find_peak(log: str) -> str:
+    """Returns the memory that the largest batch took, as train logs it; "" if it did not."""
+    found = re.findall(r"peak ([\d.]+) (GiB of (?:GPU )?memory)", log)
+    return " ".join(max(found, key=lambda each: float(each[0]), default=()))
+
+
+def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
+    """Returns the largest difference of a step, relative to the loss that was expected."""
+    return max(abs(got - want) / abs(want) for got, want in zip(losses, expected))
+
+
+def judge(losses: Sequence[float], expected: Sequence[float], tolerance: float) -> str:
+    """Returns what is wrong with the losses of a training, "" if nothing is."""
+    if len(losses) != NUM_STEPS:
+        return f"{len(losses)} losses, expected {NUM_STEPS}"
+    for step, loss in enumerate(losses, 1):
+        if not math.isfinite(loss):
+            return f"loss of step {step} is {loss}"
+    first, last = statistics.mean(losses[:5]), statistics.mean(losses[-5:])
+    if last > _ENOUGH * first:
+        return f"loss does not fall: {first:.3f} in the first five steps, {last:.3f} in the last five"
+    if len(expected) != NUM_STEPS:
+        return "no losses of the CPU to compare with"
+    apart = difference(losses, expected)
+    if apart > tolerance:
+        step = next(
+            n for n, pair in enumerate(zip(losses, expected), 1) if difference(*zip(pair)) > tolerance
+        )
+        return f"losses differ from the CPU's by {apart:.1e}, expected {tolerance:g} at most, in step {step}"
+    return ""

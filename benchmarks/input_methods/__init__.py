@@ -1,0 +1,1 @@
+"""Measures Debian's input methods on the lines that a language model is measured on."""

@@ -1,0 +1,114 @@
+"""Times the parts of recognition on one core and on two, beside the same encoder exported from PyTorch.
+
+    python -m pip install -r benchmarks/requirements.txt
+    python -m benchmarks.real_time
+
+One recording at a time, in turns, each number of cores in a process of its own. Ours is the graph of the
+SavedModel from samples to the n best token sequences; the peer has the same weights, traced and frozen by
+torch.jit, with log-mel by kaldi-native-fbank, and decodes greedily. The real-time factor is seconds of
+computing per second of audio, the median over the rounds. The model is that of flags/aishell1/acoustic.flags
+with random weights, the recording noise: the beam search has more to do than for speech.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+
+from tfrecord_builder.runtime import lazy_tensorflow
+
+with contextlib.suppress(ImportError):
+    import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
+lazy_tensorflow.load_or_exit()
+
+import numpy as np
+import tensorflow as tf
+from absl import logging as absl_logging
+
+from benchmarks import comparison, machine
+from benchmarks.real_time import ours as real_time_ours
+from tfrecord_builder.settings import config_flags, program
+
+_PARTS = ("frontend", "encoder", "decoding")
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig(config_flags.Checked):
+    """The recording, and how often it is recognised."""
+
+    seconds: float = config_flags.setting(5.0, "seconds of noise", positive=True)
+    num_cores: int = config_flags.setting(0, "cores to use; 0 for one, and then two", minimum=0, maximum=2)
+    rounds: int = config_flags.setting(20, "times that everything is timed", minimum=1)
+
+
+def main(config: BenchmarkConfig) -> int:
+    """Prints a table for each number of cores; returns 1 if one cannot be measured."""
+    machine.check("torch", "PyTorch")
+    machine.check("kaldi_native_fbank", "kaldi-native-fbank")
+    if not config.num_cores:
+        flags = config_flags.to_command_line(config)
+        return max(_run_with(flags, num_cores) for num_cores in (1, 2))
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: config.num_cores])
+    tf.compat.v1.disable_eager_execution()
+    tf.get_logger().setLevel(logging.ERROR)
+    absl_logging.set_verbosity(absl_logging.ERROR)
+    sides = make_sides(config)
+    show(time_parts(sides, config.rounds), sides["ours"].seconds, config.num_cores)
+    return 0
+
+
+def _run_with(flags: list[str], num_cores: int) -> int:
+    command = [sys.executable, "-m", "benchmarks.real_time", *flags, f"--num_cores={num_cores}"]
+    return subprocess.run(command, check=False).returncode
+
+
+def make_sides(config: BenchmarkConfig) -> dict:
+    """Returns ours and PyTorch's recogniser of the recording by name, with the same weights."""
+    import torch
+
+    from benchmarks.real_time import peer as real_time_torch
+
+    torch.set_num_threads(max(1, config.num_cores))
+    model = real_time_ours.make_model()
+    count = round(config.seconds * model.config.frontend.sample_rate)
+    waveform = np.random.default_rng(0).normal(0, 0.1, count).astype(np.float32)
+    ours = real_time_ours.Recogniser(model, waveform)
+    peer = real_time_torch.Recogniser(model, ours.weights(), waveform, ours.frontend(), ours.encoder())
+    return {"ours": ours, "PyTorch": peer}
+
+
+def time_parts(sides: Mapping, rounds: int) -> dict[str, dict[str, float]]:
+    """Returns the median seconds of the parts of each side, in turns.
+
+    What a part takes is the difference of the runs up to it and up to the part before.
+    """
+    loops: dict[str, Callable[[], object]] = {
+        f"{name} {part}": getattr(side, part) for name, side in sides.items() for part in _PARTS
+    }
+    taken = comparison.time_in_turns(loops, rounds)
+    medians = {name: statistics.median(values) for name, values in taken.items()}
+    found = {}
+    for name in sides:
+        ends = [medians[f"{name} {part}"] for part in _PARTS]
+        found[name] = {part: end - start for part, start, end in zip(_PARTS, [0.0, *ends], ends)}
+    return found
+
+
+def show(seconds: Mapping[str, Mapping[str, float]], audio_seconds: float, num_cores: int) -> None:
+    """Prints the table."""
+    print(f"{audio_seconds:.2f} s of audio, {num_cores} core{'s' if num_cores > 1 else ''}")
+    print(f"{'side':10}{'real-time factor':>18}" + "".join(f"{part:>18}" for part in _PARTS))
+    for name, parts in seconds.items():
+        total = sum(parts.values())
+        shares = (f"{1000 * value:.1f} ms {value / total:.0%}" for value in parts.values())
+        print(f"{name:10}{total / audio_seconds:18.4f}" + "".join(f"{share:>18}" for share in shares))
+
+
+if __name__ == "__main__":
+    program.run(main, BenchmarkConfig)

@@ -1,0 +1,1 @@
+"""Times the server: one client, then sixteen at once, beside the bare SavedModel in batches."""

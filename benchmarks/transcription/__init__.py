@@ -1,0 +1,1 @@
+"""Times transcription beside CTranslate2's Whisper base in int8, and prints real-time factors."""
