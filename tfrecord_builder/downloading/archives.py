@@ -17,11 +17,11 @@ _NON_COMMERCIAL = "CC BY-NC-ND 4.0 (no commercial use)"
 
 @dataclasses.dataclass(frozen=True)
 class Archive:
-    """A .tar.gz; num_bytes may be off by 1 %, md5 is hexadecimal."""
+    """A .tar.gz of a corpus."""
 
     name: str
-    num_bytes: int
-    md5: str
+    num_bytes: int  # may be off by 1 %
+    md5: str  # in hex
 
     @property
     def part(self) -> str:
@@ -31,27 +31,16 @@ class Archive:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A corpus of openslr.org.
+    """A corpus of openslr.org, or how to get it if this program cannot download it."""
 
-    Attributes:
-        title: its name, as its authors write it.
-        number: N of openslr.org/N; None if it is published elsewhere.
-        licence: its licence.
-        folder: the directory in --corpus_dir that `build` reads.
-        archives: all its archives.
-        has_top_folder: whether the archives contain `folder`; otherwise they are unpacked into it.
-        unavailable: why this program cannot download it, or empty.
-        instructions: how to get it by hand, or empty.
-    """
-
-    title: str
-    number: Optional[int]
+    title: str  # its name, as its authors write it
+    number: Optional[int]  # N of openslr.org/N; None if it is published elsewhere
     licence: str
-    folder: str
+    folder: str  # the directory in --corpus_dir that `build` reads
     archives: tuple[Archive, ...]
-    has_top_folder: bool = True
-    unavailable: str = ""
-    instructions: str = ""
+    has_top_folder: bool = True  # whether the archives contain `folder`; otherwise they are unpacked into it
+    unavailable: str = ""  # why this program cannot download it
+    instructions: str = ""  # how to get it by hand
 
 
 CORPORA = {
