@@ -1,4 +1,4 @@
-"""Files with other schemes (gs://, hdfs://), through tf.io.gfile. Every failure is an OSError."""
+"""Files with other schemes (gs://, hdfs://), through tf.io.gfile: the functions of files.py."""
 
 from __future__ import annotations
 
@@ -14,33 +14,26 @@ from typing import BinaryIO, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
-# TensorFlow itself has these.
-_BUILT_IN = ("gs", "file", "ram")
-# Show only complete files, and have no directories.
-_OBJECT_STORES = ("gs",)
+_BUILT_IN = ("gs", "file", "ram")  # in TensorFlow itself
+_OBJECT_STORES = ("gs",)  # show only complete files, and have no directories
 _CONCURRENT_REQUESTS = 16
 
 
 def exists(path: str) -> bool:
-    """Returns whether a file or a directory exists."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         _call("stat", path)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a bucket or has files below it."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return _call("stat", path).is_directory
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names in a directory, without the slash that gs:// appends to folders."""
-    return {name.rstrip("/") for name in _call("listdir", directory)}
+    return {name.rstrip("/") for name in _call("listdir", directory)}  # gs:// appends it to folders
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -60,13 +53,11 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns."""
     status = _call("stat", path)
     return status.length, status.mtime_nsec
 
 
 def download(path: str, file: BinaryIO) -> None:
-    """Writes a file into an open local one."""
     with reading(path) as source:
         shutil.copyfileobj(source, file, 1 << 20)
 
@@ -80,7 +71,6 @@ def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iter
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory with its parents; in an object store, only checks the bucket."""
     if _scheme(path) in _OBJECT_STORES:
         _check_store(path)
     else:
@@ -88,17 +78,14 @@ def make_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves a file within a file system, replacing the target."""
     _call("rename", source, _normalise(target), overwrite=True)
 
 
 def remove(path: str) -> None:
-    """Removes a file."""
     _call("remove", path)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes a directory with its contents."""
     _call("rmtree", directory)
 
 

@@ -1,6 +1,6 @@
-"""Objects of S3 and of stores that speak its protocol (s3://bucket/key), through boto3.
+"""Objects of S3 and of stores that speak its protocol (s3://bucket/key): the functions of files.py.
 
-Every failure is an OSError. A path names the key of its normal form; keys with //, /./ or /../ are left out.
+A path names the key of its normal form; keys with //, /./ or /../ are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _PARTIAL = 206  # status of a response with a range
 
 
 def exists(path: str) -> bool:
-    """Returns whether an object exists, or a prefix of objects."""
     if s3_client.split(path)[1]:
         with contextlib.suppress(FileNotFoundError):
             s3_client.head(path)
@@ -28,7 +27,6 @@ def exists(path: str) -> bool:
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a bucket or has objects below it."""
     bucket, key = s3_client.split(path)
     with s3_client.translated(path):
         listing = s3_client.connect().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1)
@@ -36,7 +34,6 @@ def is_directory(path: str) -> bool:
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names in a directory."""
     keys = _list_keys(directory, Delimiter="/")
     return {key.rstrip("/") for key in keys if _is_normal(key.rstrip("/"))}
 
@@ -58,13 +55,11 @@ def _walk_order(key: str) -> list[tuple[bool, str]]:
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns, which is in whole seconds."""
     metadata = s3_client.head(path)
     return metadata["ContentLength"], int(metadata["LastModified"].timestamp()) * 10**9
 
 
 def download(path: str, file: BinaryIO) -> None:
-    """Writes an object into an open file."""
     if not s3_client.split(path)[1]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     with s3_client.translated(path):
@@ -90,7 +85,6 @@ def make_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves an object, replacing the target."""
     bucket, key = s3_client.split(source)
     with s3_client.translated(source):
         s3_client.connect().copy({"Bucket": bucket, "Key": key}, *s3_client.split(target))
