@@ -66,13 +66,15 @@ def _check_decoding(source: str, decoding: str) -> None:
 
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
-    try:
-        index, lock = locks.lock_found(lambda: f"{_find_best(path) or checkpoints.latest(path)}.index")
-    except FileNotFoundError as error:
-        raise checkpoints.DamagedError(
-            error.filename.removesuffix(".index"), "its .index is missing"
-        ) from error
-    return index.removesuffix(".index"), lock
+    missing = None
+    while True:  # again if a training deletes it meanwhile
+        checkpoint = _find_best(path) or checkpoints.latest(path)
+        try:
+            return checkpoint, locks.ReadLock(f"{checkpoint}.index")
+        except FileNotFoundError as error:
+            if checkpoint == missing:
+                raise checkpoints.DamagedError(checkpoint, "its .index is missing") from error
+            missing = checkpoint
 
 
 def _find_best(path):

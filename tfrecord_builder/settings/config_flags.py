@@ -178,8 +178,9 @@ def _to_text(value: Any) -> str:
 
 
 def _parse_text(text: str, field_type: Any) -> Any:
-    if config_json.is_optional(field_type):
-        return None if text == "" else _parse_text(text, config_json.without_none(field_type))
+    inner = config_json.without_none(field_type)
+    if inner is not None:
+        return None if text == "" else _parse_text(text, inner)
     if typing.get_origin(field_type) is tuple:
         item_type = typing.get_args(field_type)[0]
         return tuple(_parse_text(item.strip(), item_type) for item in text.split(",") if item.strip())

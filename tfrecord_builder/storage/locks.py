@@ -83,21 +83,6 @@ class ReadLock:
         self.release()
 
 
-def lock_found(find: Callable[[], str]) -> tuple[str, ReadLock]:
-    """Locks the file that `find` returns for reading; calls it again if that was removed meanwhile.
-
-    Raises:
-        FileNotFoundError: `find` returns a file that does not exist.
-    """
-    while True:
-        path = find()
-        try:
-            return path, ReadLock(path)
-        except FileNotFoundError:
-            if find() == path:
-                raise
-
-
 def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
     """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns whether it did."""
     with contextlib.ExitStack() as stack:

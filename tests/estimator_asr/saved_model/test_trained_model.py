@@ -89,6 +89,13 @@ def test_a_checkpoint_whose_files_are_gone(acoustic_dir):
         trained_model.open_trained_model(acoustic_dir)
 
 
+def test_a_checkpoint_that_is_deleted_meanwhile_gives_way_to_its_successor(acoustic_dir, monkeypatch):
+    latest = os.path.join(acoustic_dir, "model.ckpt-7")
+    answers = [os.path.join(acoustic_dir, "model.ckpt-6"), latest]
+    monkeypatch.setattr(trained_model.checkpoints, "latest", lambda path: answers.pop(0))
+    assert trained_model.open_trained_model(acoustic_dir).checkpoint == latest
+
+
 def test_another_decoder_on_request(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir, "greedy")
     assert trained.model.decode.decoding == "greedy"

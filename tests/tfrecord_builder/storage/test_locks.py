@@ -69,14 +69,6 @@ def test_a_missing_file_cannot_be_locked_but_removed(tmp_path):
     assert locks.remove_unless_read(missing, lambda: removed.append(1)) and removed == [1]
 
 
-def test_find_is_called_again_if_its_file_was_removed(tmp_path, path):
-    answers = ["gone", path]
-    locked, _ = locks.lock_found(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    assert locked == path
-    with pytest.raises(FileNotFoundError):
-        locks.lock_found(lambda: str(tmp_path / "nowhere"))
-
-
 @pytest.mark.parametrize("change", [os.remove, lambda path: os.replace(shutil.copy(path, f"{path}2"), path)])
 def test_a_file_removed_or_replaced_between_opening_and_locking_is_not_locked(path, monkeypatch, change):
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, kind: change(path))
