@@ -40,8 +40,9 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
     Raises:
         OSError: the length is unknown: it is neither in the name nor in the header of a WAV or of kaldiio.
     """
+    head, left = _read_head(file, member) if member.num_bytes is None else (b"", member.num_bytes)
     copied = tempfile.TemporaryFile()
-    left = _copy_head(file, copied, member) if member.num_bytes is None else member.num_bytes
+    copied.write(head)
     while left > 0:
         block = file.read(min(left, _BLOCK_BYTES))
         if not block:  # the archive is truncated
@@ -52,16 +53,15 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
     return copied
 
 
-def _copy_head(file: BinaryIO, copied: BinaryIO, member: Member) -> int:
-    """Copies the head of an audio file; returns how many bytes follow."""
+def _read_head(file: BinaryIO, member: Member) -> tuple[bytes, int]:
+    """Returns the first bytes of an audio file, and how many bytes follow."""
     head = file.read(8)
     if head[:4] == b"RIFF" and len(head) == 8:
         num_bytes = struct.unpack("<I", head[4:])[0]
         if num_bytes + 8 >= _UNKNOWN_LENGTH:
             raise OSError(errno.EINVAL, "the WAV in the archive has no length", str(member))
-        copied.write(head)
-        return num_bytes
+        return head, num_bytes
     if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio: size of the length, and the length
         length = head[6:] + file.read(max(0, head[5] - 2))
-        return int.from_bytes(length, "little")
+        return b"", int.from_bytes(length, "little")
     raise OSError(errno.EINVAL, f"no WAV begins at byte {member.offset} of the archive", str(member))
