@@ -41,13 +41,9 @@ def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archi
 def download(
     corpus: archives.Corpus, directory: str, parts: Sequence[str] = (), mirror: str = archives.SITE
 ) -> list[str]:
-    """Downloads, verifies and unpacks the archives that are missing.
+    """Downloads, verifies and unpacks the archives of the parts (all if there are none) that are missing.
 
-    Args:
-        corpus: what to download.
-        directory: where to; it is created if it does not exist.
-        parts: names of parts, empty for all.
-        mirror: the site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
+    The mirror is a site, without a trailing slash, that has /resources/NUMBER/ARCHIVE.
 
     Returns:
         Names of the archives that were unpacked before.
@@ -100,7 +96,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 
 def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
-    """Raises UserError if the corpus cannot be downloaded, and an archive was not put into the directory."""
+    """Refuses a corpus that cannot be downloaded, unless its archives were put into the directory."""
     missing = [each.name for each in selected if not _has_traces(corpus, [each], directory)]
     if corpus.unavailable and (missing or not selected):
         advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
@@ -111,7 +107,7 @@ def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archiv
 
 
 def _check_owned(corpus: archives.Corpus, directory: str) -> None:
-    """Raises UserError if the folder of the corpus exists, and this program did not create it."""
+    """Refuses a folder of the corpus that this program did not create."""
     target = os.path.join(directory, corpus.folder)
     if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
         raise errors.UserError(
