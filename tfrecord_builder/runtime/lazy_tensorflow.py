@@ -91,8 +91,8 @@ def _without_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
+            gc.freeze()
             gc.enable()
 
 
