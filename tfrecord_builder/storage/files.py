@@ -44,11 +44,8 @@ def _store(path: str):
 def exists(path: str) -> bool:
     """Returns whether a file or a directory exists."""
     member = members.parse(path)
-    return _exists(path) or (member is not None and _exists(member.path))
-
-
-def _exists(path: str) -> bool:
-    return _store(path).exists(path) if is_remote(path) else os.path.exists(path)
+    paths = (path, member.path) if member else (path,)
+    return any(_store(each).exists(each) if is_remote(each) else os.path.exists(each) for each in paths)
 
 
 def is_directory(path: str) -> bool:

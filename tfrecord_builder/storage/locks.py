@@ -35,7 +35,8 @@ def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
     flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, flags, 0o666)
     try:
-        _wait(descriptor, path, busy, wait_seconds)
+        if not _take(descriptor, path):
+            _wait(descriptor, path, busy, wait_seconds)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -95,8 +96,6 @@ def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
 
 
 def _wait(descriptor: int, path: str, busy: str, wait_seconds: float) -> None:
-    if _take(descriptor, path):
-        return
     if wait_seconds:
         logging.info("%s: locked by another process, waiting for at most %g seconds", path, wait_seconds)
     limit = time.monotonic() + wait_seconds
