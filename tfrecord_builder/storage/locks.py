@@ -87,7 +87,7 @@ class ReadLock:
 def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
     """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns whether it did."""
     with contextlib.ExitStack() as stack:
-        if os.path.exists(path):
+        with contextlib.suppress(FileNotFoundError):
             file = stack.enter_context(open(path, "r+b"))
             if not _take(file.fileno(), path):
                 return False
