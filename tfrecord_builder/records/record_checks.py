@@ -11,8 +11,8 @@ import numpy as np
 from google.protobuf import message
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.data import schema
+from tfrecord_builder.labels import labelling
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.tokens import vocabulary
 
@@ -36,11 +36,6 @@ class Expected:
     characters: vocabulary.Vocabulary
     frontend: Optional[frontend.FrontendConfig]
     fbank_dtype: str
-
-    @classmethod
-    def of(cls, saved: vocabularies.Vocabularies, info: dataset_info.DatasetInfo) -> Expected:
-        """Returns what records with these vocabularies and this dataset_info.json must agree with."""
-        return cls(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
 
 
 def read_record(serialized: bytes, expected: Expected) -> schema.Record:

@@ -78,10 +78,12 @@ def check(
                 yield from _check_sha256(path, files.sha256(path), sha256)
         except OSError as error:
             yield _unreadable(path, error, "file")
-    if saved is None:
+    expected = None
+    if saved:
+        expected = record_checks.Expected(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
+    else:
         text = "labels and features of the records are not checked without the vocabularies"
         yield Problem(FILES, data_dir, text)
-    expected = saved and record_checks.Expected.of(saved, info)
     places = _Places()
     for shard in info.shards:
         path = os.path.join(data_dir, shard.file)

@@ -35,7 +35,9 @@ class Reextraction:
         self._data_dir = data_dir
         self._info = info
         self._advance = advance
-        self._expected = record_checks.Expected.of(saved, info)
+        self._expected = record_checks.Expected(
+            saved.tokens, saved.characters, info.frontend, info.fbank_dtype
+        )
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
