@@ -55,7 +55,12 @@ class DownloadConfig(config_flags.Checked):
 def main(config: DownloadConfig) -> None:
     """Downloads the corpus and prints the build command."""
     corpus = archives.CORPORA[config.corpus]
-    print("\n".join(_describe(corpus, config.parts)), flush=True)
+    page = "" if corpus.number is None else f" ({archives.SITE}/{corpus.number})"
+    sizes = (
+        f"\n{archive.name}: {archive.num_bytes / 1e9:.1f} GB"
+        for archive in corpus_directory.select_archives(corpus, config.parts)
+    )
+    print(f"{corpus.title}{page}: {corpus.licence}{''.join(sizes)}", flush=True)
     mirror = config.mirror.rstrip("/")
     for name in corpus_directory.download(corpus, config.corpus_dir, config.parts, mirror):
         print(f"{name}: already unpacked")
@@ -68,14 +73,6 @@ def _is_site(address: str) -> bool:
     except ValueError:  # half an IPv6 address
         return False
     return site.scheme in ("http", "https") and bool(site.netloc)
-
-
-def _describe(corpus: archives.Corpus, parts: tuple[str, ...]) -> list[str]:
-    """Returns a line with the licence, and one per archive with its size."""
-    selected = corpus_directory.select_archives(corpus, parts)
-    page = "" if corpus.number is None else f" ({archives.SITE}/{corpus.number})"
-    sizes = [f"{archive.name}: {archive.num_bytes / 1e9:.1f} GB" for archive in selected]
-    return [f"{corpus.title}{page}: {corpus.licence}", *sizes]
 
 
 def _build_command(name: str, corpus_dir: str) -> str:

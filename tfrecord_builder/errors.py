@@ -9,10 +9,7 @@ import sys
 from typing import Optional
 
 _CHECK_PATH = "pass a path that can be read and written"
-_ADVICE = {
-    errno.ENOSPC: "free some space; what was finished is kept",
-    errno.EDQUOT: "free some space; what was finished is kept",
-}
+_ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; what was finished is kept")
 # Not fixed by a restart.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
 # How TensorFlow reports a file that it cannot write: a line "PATH; No space left on device".
@@ -38,16 +35,12 @@ def store_failed(path: str, error: OSError) -> UserError:
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Describes a refusal of the file system; returns None for other errors.
-
-    Args:
-      error: an OSError, or an OpError of TensorFlow (which is not imported).
-    """
+    """Describes an OSError, or an OpError of TensorFlow of a refused file; returns None for other errors."""
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or os.path.basename(sys.argv[0])
         return f"{where}: {error.strerror}; {_ADVICE.get(error.errno, _CHECK_PATH)}"
-    found = _match_tensorflow(error)
-    return found and f"{found[1]}: {found[2]}; {_ADVICE.get(_REFUSALS[found[2]], _CHECK_PATH)}"
+    refusal = _match_tensorflow(error)
+    return refusal and f"{refusal[1]}: {refusal[2]}; {_ADVICE.get(_REFUSALS[refusal[2]], _CHECK_PATH)}"
 
 
 def is_lasting(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Iterable
 
 import tqdm
 
@@ -66,8 +67,8 @@ def verify(data_dir: str, num_samples: int, seed: int) -> bool:
     return not printed
 
 
-def _print(found, printed: collections.Counter) -> None:
-    for problem in found:
+def _print(problems: Iterable[data_directory.Problem], printed: collections.Counter) -> None:
+    for problem in problems:
         printed[problem.kind] += 1
         if printed[problem.kind] <= _MAX_LINES:
             tqdm.tqdm.write(str(problem))

@@ -7,12 +7,13 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.models.decoding import decoders
 from estimator_asr.saved_model import cascade, recogniser
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
 
 
 class TrainedModel(NamedTuple):
@@ -65,12 +66,15 @@ def _check_decoding(source: str, decoding: str) -> None:
 
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
-    try:
-        return locks.lock(lambda: _find_best(path) or checkpoints.latest(path))
-    except FileNotFoundError as error:
-        raise checkpoints.DamagedError(
-            error.filename.removesuffix(".index"), "its .index is missing"
-        ) from error
+    missing = None
+    while True:  # again if a training deletes it meanwhile
+        checkpoint = _find_best(path) or checkpoints.latest(path)
+        try:
+            return checkpoint, locks.ReadLock(f"{checkpoint}.index")
+        except FileNotFoundError as error:
+            if checkpoint == missing:
+                raise checkpoints.DamagedError(checkpoint, "its .index is missing") from error
+            missing = checkpoint
 
 
 def _find_best(path):

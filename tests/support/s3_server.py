@@ -9,7 +9,7 @@ import os
 import pytest
 from moto import server
 
-from tfrecord_builder.storage import s3_client
+from tfrecord_builder.storage import s3_store
 
 BUCKET = "s3://bucket"
 _SETTINGS = {
@@ -33,12 +33,12 @@ def run():
         clear_settings(patch)
         for name, value in {**_SETTINGS, "S3_ENDPOINT": f"http://{host}:{port}"}.items():
             patch.setenv(name, value)
-        s3_client._make_client.cache_clear()
-        client = s3_client.connect()
+        s3_store._make_client.cache_clear()
+        client = s3_store.connect()
         client.create_bucket(Bucket="bucket")
         empty(client)
         yield client
-    s3_client._make_client.cache_clear()
+    s3_store._make_client.cache_clear()
     running.stop()
 
 

@@ -23,18 +23,12 @@ from tfrecord_builder.storage import files
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A labelled utterance.
-
-    Attributes:
-        signature: size in bytes and modification time in ns of the recording when it was listed; None for
-            text and where the recording is missing.
-        variant: the augmentation of the recording; None for the recording as it is.
-    """
+    """A labelled utterance."""
 
     utterance: manifest.Utterance
     labels: labelling.Labels
-    signature: Optional[tuple[int, int]] = None
-    variant: Optional[copies.Variant] = None
+    signature: Optional[tuple[int, int]] = None  # as of file_signature, when the recording was listed
+    variant: Optional[copies.Variant] = None  # the augmentation; None for the recording as it is
 
 
 def to_line(item: Item) -> str:
@@ -65,7 +59,7 @@ def read(shard_path: str) -> Iterator[Item]:
 
 
 def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
-    """Returns size and modification time of a recording; None where there is none."""
+    """Returns size in bytes and modification time in ns of a recording; None where there is none."""
     try:
         return audio and files.size_and_time(audio)
     except (FileNotFoundError, ValueError):  # the latter for a name that no file can have

@@ -15,17 +15,12 @@ _BLOCK_SAMPLES = 256  # float32 sums of short blocks, so that a long recording l
 
 @dataclasses.dataclass(frozen=True)
 class Loudness:
-    """Levels of one recording.
+    """Levels of one recording."""
 
-    Attributes:
-        peak_dbfs: level of the largest sample; 0 is full scale, which a float file may exceed.
-        rms_dbfs: root mean square; -3.01 for a full-scale sine.
-        clipped_samples: samples at or above full scale in runs of at least CLIPPED_RUN. A lower bound: they
-            are counted after resampling, which rounds off some clipped peaks.
-    """
-
-    peak_dbfs: float
-    rms_dbfs: float
+    peak_dbfs: float  # of the largest sample; 0 is full scale, which a float file may exceed
+    rms_dbfs: float  # root mean square; -3.01 for a full-scale sine
+    # Samples at or above full scale in runs of at least CLIPPED_RUN; a lower bound, because resampling rounds
+    # off some clipped peaks.
     clipped_samples: int
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from google.protobuf import message
 
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.data import schema
+from tfrecord_builder.labels import labelling
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.tokens import vocabulary
 
@@ -37,11 +37,6 @@ class Expected:
     frontend: Optional[frontend.FrontendConfig]
     fbank_dtype: str
 
-    @classmethod
-    def of(cls, saved: vocabularies.Vocabularies, info: dataset_info.DatasetInfo) -> Expected:
-        """Returns what records with these vocabularies and this dataset_info.json must agree with."""
-        return cls(saved.tokens, saved.characters, info.frontend, info.fbank_dtype)
-
 
 def read_record(serialized: bytes, expected: Expected) -> schema.Record:
     """Reads a record; its fbank is a view of the bytes.
@@ -56,7 +51,8 @@ def read_record(serialized: bytes, expected: Expected) -> schema.Record:
         raise Damaged("is not a tf.train.Example") from None
     kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
     if set(features) != set(kinds):
-        raise Damaged(f"has features {_list(features)}, expected {_list(kinds)}")
+        names = ", ".join(sorted(features)) or "none"
+        raise Damaged(f"has features {names}, expected {', '.join(sorted(kinds))}")
     values = {name: _value(name, features[name], kind) for name, kind in kinds.items()}
     num_frames = values.pop("num_frames", 0)
     if expected.frontend:
@@ -77,25 +73,21 @@ def problems(record: schema.Record, expected: Expected) -> Iterator[str]:
     """Yields what is wrong with a record, as `WHAT is GOT, expected WANT`."""
     if not record.utterance_id:
         yield "utterance id is empty, expected a unique one"
-    yield from _label_problems(record, expected)
-    if record.fbank is not None:
-        yield from _feature_problems(record, expected.frontend)
-
-
-def _label_problems(record: schema.Record, expected: Expected) -> Iterator[str]:
     if not record.token_ids:
         yield "number of tokens is 0, expected one or more"
     tokens, characters = record.pronunciation.split(" "), record.transcript.replace(" ", "")
     yield from _id_problems("token_ids", record.token_ids, expected.tokens, tokens)
     if record.character_ids:
         yield from _id_problems("character_ids", record.character_ids, expected.characters, characters)
+    if record.fbank is not None:
+        yield from _feature_problems(record, expected.frontend)
 
 
-def _id_problems(name: str, ids: Sequence[int], known: vocabulary.Vocabulary, labels) -> Iterator[str]:
-    wrong = [each for each in ids if not 0 <= each < known.size]
+def _id_problems(name: str, ids: Sequence[int], words: vocabulary.Vocabulary, labels) -> Iterator[str]:
+    wrong = [each for each in ids if not 0 <= each < words.size]
     if wrong:
-        yield f"{name} has {wrong[0]}, expected 0 to {known.size - 1}"
-    elif list(ids) != known.encode(labels):
+        yield f"{name} has {wrong[0]}, expected 0 to {words.size - 1}"
+    elif list(ids) != words.encode(labels):
         text = textwrap.shorten(" ".join(labels), 50, placeholder="...")
         yield f"{name} do not match the labels {text!r}"
 
@@ -137,7 +129,3 @@ def _read_fbank(data: bytes, num_frames: int, expected: Expected) -> np.ndarray:
             f"{expected.frontend.num_bins} {expected.fbank_dtype} values"
         )
     return np.frombuffer(data, dtype).reshape(num_frames, -1)
-
-
-def _list(names) -> str:
-    return ", ".join(sorted(names)) or "none"

@@ -23,19 +23,12 @@ _MAX_BYTES = 1 << 31  # of a serialised tf.train.Example
 
 @dataclasses.dataclass(frozen=True)
 class RawRecord:
-    """One record of a file.
+    """One record of a file."""
 
-    Attributes:
-        number: from 0.
-        offset: position of its header in bytes.
-        data: its content; None where the file ends within it or its length is wrong: then it is the last one.
-        problem: what is wrong with it, or empty.
-    """
-
-    number: int
-    offset: int
-    data: Optional[bytes]
-    problem: str = ""
+    number: int  # from 0
+    offset: int  # of its header, in bytes
+    data: Optional[bytes]  # None if the file ends within it or its length is wrong: then it is the last one
+    problem: str = ""  # what is wrong with it
 
 
 class RecordFile:
@@ -85,5 +78,5 @@ class RecordFile:
 
 
 def _crc_problem(part: str, data: bytes, stored: bytes) -> str:
-    expected, found = schema.masked_crc(data), int.from_bytes(stored, "little")
-    return "" if expected == found else f"CRC of its {part} is {found:08x}, expected {expected:08x}"
+    crc, expected = int.from_bytes(stored, "little"), schema.masked_crc(data)
+    return "" if crc == expected else f"CRC of its {part} is {crc:08x}, expected {expected:08x}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar
 
 from tfrecord_builder import errors
 
@@ -22,8 +23,8 @@ EXPECTED = {
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Returns values for json.dumps: nested dataclasses become dicts, tuples lists, keys strings."""
-    return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    """Returns values as JSON has them: nested dataclasses become dicts, tuples lists, keys strings."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
@@ -35,29 +36,18 @@ def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Con
     return _from_json(config_class, values, config_class.__name__)
 
 
-def is_optional(field_type: Any) -> bool:
-    return typing.get_origin(field_type) is typing.Union and type(None) in typing.get_args(field_type)
-
-
-def without_none(field_type: Any) -> Any:
-    return next(option for option in typing.get_args(field_type) if option is not type(None))
-
-
-def _to_json(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return to_json_dict(value)
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_to_json(item) for item in value]
-    return value
+def without_none(field_type: Any) -> Optional[Any]:
+    """Returns X of Optional[X], and None for any other type."""
+    options = typing.get_args(field_type) if typing.get_origin(field_type) is typing.Union else ()
+    return next((option for option in options if option is not type(None)), None)
 
 
 def _from_json(wanted: Any, value: Any, where: str) -> Any:
-    if is_optional(wanted):
-        return None if value is None else _from_json(without_none(wanted), value, where)
+    inner = without_none(wanted)
+    if inner is not None:
+        return None if value is None else _from_json(inner, value, where)
     if dataclasses.is_dataclass(wanted):
-        return _dataclass_from_json(wanted, value, where)
+        return _dataclass_from_json(wanted, _require(value, dict, where), where)
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is tuple:
         return tuple(_from_json(arguments[0], item, where) for item in _require(value, list, where))
@@ -84,19 +74,19 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
         raise errors.UserError(f"{where}: key {key!r} is not {EXPECTED[wanted]}") from None
 
 
-def _dataclass_from_json(config_class: type, values: Any, where: str) -> Any:
-    _require(values, dict, where)
+def _dataclass_from_json(config_class: type, values: Mapping[str, Any], where: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)
         raise errors.UserError(f"{where}: unknown key {', '.join(unknown)}, expected only {expected}")
-    missing = [name for name in sorted(set(fields) - set(values)) if not _has_default(fields[name])]
+    no_default = (dataclasses.MISSING, dataclasses.MISSING)
+    missing = [
+        name
+        for name, field in sorted(fields.items())
+        if name not in values and (field.default, field.default_factory) == no_default
+    ]
     if missing:
         raise errors.UserError(f"{where}: key {', '.join(missing)} is missing; was another version used?")
     hints = typing.get_type_hints(config_class)
     return config_class(**{name: _from_json(hints[name], values[name], f"{where}.{name}") for name in values})
-
-
-def _has_default(field: dataclasses.Field) -> bool:
-    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

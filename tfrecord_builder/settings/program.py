@@ -33,7 +33,13 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
 
     def guarded(argv: list[str]) -> object:
         try:
-            return main(*_make_arguments(config_classes, argv[1:], takes_words))
+            words = argv[1:]
+            if words and not takes_words:
+                raise errors.UserError(
+                    f"command line: argument is {words[0]!r}, expected flags; write --flag=value or --noflag"
+                )
+            configs = map(config_flags.from_flags, config_classes)
+            return main(*configs, words) if takes_words else main(*configs)
         except errors.UserError as error:
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
@@ -48,14 +54,6 @@ def run(main: Callable[..., object], *config_classes: type, takes_words: bool = 
             return _complain(f"error: {refusal}", 1)
 
     app.run(guarded, flags_parser=_parse_flags)
-
-
-def _make_arguments(config_classes, words, takes_words) -> list:
-    if words and not takes_words:
-        raise errors.UserError(
-            f"command line: argument is {words[0]!r}, expected flags; write --flag=value or --noflag"
-        )
-    return [*map(config_flags.from_flags, config_classes), *([words] if takes_words else [])]
 
 
 def _parse_flags(argv: list[str]) -> list[str]:

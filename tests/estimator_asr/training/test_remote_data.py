@@ -67,7 +67,7 @@ def test_a_shard_with_other_bytes_ends_the_training_with_a_sentence(directory):
     shutil.copytree(directory / "data", directory / "wrong")
     shard = directory / "wrong" / "train-00007-of-00020.tfrecord"
     shard.write_bytes(bytes(shard.stat().st_size))
-    s3_server.upload(s3_server.s3_client.connect(), directory / "wrong", "wrong")
+    s3_server.upload(s3_server.s3_store.connect(), directory / "wrong", "wrong")
     where = (f"--data_dir={s3_server.BUCKET}/wrong", f"--model_dir={directory / 'model'}")
     done = _run(directory / "another", "train", *_TINY, *where)
     assert done.returncode == 1

@@ -11,7 +11,7 @@ import s3_server
 import s3transfer.exceptions
 from botocore import exceptions
 
-from tfrecord_builder.storage import files, s3_client
+from tfrecord_builder.storage import files, s3_store
 
 PATH = "s3://bucket/a.wav"
 
@@ -25,10 +25,10 @@ def settings(monkeypatch):
         nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
         for name, value in {**nowhere, "AWS_EC2_METADATA_DISABLED": "true", **values}.items():
             monkeypatch.setenv(name, value)
-        s3_client._make_client.cache_clear()
+        s3_store._make_client.cache_clear()
 
     yield set_only
-    s3_client._make_client.cache_clear()
+    s3_store._make_client.cache_clear()
 
 
 KEYS = {"AWS_ACCESS_KEY_ID": "us", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-north-1"}
@@ -67,27 +67,27 @@ def answering(settings):
 
 def test_timeouts_and_attempts_are_bounded_unless_the_user_sets_them(settings):
     settings(**KEYS)
-    config = s3_client.connect().meta.config
+    config = s3_store.connect().meta.config
     assert (config.connect_timeout, config.read_timeout) == (5, 20)
     assert config.retries["mode"] == "standard" and config.retries.get("total_max_attempts", 3) == 3
     settings(AWS_MAX_ATTEMPTS="7", AWS_RETRY_MODE="adaptive", **KEYS)
-    assert s3_client.connect().meta.config.retries == {"mode": "adaptive", "total_max_attempts": 7}
+    assert s3_store.connect().meta.config.retries == {"mode": "adaptive", "total_max_attempts": 7}
 
 
 def test_the_region_and_the_server(settings):
     settings(**KEYS)
-    client = s3_client.connect()
+    client = s3_store.connect()
     assert client.meta.region_name == "eu-north-1" and "amazonaws.com" in client.meta.endpoint_url
     settings(S3_ENDPOINT="http://here:1", **KEYS)
-    assert s3_client.connect().meta.endpoint_url == "http://here:1"
+    assert s3_store.connect().meta.endpoint_url == "http://here:1"
     settings(S3_ENDPOINT="http://here:1", AWS_ENDPOINT_URL="http://there:2", **KEYS)
-    assert s3_client.connect().meta.endpoint_url == "http://there:2"
+    assert s3_store.connect().meta.endpoint_url == "http://there:2"
 
 
 def test_a_server_with_a_name_gets_no_new_checksums(settings):
     def checksums(**values):
         settings(**KEYS, **values)
-        config = s3_client.connect().meta.config
+        config = s3_store.connect().meta.config
         return config.request_checksum_calculation, config.response_checksum_validation
 
     assert checksums() == ("when_supported", "when_supported")
@@ -98,10 +98,10 @@ def test_a_server_with_a_name_gets_no_new_checksums(settings):
 
 def test_a_client_is_made_once_per_process(settings, monkeypatch):
     settings(**KEYS)
-    client = s3_client.connect()
-    assert s3_client.connect() is client
+    client = s3_store.connect()
+    assert s3_store.connect() is client
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as after a fork
-    assert s3_client.connect() is not client
+    assert s3_store.connect() is not client
 
 
 def test_wrong_keys(answering):
@@ -156,12 +156,14 @@ def test_a_wrong_setting(settings, values, reason):
         exceptions.ResponseStreamingError(error="cut"),
     ],
 )
-def test_a_broken_transfer_is_an_os_error(error):
-    with pytest.raises(OSError, match="the store cannot be used") as caught, s3_client.translated(PATH):
+def test_a_broken_transfer_is_an_os_error(settings, error):
+    settings(**KEYS)
+    with pytest.raises(OSError, match="the store cannot be used") as caught, s3_store.request(PATH):
         raise error
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, PATH)
 
 
-def test_a_mistake_of_ours_stays_what_it_is():
-    with pytest.raises(ValueError, match="a bug"), s3_client.translated(PATH):
+def test_a_mistake_of_ours_stays_what_it_is(settings):
+    settings(**KEYS)
+    with pytest.raises(ValueError, match="a bug"), s3_store.request(PATH):
         raise ValueError("a bug")
