@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,8 @@ from tfrecord_builder.storage import files
 # Records of about so many frames are in memory, sorted by length so that batches have little padding.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
+
+Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,44 +67,37 @@ class ShardEncoder(resumable.ShardWriter):
 
     def make(self, shard: Shard, path: str, on_progress: resumable.OnProgress) -> Encoded:
         """Encodes a shard; raises UserError if it is damaged or outputs are NaN or Inf."""
-        session = open_session(self.weights_dir, self.applied, self.fbank_dtype)
+        encode = open_encoder(self.weights_dir, self.applied, self.fbank_dtype)
         with _open_local(shard, self.data_dir) as source:
             with splits.explain_damage([self.data_dir], shard.split):
-                lengths = _write_records(source, path, session, on_progress)
+                lengths = _write_records(source, path, encode, on_progress)
         return Encoded(shard.file, shard.num_items, lengths=lengths)
 
 
-class EncoderSession:
-    """Encodes batches on the CPU by one thread, so that neither workers nor cores change a bit."""
+@functools.lru_cache(maxsize=1)
+def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
+    """Returns a function from serialised records to their outputs, float16 [num_subsampled, num_bins].
 
-    def __init__(self, weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str):
-        options = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=1,
-            inter_op_parallelism_threads=1,
-            use_per_session_threads=True,
-            device_count={"GPU": 0},
-        )
-        with tf.Graph().as_default() as graph:
-            self._serialized = tf.compat.v1.placeholder(tf.string, [None])
-            batch = schema.parse_batch(self._serialized, applied.encoder.num_mel_bins, fbank_dtype)
-            self._outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
-            self._session = tf.compat.v1.Session(graph=graph, config=options)
-            frozen_weights.load(self._session, weights_dir, applied.encoder)
+    It uses one thread and no GPU, so that neither workers nor cores change a bit.
+    """
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,
+        device_count={"GPU": 0},
+    )
+    with tf.Graph().as_default() as graph:
+        placeholder = tf.compat.v1.placeholder(tf.string, [None])
+        batch = schema.parse_batch(placeholder, applied.encoder.num_mel_bins, fbank_dtype)
+        outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
+        session = tf.compat.v1.Session(graph=graph, config=options)
+        frozen_weights.load(session, weights_dir, applied.encoder)
 
-    def encode(self, serialized: Sequence[bytes]) -> list[np.ndarray]:
-        """Returns the outputs of each record, float16 [num_subsampled, num_bins].
-
-        Raises:
-            tf.errors.InvalidArgumentError: as schema.parse_batch.
-        """
-        vectors, num_vectors = self._session.run(self._outputs, {self._serialized: list(serialized)})
+    def encode(records: Sequence[bytes]) -> list[np.ndarray]:
+        vectors, num_vectors = session.run(outputs, {placeholder: list(records)})
         return [row[:count] for row, count in zip(vectors, num_vectors)]
 
-
-@functools.lru_cache(maxsize=1)
-def open_session(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> EncoderSession:
-    """Returns the session of this process."""
-    return EncoderSession(weights_dir, applied, fbank_dtype)
+    return encode
 
 
 @contextlib.contextmanager
@@ -127,17 +122,16 @@ def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
     yield path
 
 
-def _write_records(source, target, session, on_progress) -> dict[str, int]:
-    lengths: collections.Counter = collections.Counter()
+def _write_records(source, target, encode, on_progress) -> dict[str, int]:
+    lengths, done = collections.Counter(), 0
     records = input_fn.read_elements(lambda: tf.data.TFRecordDataset(source))
-    done = 0
     with tf.io.TFRecordWriter(os.fsencode(target)) as writer:
         for window in _cut_windows(records):
-            for record, vectors in zip(window, _encode(window, session, on_progress, done)):
+            for record, vectors in zip(window, _encode(window, encode, on_progress, done)):
                 writer.write(schema.replace_features(record, vectors))
                 lengths[str(len(vectors))] += 1
             done += len(window)
-    return dict(sorted(lengths.items(), key=lambda item: int(item[0])))
+    return lengths
 
 
 def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -152,14 +146,18 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield window
 
 
-def _encode(window: Sequence[bytes], session, on_progress, done: int) -> list[np.ndarray]:
+def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.ndarray]:
     """Returns the outputs of each record, in its order."""
     lengths = [schema.count_frames(record) for record in window]
     order = sorted(range(len(window)), key=lambda number: (lengths[number], number))
     outputs: list = [None] * len(window)
     for batch in _cut(order, lengths):
-        for number, vectors in zip(batch, session.encode([window[number] for number in batch])):
-            _check_finite(window[number], vectors)
+        for number, vectors in zip(batch, encode([window[number] for number in batch])):
+            if not np.isfinite(vectors).all():
+                raise errors.UserError(
+                    f"{schema.utterance_id(window[number])}: outputs of the encoder are NaN or Inf, expected "
+                    "float16 values; listen to the recording, and leave it out of the corpus"
+                )
             outputs[number] = vectors
             done += 1
             on_progress(done, 0)
@@ -176,11 +174,3 @@ def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
         batch.append(number)
     if batch:
         yield batch
-
-
-def _check_finite(record, vectors):
-    if not np.isfinite(vectors).all():
-        raise errors.UserError(
-            f"{schema.utterance_id(record)}: outputs of the encoder are NaN or Inf, expected float16 values; "
-            "listen to the recording, and leave it out of the corpus"
-        )
