@@ -93,7 +93,7 @@ class Variant:
             f"room-{_stem(self.room)}" if self.room else "",
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
-            codecs.describe(self.codec, self.codec_setting) if self.codec else "",
+            codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
         ]
         return schema.COPY_SEPARATOR.join(filter(None, parts))
 
@@ -111,23 +111,16 @@ def list_variants(
             f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks augmented "
             "copies; rename the utterance or leave augmentation out."
         )
-    factors = config.speed_perturb_factors
     return [
         _sample_variant(utterance_id, speed, copy, config, sources)
-        for speed in sorted(factors, key=lambda factor: (factor != 1, factors.index(factor)))
+        for speed in sorted(config.speed_perturb_factors, key=lambda factor: factor != 1)
         for copy in range(config.augmented_copies + 1)
     ]
 
 
-def _sample_variant(
-    utterance_id: str,
-    speed: float,
-    copy: int,
-    config: augmentation_config.AugmentationConfig,
-    sources: Sources,
-) -> Variant:
+def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources: Sources) -> Variant:
     if not copy:
-        return Variant(speed=speed)
+        return Variant(speed)
 
     def sample(what: str) -> float:
         """Returns a number in [0, 1), uniform over utterances, copies and what is sampled."""
@@ -193,5 +186,5 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
 
 
 def _stem(path: str) -> str:
-    """Returns the name of a file without its suffix and without characters that an id must not have."""
+    # Without its suffix and without characters that an id must not have.
     return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])
