@@ -138,7 +138,7 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
     window, num_frames = [], 0
     for record in records:
         window.append(record)
-        num_frames += schema.count_frames(record)
+        num_frames += schema.count(record, "num_frames")
         if num_frames >= _WINDOW_FRAMES:
             yield window
             window, num_frames = [], 0
@@ -148,7 +148,7 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.ndarray]:
     """Returns the outputs of each record, in its order."""
-    lengths = [schema.count_frames(record) for record in window]
+    lengths = [schema.count(record, "num_frames") for record in window]
     order = sorted(range(len(window)), key=lambda number: (lengths[number], number))
     outputs: list = [None] * len(window)
     for batch in _cut(order, lengths):

@@ -50,10 +50,7 @@ def is_known_speaker(speaker: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file: its name in the data directory, records, bytes and hex digest.
-
-    items_sha256 is of the file that lists its recordings; empty in data of an earlier version.
-    """
+    """One TFRecord file; items_sha256 is of its .jsonl file, empty in data of an earlier version."""
 
     file: str
     num_records: int
@@ -135,9 +132,8 @@ class DatasetInfo:
 
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json atomically; call it when all other files are in place."""
-        path = os.path.join(data_dir, INFO_FILE)
         text = json.dumps(config_json.to_json_dict(self), ensure_ascii=False, indent=1)
-        files.write_text(path, f"{text}\n")
+        files.write_text(os.path.join(data_dir, INFO_FILE), f"{text}\n")
 
     @classmethod
     def load(cls, data_dir: str) -> DatasetInfo:
