@@ -64,12 +64,25 @@ def read_audio(
             channel.
         OSError: the object store failed.
     """
-    samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
+    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
+    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
+        wav = decoding.read_wav() if decoding else file
+        with _noticing_failed_reads(wav):
+            reader = audio_stream.Reader(wav)
+            if start_seconds or seconds is not None:
+                samples = reader.read_segment(max_seconds, start_seconds, seconds)
+            else:
+                samples = reader.read(max_seconds)
+        if reader.problem:
+            _read_through(wav)
+    _check_rate(path, reader.sample_rate)
+    if len(samples) > max_seconds * reader.sample_rate:
+        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    _check_whole(path, (decoding.problem if decoding else "") or reader.problem)
     waveform = _select_channel(path, samples, channel)
-    if file_rate != sample_rate and len(waveform):
-        waveform = soxr.resample(waveform, file_rate, sample_rate)
-    if not len(waveform):
-        raise _empty(path, sample_rate)
+    if reader.sample_rate != sample_rate and len(waveform):
+        waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
+    _check_not_empty(path, len(waveform), sample_rate)
     return waveform
 
 
@@ -112,29 +125,24 @@ class AudioBlocks:
             yield from self._iterate()
 
     def _iterate(self):
-        rate, blocks, is_empty = self._reader.sample_rate, self._reader.read_blocks(), True
+        rate, blocks, num_samples = self._reader.sample_rate, self._reader.read_blocks(), 0
         resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
-        while True:
+        block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
+        while block is not None:
             with _as_audio_error(self._path), _noticing_failed_reads(self._file):
                 block = next(blocks, None)
-            last = block is None
-            samples = np.empty(0, np.float32) if last else _select_channel(self._path, block, None)
+            is_last = block is None
+            samples = np.empty(0, np.float32) if is_last else _select_channel(self._path, block, None)
             if rate != self._sample_rate:
-                samples = resampler.resample_chunk(samples, last=last)
+                samples = resampler.resample_chunk(samples, last=is_last)
             if len(samples):
-                is_empty = False
+                num_samples += len(samples)
                 yield samples
-            if last:
-                break
-        self._check_end(is_empty)
-
-    def _check_end(self, is_empty: bool) -> None:
         if self._reader.problem:
             with _as_audio_error(self._path):
                 _read_through(self._file)
-            raise _truncated(self._path, self._reader.problem)
-        if is_empty:
-            raise _empty(self._path, self._sample_rate)
+        _check_whole(self._path, self._reader.problem)
+        _check_not_empty(self._path, num_samples, self._sample_rate)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
@@ -149,40 +157,19 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
     return samples.mean(axis=1)
 
 
-def _decode(
-    path: str, max_seconds: float, start_seconds: float, seconds: Optional[float]
-) -> tuple[np.ndarray, int]:
-    """Returns float32 [num_samples, num_channels] and the sample rate in Hz of the file."""
-    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
-    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
-        wav = decoding.read_wav() if decoding else file
-        with _noticing_failed_reads(wav):
-            reader = audio_stream.Reader(wav)
-            if start_seconds or seconds is not None:
-                samples = reader.read_segment(max_seconds, start_seconds, seconds)
-            else:
-                samples = reader.read(max_seconds)
-        if reader.problem:
-            _read_through(wav)
-    _check_rate(path, reader.sample_rate)
-    if len(samples) > max_seconds * reader.sample_rate:
-        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-    problem = (decoding.problem if decoding else "") or reader.problem
+def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
+    if not num_samples:
+        raise AudioError(
+            f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
+            "remove the file from the corpus",
+            EMPTY,
+        )
+
+
+def _check_whole(path: str, problem: str) -> None:
     if problem:
-        raise _truncated(path, problem)
-    return samples, reader.sample_rate
-
-
-def _empty(path: str, sample_rate: int) -> AudioError:
-    return AudioError(
-        f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
-        "remove the file from the corpus",
-        EMPTY,
-    )
-
-
-def _truncated(path: str, problem: str) -> AudioError:
-    return AudioError(f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED)
+        message = f"{path}: audio is truncated, {problem}; copy the file again or remove it"
+        raise AudioError(message, TRUNCATED)
 
 
 @contextlib.contextmanager
@@ -199,7 +186,9 @@ def _as_audio_error(path: str) -> Iterator[None]:
     except containers.DecodingError as error:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
-        reason = _reason(error)
+        reason = error.error_string.removeprefix("Error : ").rstrip(".")
+        if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
+            reason = "damaged MP3"
         raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error
 
 
@@ -235,9 +224,3 @@ def _read_through(file: BinaryIO) -> None:
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     while os.read(file.fileno(), _BLOCK_BYTES):
         pass
-
-
-def _reason(error: soundfile.LibsndfileError) -> str:
-    reason = error.error_string.removeprefix("Error : ").rstrip(".")
-    # libsndfile's message for an open MP3 file whose first frames it cannot read.
-    return "damaged MP3" if reason.startswith("File does not exist") else reason

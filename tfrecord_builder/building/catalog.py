@@ -48,15 +48,12 @@ GROUP BY kind ORDER BY count(*) DESC, min(row)
 
 
 class Catalog:
-    """The utterances of a build, in a new database at a path."""
+    """The utterances of a build, in an empty database."""
 
-    def __init__(self, path: str):
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.executescript(_SCHEMA)
-        self._database.execute("BEGIN")  # one transaction: nobody else reads this
-
-    def close(self) -> None:
-        self._database.close()
+    def __init__(self, database: sqlite3.Connection):
+        self._database = database
+        database.executescript(_SCHEMA)
+        database.execute("BEGIN")  # one transaction: nobody else reads this
 
     def add_utterance(self, utterance: manifest.Utterance) -> None:
         """Adds an utterance; raises UserError if its id is a duplicate, empty or not fit for a table."""
@@ -162,8 +159,8 @@ class Catalog:
 def open_new(path: str) -> Iterator[Catalog]:
     """Makes a catalog and closes it at the end; raises OSError if the disk is full."""
     try:
-        with contextlib.closing(Catalog(path)) as opened:
-            yield opened
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            yield Catalog(database)
     except sqlite3.OperationalError as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
 
