@@ -34,7 +34,9 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
     """
     waveform = tf.convert_to_tensor(waveform)
     if waveform.shape.rank == 1:
-        return extract(waveform[None], None, num_mel_bins)[0]
+        return extract(
+            waveform[None], num_samples if num_samples is None else num_samples[None], num_mel_bins
+        )[0]
     if num_samples is None:
         num_samples = tf.fill(tf.shape(waveform)[:1], tf.shape(waveform)[1])
     frames = _frame(waveform, num_samples) * tf.constant(_hann_window())
