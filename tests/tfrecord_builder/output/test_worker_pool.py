@@ -212,19 +212,6 @@ def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
     assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
 
 
-def test_a_full_disk(tmp_path, monkeypatch, keep_ctrl_c):
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shard_statistics.ShardStatistics, "save", fail)
-    error = _talk(tmp_path, _text_shard(tmp_path))[-1]
-    assert isinstance(error, errors.UserError)
-    assert str(error) == (
-        f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device); "
-        "free some space or fix the permissions, then run the same command again: finished shards are kept."
-    )
-
-
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
     monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
     ours, theirs = multiprocessing.Pipe()
