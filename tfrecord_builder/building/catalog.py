@@ -80,9 +80,10 @@ class Catalog:
 
     def lines(self, split: Optional[str] = None) -> Iterator[str]:
         """Yields the same as lines for parse_line."""
-        where, values = ("", ()) if split is None else ("WHERE split = ?", (split,))
-        query = f"SELECT split || char(9) || json FROM utterances {where} ORDER BY row"
-        return (line for (line,) in self._database.execute(query, values))
+        query = (
+            "SELECT split || char(9) || json FROM utterances WHERE split = coalesce(?, split) ORDER BY row"
+        )
+        return (line for (line,) in self._database.execute(query, (split,)))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
         """Returns the number of utterances of the corpus, or of one split."""
@@ -116,10 +117,8 @@ class Catalog:
         """Adds id, split, reason and path of the recording of each rejected utterance or item."""
         for name, split, reason, audio in rows:
             path = (audio or "").encode("utf-8", "backslashreplace").decode()  # its name may not be UTF-8
-            values = (name, split, reason, path)
-            self._database.execute(
-                "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)", values
-            )
+            query = "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)"
+            self._database.execute(query, (name, split, reason, path))
 
     def rejected(self) -> Iterator[tuple[str, str, str, str]]:
         """Yields id, split, reason and path of the recording of everything that was rejected."""
@@ -131,11 +130,8 @@ class Catalog:
 
     def count_candidates(self) -> int:
         """Returns the number of items, plus that of utterances that were rejected before they became one."""
-        both = self._count("SELECT count(*) FROM items WHERE id IN (SELECT id FROM rejected)")
-        num_items, num_rejected = (
-            self._count(f"SELECT count(*) FROM {each}") for each in ("items", "rejected")
-        )
-        return num_items + num_rejected - both
+        num_others = self._count("SELECT count(*) FROM items WHERE id NOT IN (SELECT id FROM rejected)")
+        return num_others + self._count("SELECT count(*) FROM rejected")
 
     def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
