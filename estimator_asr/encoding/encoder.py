@@ -37,14 +37,10 @@ def encode(
     num_workers: Optional[int],
     overwrite: bool,
 ) -> dataset_info.DatasetInfo:
-    """Encodes the records of data_dir into output_dir; see estimator_asr.encode for the arguments.
+    """Encodes data_dir into output_dir (see estimator_asr.encode); returns its dataset_info.json.
 
-    Returns:
-        The contents of its dataset_info.json.
-
-    Raises:
-        errors.UserError: weights and data do not fit together, something is damaged, or the output directory
-            cannot be used.
+    Raises UserError if weights and data do not fit together, something is damaged, or the output directory
+    cannot be used.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
     encoder = whisper_weights.read(weights_dir)[0]

@@ -39,7 +39,8 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
         )[0]
     if num_samples is None:
         num_samples = tf.fill(tf.shape(waveform)[:1], tf.shape(waveform)[1])
-    frames = _frame(waveform, num_samples) * tf.constant(_hann_window())
+    hann = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
+    frames = _frame(waveform, num_samples) * tf.constant(hann)
     spectrum = tf.signal.rfft(frames, [WINDOW])  # [batch, num_frames, 201]
     power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
     energies = tf.tensordot(power, mel_weights(num_mel_bins), axes=1)
@@ -59,10 +60,6 @@ def _frame(waveform, num_samples):
     reflected = last - tf.abs(tf.math.floormod(places, 2 * last) - last)
     is_inside = reflected < tf.shape(waveform)[1]  # a waveform of one sample has no second one
     return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
-
-
-def _hann_window() -> np.ndarray:
-    return np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
 
 
 def mel_weights(num_mel_bins: int) -> np.ndarray:

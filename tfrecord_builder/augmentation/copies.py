@@ -101,10 +101,9 @@ class Variant:
 def list_variants(
     utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
 ) -> list[Variant]:
-    """Returns the copies of an utterance; the one that changes nothing comes first if it is among them.
+    """Returns the copies of an utterance, first the one that changes nothing, if it is among them.
 
-    Raises:
-        UserError: the id could be that of a copy.
+    Raises UserError if the id could be that of a copy.
     """
     if schema.COPY_SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(
@@ -146,9 +145,7 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
 def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
     """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
 
-    Raises:
-        UserError: a directory does not exist or has no such file, or a file is not audio, is empty or (an
-            impulse response) too long.
+    Raises UserError if a directory has none, or one is not audio, is empty or (an impulse response) too long.
     """
     return Sources(
         rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),

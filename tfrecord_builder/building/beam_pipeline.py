@@ -53,10 +53,7 @@ def write_shards(
 ) -> list[resumable.Written]:
     """Writes the shards (or chunks) that are not finished yet, as worker_pool.write_shards does.
 
-    Every worker must see their directory under the same name.
-
-    Raises:
-        UserError: Beam or the runner failed, or a shard cannot be written.
+    Raises UserError if Beam or the runner failed, or a shard cannot be written.
     """
     finished = list(map(writer.find_finished, shards))
     waiting = [shard for shard, written in zip(shards, finished) if written is None]

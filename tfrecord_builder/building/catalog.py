@@ -170,8 +170,7 @@ def parse_line(line: str) -> manifest.Utterance:
 def list_corpus(layout: str, corpus_dirs: Sequence[str], corpus: Catalog, dev_fraction: float = 0.0) -> None:
     """Adds every utterance of the directories to the catalog, and makes a dev split if one is asked for.
 
-    Raises:
-        UserError: the corpus cannot be read or is empty, or an utterance id is a duplicate.
+    Raises UserError if the corpus cannot be read or is empty, or an utterance id is a duplicate.
     """
     utterances = registry.list_utterances(layout, corpus_dirs)
     for utterance in tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()):

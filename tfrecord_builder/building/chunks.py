@@ -134,10 +134,8 @@ def label_corpus(
 ) -> list[Labelled]:
     """Labels every utterance of the catalog, by `run` (as worker_pool.write_shards) in a directory.
 
-    A single chunk is labelled here: it is not worth a worker.
-
-    Raises:
-        UserError: a disk or store fails, a worker was killed, or an id could be that of a copy.
+    A single chunk is labelled here: it is not worth a worker. Raises UserError if a disk or store fails, a
+    worker was killed, or an id could be that of a copy.
     """
     settings = [labeller.describe(), *sources.describe(augmentation), *_describe_program()]
     settings_sha256 = resumable.hash_json(settings)
@@ -180,14 +178,10 @@ def list_copies(
 
 
 def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
-    """Returns the file signature of each recording; an object store is asked for many at once.
-
-    Raises:
-        UserError: the disk or the store fails.
-    """
+    """Returns the file signature of each recording; raises UserError if the disk or store fails."""
     if not any(path and files.is_remote(path) for path in recordings):
         return list(map(_find_signature, recordings))
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # a store is slow to answer
         return list(pool.map(_find_signature, recordings))
 
 

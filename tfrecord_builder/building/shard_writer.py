@@ -94,11 +94,9 @@ def make_record(
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
-    """Reads the recording of an utterance, float32 [num_samples] at a sample rate in Hz, and checks it.
+    """Reads the recording of an utterance, float32 [num_samples] at a sample rate in Hz.
 
-    Raises:
-        Rejected: the recording is unusable.
-        UserError: its disk fails.
+    Raises Rejected if it cannot be used, and UserError if its disk fails.
     """
     segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
     try:

@@ -29,11 +29,7 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads the dataset_info.json of each directory.
-
-    Raises:
-        errors.UserError: as DatasetInfo.load, or a directory is a duplicate.
-    """
+    """Reads the dataset_info.json of each directory; raises UserError as load, or for a duplicate."""
     places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
@@ -137,11 +133,7 @@ class DatasetInfo:
 
     @classmethod
     def load(cls, data_dir: str) -> DatasetInfo:
-        """Reads dataset_info.json.
-
-        Raises:
-            errors.UserError: the directory or the file is missing, or the file is not valid.
-        """
+        """Reads dataset_info.json; raises UserError if it is missing or not valid."""
         path = os.path.join(data_dir, INFO_FILE)
         if not files.is_directory(data_dir):
             raise errors.UserError(f"{data_dir}: data directory does not exist; build it first")
@@ -162,11 +154,7 @@ class DatasetInfo:
         return [shard for _, split in sorted(self.splits.items()) for shard in split.shards]
 
     def shard_paths(self, data_dir: str, split: str) -> list[str]:
-        """Returns the paths of a split's shards, and checks the size of each.
-
-        Raises:
-            errors.UserError: the split does not exist, or a shard is missing or has another size.
-        """
+        """Returns the paths of a split's shards; raises UserError if one is missing or has another size."""
         if split not in self.splits:
             raise errors.UserError(
                 f"{data_dir}: split {split!r} does not exist, expected one of "

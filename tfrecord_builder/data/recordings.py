@@ -55,12 +55,7 @@ def path_of(shard_path: str) -> str:
 
 
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns recordings by utterance id; text and shards without a .jsonl have none.
-
-    Raises:
-        UserError: a line of a .jsonl is not what the build wrote.
-        OSError: a .jsonl cannot be read.
-    """
+    """Returns recordings by utterance id; text and shards without .jsonl have none. Raises as read_items."""
     recordings, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:
         if not missing or not files.exists(path_of(shard_path)):
@@ -76,7 +71,7 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of the .jsonl of a shard; raises as find_all."""
+    """Yields parse(item) for each line of the .jsonl of a shard; raises UserError for a damaged one, OSError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):

@@ -52,11 +52,7 @@ class Record:
 
 
 def make_example(record: Record) -> bytes:
-    """Serialises a record; the same record gives the same bytes.
-
-    Raises:
-        ValueError: fbank is not a float16 or float32 matrix.
-    """
+    """Serialises a record, always to the same bytes; raises ValueError for fbank of another dtype or rank."""
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:
@@ -100,10 +96,8 @@ def masked_crc(data: bytes) -> int:
 
 
 def unframe(framed: bytes, size: int) -> bytes:
-    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file.
-
-    Raises:
-        ValueError: the length, or the checksum of the data, is another.
+    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file; raises ValueError if its
+    length or the checksum of its data is another.
     """
     data = framed[12:-4]
     if len(data) != size or framed[:8] != struct.pack("<Q", size):

@@ -30,13 +30,7 @@ class Shard(Protocol):
 
 @dataclasses.dataclass
 class Written:
-    """The contents of the JSON file of a shard.
-
-    Attributes:
-        num_bytes, sha256: of the shard file.
-        fingerprint: hash of everything that the shard depends on.
-        rejected: a row for each utterance that was left out.
-    """
+    """The contents of the JSON file of a shard; `rejected` has a row for each utterance that was left out."""
 
     file: str
     num_records: int = 0
@@ -83,11 +77,7 @@ class ShardWriter:
         return written if is_same and written.num_bytes == num_bytes else None
 
     def write(self, shard: Any, on_progress: OnProgress) -> Written:
-        """Writes a shard and its JSON file, each whole or not at all.
-
-        Raises:
-            UserError: the disk or store refuses them, or as make.
-        """
+        """Writes a shard and its JSON file, each whole or not at all; raises UserError on a full disk."""
         try:
             return self.replace(shard, on_progress)
         except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported

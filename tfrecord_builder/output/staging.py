@@ -29,13 +29,9 @@ def is_complete(output_dir: str) -> bool:
 
 
 def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
-    """Prepares the staging directory; finished shards of an interrupted build of the same fingerprint stay.
+    """Prepares the staging directory; shards of an interrupted build of the same fingerprint stay.
 
-    Returns:
-        The directory in which to make everything.
-
-    Raises:
-        UserError: an interrupted build had another corpus or other flags, and overwrite is off.
+    Raises UserError if an interrupted build had another one, and overwrite is off.
     """
     staging = os.path.join(output_dir, STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)

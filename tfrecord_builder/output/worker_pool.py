@@ -21,15 +21,10 @@ REPORT_EVERY = 16  # utterances
 def write_shards(
     shards: Sequence[resumable.Shard], writer: resumable.ShardWriter, title: str, num_workers: int
 ) -> list[resumable.Written]:
-    """Writes the shards that are not finished yet; title is that of the progress bar.
+    """Writes the shards that are not finished yet; returns what is known of all, in their order.
 
-    The number of workers (processes) changes no byte; a single one is this process itself.
-
-    Returns:
-        What is known of all shards, in their order.
-
-    Raises:
-        UserError: a shard cannot be written, or a worker was killed.
+    The number of workers (processes) changes no byte; a single one is this process itself. Raises UserError
+    if a shard cannot be written or a worker was killed.
     """
     finished = {each.file: writer.find_finished(each) for each in shards}
     waiting = [each for each in shards if finished[each.file] is None]
