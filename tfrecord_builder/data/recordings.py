@@ -71,7 +71,7 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of the .jsonl of a shard; raises UserError for a damaged one, OSError."""
+    """Yields parse(item) for each line of the .jsonl of a shard; raises UserError or OSError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):
