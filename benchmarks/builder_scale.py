@@ -30,8 +30,8 @@ from typing import Optional
 import numpy as np
 import soundfile
 
-from tfrecord_builder.augmentation import augmentation_config, sources
-from tfrecord_builder.building import catalog, chunks, listing, sharding
+from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.building import catalog, chunks, sharding
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.settings import config_flags, program
@@ -85,11 +85,11 @@ def measure_stages(directory: str, num_rows: int, num_workers: int) -> None:
     measure = functools.partial(_measure, num_rows)
     run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
     labeller = labelling.Labeller(labelling.LabelConfig())
-    settings = chunks.Settings(labeller, augmentation_config.AugmentationConfig(), sources.Sources())
+    settings = (labeller, augmentation_config.AugmentationConfig(), copies.Sources())
     with catalog.open_new(os.path.join(directory, "catalog")) as listed:
-        measure("listing", lambda: listing.list_corpus("manifest", [directory], listed))
+        measure("listing", lambda: catalog.list_corpus("manifest", [directory], listed))
         for stage in ("labelling", "labelling, again"):
-            labelled = measure(stage, lambda: chunks.label_corpus(listed, settings, directory, run))
+            labelled = measure(stage, lambda: chunks.label_corpus(listed, *settings, directory, run))
         sizes: collections.Counter = collections.Counter()
         for each in labelled:
             sizes.update(each.split_sizes)

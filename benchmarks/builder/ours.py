@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.builder import corpus
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder, catalog, chunks, shard_writer, sharding
+from tfrecord_builder.building import catalog, chunks, shard_writer, sharding
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.output import worker_pool
@@ -37,7 +37,7 @@ def build_here(recordings: Sequence[corpus.SpokenFile], directory: str) -> str:
     for earlier in (path, f"{path}.json"):  # a build finds none; some file systems flush what is replaced
         with contextlib.suppress(FileNotFoundError):
             os.remove(earlier)
-    shard_writer.write_shard(only, settings, directory, lambda done, rejected: None)
+    shard_writer.ShardWriter(directory, settings).write(only, lambda done, rejected: None)
     return path
 
 
@@ -61,11 +61,11 @@ def _write(
     shards: Sequence[sharding.Shard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
-    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
+    arguments = (shards, shard_writer.ShardWriter(directory, settings), "building", num_workers)
     if num_workers > 1:
-        return builder.write_shards(shards, settings, directory, run)
+        return worker_pool.write_shards(*arguments)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(builder.write_shards, shards, settings, directory, run).result()
+        return process.submit(worker_pool.write_shards, *arguments).result()
 
 
 def read_features(path: str) -> list:

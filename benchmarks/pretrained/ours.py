@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.train_step import ours as train_step_ours
 from benchmarks.train_step import work as train_step_work
 from estimator_asr.checkpointing.pretrained import whisper_weights
-from estimator_asr.encoding import session
+from estimator_asr.encoding import shard_encoder
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
 from estimator_asr.models import pretrained_encoders
@@ -56,7 +56,7 @@ class Encoder:
     def __init__(
         self, weights_dir: str, applied: pretrained_encoder.Applied, batch: train_step_work.Batch
     ) -> None:
-        self._session = session.EncoderSession(weights_dir, applied, "float32")
+        self._encode = shard_encoder.open_encoder(weights_dir, applied, "float32")
         self._records = [
             schema.make_example(schema.Record("", "", "", "", (), (), fbank[:count]))
             for fbank, count in zip(batch.fbank, batch.num_frames)
@@ -64,4 +64,4 @@ class Encoder:
 
     def encode(self) -> list[np.ndarray]:
         """Returns the outputs of each utterance, float16 [num_subsampled, num_bins]."""
-        return self._session.encode(self._records)
+        return self._encode(self._records)

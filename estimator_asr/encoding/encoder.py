@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
-import hashlib
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -18,7 +15,7 @@ from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info, recordings
-from tfrecord_builder.output import output_directory, staging, worker_pool
+from tfrecord_builder.output import output_directory, resumable, staging, worker_pool
 from tfrecord_builder.runtime import cpu
 from tfrecord_builder.storage import files
 
@@ -40,14 +37,10 @@ def encode(
     num_workers: Optional[int],
     overwrite: bool,
 ) -> dataset_info.DatasetInfo:
-    """Encodes the records of data_dir into output_dir; see estimator_asr.encode for the arguments.
+    """Encodes data_dir into output_dir (see estimator_asr.encode); returns its dataset_info.json.
 
-    Returns:
-        The contents of its dataset_info.json.
-
-    Raises:
-        errors.UserError: weights and data do not fit together, something is damaged, or the output directory
-            cannot be used.
+    Raises UserError if weights and data do not fit together, something is damaged, or the output directory
+    cannot be used.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
     encoder = whisper_weights.read(weights_dir)[0]
@@ -55,18 +48,11 @@ def encode(
     applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
     shards = _list_shards(info, data_dir)
     with output_directory.reserve(output_dir, overwrite):
-        plan = [dataclasses.asdict(applied), *map(dataclasses.asdict, shards)]
-        fingerprint = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+        fingerprint = resumable.hash_json([dataclasses.asdict(applied), *map(dataclasses.asdict, shards)])
         directory = staging.start(output_dir, fingerprint, overwrite)
         whisper_weights.save(directory, weights_dir)
-        settings = shard_encoder.Settings(data_dir, directory, weights_dir, applied, info.fbank_dtype)
-        written = worker_pool.write_shards(
-            shards,
-            functools.partial(shard_encoder.find_finished, settings=settings),
-            functools.partial(shard_encoder.write, settings=settings),
-            num_workers or cpu.count_cores(),
-            "encoding",
-        )
+        writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
+        written = worker_pool.write_shards(shards, writer, "encoding", num_workers or cpu.count_cores())
         _copy_files(data_dir, directory, shards)
         encoded = _describe(info, applied, {each.file: each for each in written})
         staging.publish(output_dir, encoded)
@@ -120,22 +106,17 @@ def _copy_files(data_dir, directory, shards):
 
 
 def _describe(info, applied, written):
-    splits = {name: _describe_split(split, written) for name, split in info.splits.items()}
-    return dataclasses.replace(
-        info,
-        frontend=dataclasses.replace(info.frontend, encoder=applied),
-        fbank_dtype="float16",
-        splits=splits,
-        feature_mean=(),
-        feature_stddev=(),
-    )
-
-
-def _describe_split(split, written):
-    lengths: collections.Counter = collections.Counter()
-    shards = []
-    for shard in split.shards:
-        found = written[shard.file]
-        lengths.update({int(length): count for length, count in found.lengths.items()})
-        shards.append(dataclasses.replace(shard, num_bytes=found.num_bytes, sha256=found.sha256))
-    return dataclasses.replace(split, frame_lengths=dict(sorted(lengths.items())), shards=tuple(shards))
+    splits = {}
+    for name, split in info.splits.items():
+        lengths: collections.Counter = collections.Counter()
+        shards = []
+        for shard in split.shards:
+            encoded = written[shard.file]
+            lengths.update({int(length): count for length, count in encoded.lengths.items()})
+            shards.append(dataclasses.replace(shard, num_bytes=encoded.num_bytes, sha256=encoded.sha256))
+        splits[name] = dataclasses.replace(
+            split, frame_lengths=dict(sorted(lengths.items())), shards=tuple(shards)
+        )
+    frontend = dataclasses.replace(info.frontend, encoder=applied)
+    no_moments = {"feature_mean": (), "feature_stddev": ()}
+    return dataclasses.replace(info, frontend=frontend, fbank_dtype="float16", splits=splits, **no_moments)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import json
+import functools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.encoding import session
+from estimator_asr.checkpointing.pretrained import frozen_weights
 from estimator_asr.inputs import input_fn, shard_download, splits
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import dataset_info, schema
-from tfrecord_builder.output import worker_pool
+from tfrecord_builder.output import resumable
 from tfrecord_builder.storage import files
 
 # Records of about so many frames are in memory, sorted by length so that batches have little padding.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
+
+Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,71 +40,64 @@ class Shard:
     sha256: str
 
 
+@dataclasses.dataclass
+class Encoded(resumable.Written):
+    """What is known of an encoded shard: also the number of records by number of output frames."""
+
+    lengths: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """What all shards are encoded with."""
+class ShardEncoder(resumable.ShardWriter):
+    """Encodes shards of a data directory.
+
+    Attributes:
+        fbank_dtype: of the records that are read.
+    """
 
     data_dir: str
-    directory: str  # to write to
     weights_dir: str
     applied: pretrained_encoder.Applied
-    fbank_dtype: str  # of the records that are read
+    fbank_dtype: str
 
-    def fingerprint(self, shard: Shard) -> list:
-        """Returns all that the bytes of an encoded shard depend on."""
-        return [tf.__version__, dataclasses.asdict(self.applied), shard.sha256]
+    written_type = Encoded
 
+    def fingerprint(self, shard: Shard) -> str:
+        return resumable.hash_json([tf.__version__, dataclasses.asdict(self.applied), shard.sha256])
 
-@dataclasses.dataclass(frozen=True)
-class Encoded:
-    """An encoded shard; its JSON file beside the shard marks it as finished."""
-
-    file: str
-    num_records: int
-    num_bytes: int
-    sha256: str
-    lengths: dict[str, int]  # number of records by number of output frames
-    fingerprint: list
-    rejected: tuple = ()
+    def make(self, shard: Shard, path: str, on_progress: resumable.OnProgress) -> Encoded:
+        """Encodes a shard; raises UserError if it is damaged or outputs are NaN or Inf."""
+        encode = open_encoder(self.weights_dir, self.applied, self.fbank_dtype)
+        with _open_local(shard, self.data_dir) as source:
+            with splits.explain_damage([self.data_dir], shard.split):
+                lengths = _write_records(source, path, encode, on_progress)
+        return Encoded(shard.file, shard.num_items, lengths=lengths)
 
 
-def find_finished(shard: Shard, settings: Settings) -> Optional[Encoded]:
-    """Returns what an interrupted run has written of a shard, if it is whole."""
-    path = os.path.join(settings.directory, shard.file)
-    try:
-        found = Encoded(**json.loads(files.read_text(f"{path}.json")))
-        is_whole = found.fingerprint == _as_json(settings.fingerprint(shard))
-        return found if is_whole and files.sha256(path) == found.sha256 else None
-    except (OSError, ValueError, TypeError):
-        return None
+@functools.lru_cache(maxsize=1)
+def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
+    """Returns a function from serialised records to their outputs, float16 [num_subsampled, num_bins].
 
-
-def write(shard: Shard, on_progress: worker_pool.OnProgress, settings: Settings) -> Encoded:
-    """Writes a shard and its JSON file into the directory of the settings, each whole or not at all.
-
-    Raises:
-        errors.UserError: the shard is damaged, outputs are NaN or Inf, or the disk refuses.
+    It uses one thread and no GPU, so that neither workers nor cores change a bit.
     """
-    try:
-        return _write(shard, on_progress, settings)
-    except Exception as error:
-        worker_pool.explain_refusal(settings.directory, shard.file, error)
-        raise
+    options = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=1,
+        use_per_session_threads=True,
+        device_count={"GPU": 0},
+    )
+    with tf.Graph().as_default() as graph:
+        placeholder = tf.compat.v1.placeholder(tf.string, [None])
+        batch = schema.parse_batch(placeholder, applied.encoder.num_mel_bins, fbank_dtype)
+        outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
+        session = tf.compat.v1.Session(graph=graph, config=options)
+        frozen_weights.load(session, weights_dir, applied.encoder)
 
+    def encode(records: Sequence[bytes]) -> list[np.ndarray]:
+        vectors, num_vectors = session.run(outputs, {placeholder: list(records)})
+        return [row[:count] for row, count in zip(vectors, num_vectors)]
 
-def _write(shard, on_progress, settings):
-    path = os.path.join(settings.directory, shard.file)
-    with _open_local(shard, settings.data_dir) as source, files.writing(path) as temporary:
-        with splits.explain_damage([settings.data_dir], shard.split):
-            lengths = _write_records(source, temporary, settings, on_progress)
-        size, sha256 = os.path.getsize(temporary), files.sha256(temporary)
-    done = Encoded(shard.file, shard.num_items, size, sha256, lengths, settings.fingerprint(shard))
-    files.write_text(f"{path}.json", json.dumps(dataclasses.asdict(done)))
-    return done
-
-
-def _as_json(value):
-    return json.loads(json.dumps(value))
+    return encode
 
 
 @contextlib.contextmanager
@@ -127,25 +122,23 @@ def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
     yield path
 
 
-def _write_records(source, target, settings, on_progress) -> dict[str, int]:
-    encoder = session.open_session(settings.weights_dir, settings.applied, settings.fbank_dtype)
-    lengths: collections.Counter = collections.Counter()
+def _write_records(source, target, encode, on_progress) -> dict[str, int]:
+    lengths, done = collections.Counter(), 0
     records = input_fn.read_elements(lambda: tf.data.TFRecordDataset(source))
-    done = 0
     with tf.io.TFRecordWriter(os.fsencode(target)) as writer:
         for window in _cut_windows(records):
-            for record, vectors in zip(window, _encode(window, encoder, on_progress, done)):
+            for record, vectors in zip(window, _encode(window, encode, on_progress, done)):
                 writer.write(schema.replace_features(record, vectors))
                 lengths[str(len(vectors))] += 1
             done += len(window)
-    return dict(sorted(lengths.items(), key=lambda item: int(item[0])))
+    return lengths
 
 
 def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
     window, num_frames = [], 0
     for record in records:
         window.append(record)
-        num_frames += schema.count_frames(record)
+        num_frames += schema.count(record, "num_frames")
         if num_frames >= _WINDOW_FRAMES:
             yield window
             window, num_frames = [], 0
@@ -153,14 +146,18 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield window
 
 
-def _encode(window: Sequence[bytes], encoder, on_progress, done: int) -> list[np.ndarray]:
+def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.ndarray]:
     """Returns the outputs of each record, in its order."""
-    lengths = [schema.count_frames(record) for record in window]
+    lengths = [schema.count(record, "num_frames") for record in window]
     order = sorted(range(len(window)), key=lambda number: (lengths[number], number))
     outputs: list = [None] * len(window)
     for batch in _cut(order, lengths):
-        for number, vectors in zip(batch, encoder.encode([window[number] for number in batch])):
-            _check_finite(window[number], vectors)
+        for number, vectors in zip(batch, encode([window[number] for number in batch])):
+            if not np.isfinite(vectors).all():
+                raise errors.UserError(
+                    f"{schema.utterance_id(window[number])}: outputs of the encoder are NaN or Inf, expected "
+                    "float16 values; listen to the recording, and leave it out of the corpus"
+                )
             outputs[number] = vectors
             done += 1
             on_progress(done, 0)
@@ -177,11 +174,3 @@ def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
         batch.append(number)
     if batch:
         yield batch
-
-
-def _check_finite(record, vectors):
-    if not np.isfinite(vectors).all():
-        raise errors.UserError(
-            f"{schema.utterance_id(record)}: outputs of the encoder are NaN or Inf, expected float16 values; "
-            "listen to the recording, and leave it out of the corpus"
-        )

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import small_corpora
 
-from tfrecord_builder.augmentation import augmentation_config, sources
+from tfrecord_builder.augmentation import augmentation_config, copies
 
 
 def noise(num_samples: int, seed: int = 0, level: float = 0.1) -> np.ndarray:
@@ -28,7 +28,8 @@ def make_folders(directory: pathlib.Path) -> dict[str, str]:
     return {"rir_dir": str(directory / "rooms"), "noise_dir": str(directory / "noises")}
 
 
-def find_sources(**folders) -> sources.Sources:
+def find_sources(**folders) -> copies.Sources:
     """Returns the sources of directories."""
-    copies = 1 if any(folders.values()) else 0
-    return sources.find_sources(augmentation_config.AugmentationConfig(**folders, augmented_copies=copies))
+    num_copies = 1 if any(folders.values()) else 0
+    config = augmentation_config.AugmentationConfig(**folders, augmented_copies=num_copies)
+    return copies.find_sources(config)

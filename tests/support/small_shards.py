@@ -11,7 +11,7 @@ from tfrecord_builder.building import catalog, chunks, sharding
 def write(items, num_shards: int, directory) -> list[sharding.Shard]:
     """Assigns items to shards and writes the .jsonl file of each shard."""
     split_sizes = collections.Counter(item.utterance.split for item in items)
-    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as listed:
+    with tempfile.NamedTemporaryFile() as labelled, catalog.open_new(":memory:") as corpus:
         labelled.writelines(sorted(map(chunks.to_line, items)))
         labelled.flush()
-        return sharding.write([labelled.name], split_sizes, num_shards, str(directory), listed)
+        return sharding.write([labelled.name], split_sizes, num_shards, str(directory), corpus)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, Optional, TypeVar
+from collections.abc import Iterator
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soundfile
@@ -27,7 +27,6 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 
 SILENT_PEAK = 0.0005  # of full scale: -66 dB, 16 steps of 16-bit audio; audio below is silent
 _BLOCK_BYTES = 1 << 20
-T = TypeVar("T")
 SAMPLE_RATES_HZ = range(1000, 1_000_001)  # of recorders; another rate means a damaged header
 
 
@@ -65,12 +64,25 @@ def read_audio(
             channel.
         OSError: the object store failed.
     """
-    samples, file_rate = _decode(path, max_seconds, start_seconds, seconds)
+    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
+    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
+        wav = decoding.read_wav() if decoding else file
+        with _noticing_failed_reads(wav):
+            reader = audio_stream.Reader(wav)
+            if start_seconds or seconds is not None:
+                samples = reader.read_segment(max_seconds, start_seconds, seconds)
+            else:
+                samples = reader.read(max_seconds)
+        if reader.problem:
+            _read_through(wav)
+    _check_rate(path, reader.sample_rate)
+    if len(samples) > max_seconds * reader.sample_rate:
+        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
+    _check_whole(path, (decoding.problem if decoding else "") or reader.problem)
     waveform = _select_channel(path, samples, channel)
-    if file_rate != sample_rate and len(waveform):
-        waveform = soxr.resample(waveform, file_rate, sample_rate)
-    if not len(waveform):
-        raise _empty(path, sample_rate)
+    if reader.sample_rate != sample_rate and len(waveform):
+        waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
+    _check_not_empty(path, len(waveform), sample_rate)
     return waveform
 
 
@@ -97,7 +109,8 @@ class AudioBlocks:
         with contextlib.ExitStack() as stack, _as_audio_error(path):
             self._file = stack.enter_context(file or _open(path))
             decoding = stack.enter_context(containers.decode(self._file, max_seconds))
-            self._reader = decoding or _guard(self._file, lambda: audio_stream.BlockReader(self._file))
+            with _noticing_failed_reads(self._file):
+                self._reader = decoding or audio_stream.Reader(self._file)
             _check_rate(path, self._reader.sample_rate)
             self._opened = stack.pop_all()
         self.seconds = self._reader.seconds
@@ -112,29 +125,24 @@ class AudioBlocks:
             yield from self._iterate()
 
     def _iterate(self):
-        rate, blocks, is_empty = self._reader.sample_rate, iter(self._reader), True
+        rate, blocks, num_samples = self._reader.sample_rate, self._reader.read_blocks(), 0
         resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
-        while True:
-            with _as_audio_error(self._path):
-                block = _guard(self._file, lambda: next(blocks, None))
-            last = block is None
-            samples = np.empty(0, np.float32) if last else _select_channel(self._path, block, None)
+        block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
+        while block is not None:
+            with _as_audio_error(self._path), _noticing_failed_reads(self._file):
+                block = next(blocks, None)
+            is_last = block is None
+            samples = np.empty(0, np.float32) if is_last else _select_channel(self._path, block, None)
             if rate != self._sample_rate:
-                samples = resampler.resample_chunk(samples, last=last)
+                samples = resampler.resample_chunk(samples, last=is_last)
             if len(samples):
-                is_empty = False
+                num_samples += len(samples)
                 yield samples
-            if last:
-                break
-        self._check_end(is_empty)
-
-    def _check_end(self, is_empty: bool) -> None:
         if self._reader.problem:
             with _as_audio_error(self._path):
                 _read_through(self._file)
-            raise _truncated(self._path, self._reader.problem)
-        if is_empty:
-            raise _empty(self._path, self._sample_rate)
+        _check_whole(self._path, self._reader.problem)
+        _check_not_empty(self._path, num_samples, self._sample_rate)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
@@ -149,33 +157,19 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
     return samples.mean(axis=1)
 
 
-def _decode(
-    path: str, max_seconds: float, start_seconds: float, seconds: Optional[float]
-) -> tuple[np.ndarray, int]:
-    """Returns float32 [num_samples, num_channels] and the sample rate in Hz of the file."""
-    segment = (start_seconds, seconds) if start_seconds or seconds is not None else None
-    end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
-    with _as_audio_error(path), _open(path) as file, containers.decode(file, end_seconds) as decoding:
-        samples, problem, rate = _read(decoding.read_wav() if decoding else file, max_seconds, segment)
-    _check_rate(path, rate)
-    if len(samples) > max_seconds * rate:
-        raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-    problem = decoding.problem if decoding and decoding.problem else problem
+def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
+    if not num_samples:
+        raise AudioError(
+            f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
+            "remove the file from the corpus",
+            EMPTY,
+        )
+
+
+def _check_whole(path: str, problem: str) -> None:
     if problem:
-        raise _truncated(path, problem)
-    return samples, rate
-
-
-def _empty(path: str, sample_rate: int) -> AudioError:
-    return AudioError(
-        f"{path}: audio has 0 samples at {sample_rate} Hz, expected one or more; "
-        "remove the file from the corpus",
-        EMPTY,
-    )
-
-
-def _truncated(path: str, problem: str) -> AudioError:
-    return AudioError(f"{path}: audio is truncated, {problem}; copy the file again or remove it", TRUNCATED)
+        message = f"{path}: audio is truncated, {problem}; copy the file again or remove it"
+        raise AudioError(message, TRUNCATED)
 
 
 @contextlib.contextmanager
@@ -192,7 +186,9 @@ def _as_audio_error(path: str) -> Iterator[None]:
     except containers.DecodingError as error:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
-        reason = _reason(error)
+        reason = error.error_string.removeprefix("Error : ").rstrip(".")
+        if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
+            reason = "damaged MP3"
         raise AudioError(f"{path}: is not a readable WAV, FLAC, Ogg or MP3 file ({reason})") from error
 
 
@@ -214,18 +210,11 @@ def _open(path: str) -> BinaryIO:
     return file
 
 
-def _read(file: BinaryIO, *arguments) -> tuple[np.ndarray, str, int]:
-    """Calls audio_stream.read; raises OSError if a read failed, which libsndfile treats as the end."""
-    found = _guard(file, lambda: audio_stream.read(file, *arguments))
-    if found[1]:
-        _read_through(file)
-    return found
-
-
-def _guard(file: BinaryIO, read: Callable[[], T]) -> T:
-    """Calls read; raises OSError if libsndfile's error was that a read failed."""
+@contextlib.contextmanager
+def _noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
+    """Raises OSError for an error of libsndfile if a read failed, which it treats as the end."""
     try:
-        return read()
+        yield
     except soundfile.LibsndfileError:
         _read_through(file)
         raise
@@ -235,9 +224,3 @@ def _read_through(file: BinaryIO) -> None:
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     while os.read(file.fileno(), _BLOCK_BYTES):
         pass
-
-
-def _reason(error: soundfile.LibsndfileError) -> str:
-    reason = error.error_string.removeprefix("Error : ").rstrip(".")
-    # libsndfile's message for an open MP3 file whose first frames it cannot read.
-    return "damaged MP3" if reason.startswith("File does not exist") else reason

@@ -20,41 +20,23 @@ _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
 _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's count for a FLAC that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in its header may include padding
-_BLOCK_SAMPLES = 1 << 20  # of all channels: most files are one block
-_FLAC_BLOCK_SAMPLES = 1 << 14  # small, so that the log of libFLAC tells damage from truncation
-_FLAC_CUT = "the FLAC stream has no end"
+_BLOCK = 1 << 20  # samples of all channels: most files are one block
+_SMALL_BLOCK = 1 << 14  # for FLAC, so that the log of libFLAC tells damage from truncation
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # its log of a file that ends within a frame
 # How far a segment may exceed the end: Kaldi, featbin/extract-segments.cc, --max-overshoot.
 _OVERSHOOT_SECONDS = 0.5
 _STDERR_LOCK = threading.Lock()
 
 
-def read(
-    file: BinaryIO, max_seconds: float, segment: Optional[tuple[float, Optional[float]]]
-) -> tuple[np.ndarray, str, int]:
-    """Reads an open file, or a segment (start_seconds, seconds) of it, and stops after max_seconds.
-
-    Returns:
-        float32 [num_samples, num_channels], what is missing (empty if nothing is), and the sample rate in Hz.
-    """
-    with _quiet_mp3(file), _Stream(file.fileno(), closefd=False) as stream:
-        rate, limit = stream.samplerate, max_seconds * stream.samplerate
-        try:
-            read_samples = _read_blocks if segment is None else _read_segment
-            return (*read_samples(stream, limit, *(segment or ())), rate)
-        except soundfile.LibsndfileError:
-            if segment or _FLAC_END not in stream.extra_info:
-                raise
-            return _no_samples(stream), _FLAC_CUT, rate
-
-
-class BlockReader:
-    """An open file as blocks of samples, for recordings of any length; it is read once.
+class Reader:
+    """An open file that is read once: whole, a segment, or in blocks, for recordings of any length.
 
     Attributes:
         sample_rate: in Hz.
         seconds: duration by the header; None if it has none.
-        problem: what is missing, once all blocks have been read (empty if nothing is).
+        problem: what is missing, once all has been read (empty if nothing is).
+
+    Samples are float32 [num_samples, num_channels].
     """
 
     def __init__(self, file: BinaryIO):
@@ -65,11 +47,42 @@ class BlockReader:
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
         self.problem = ""
 
-    def __iter__(self) -> Iterator[np.ndarray]:
-        """Yields float32 [num_samples, num_channels] up to the end of the file."""
+    def read(self, max_seconds: float) -> np.ndarray:
+        """Reads to the end, or somewhat beyond max_seconds; memory does not depend on the header."""
+        is_flac = self._stream.format == "FLAC"
+        blocks, num_samples = [], 0
+        for block in self.read_blocks(_SMALL_BLOCK if is_flac else _BLOCK // self._stream.channels):
+            blocks.append(block)
+            num_samples += len(block)
+            if num_samples > max_seconds * self.sample_rate:
+                break
+        return blocks[0] if len(blocks) == 1 else np.concatenate([self._no_samples(), *blocks])
+
+    def read_segment(self, max_seconds: float, start_seconds: float, seconds: Optional[float]) -> np.ndarray:
+        """Reads a segment (None for all after its start), or one sample more than max_seconds of it."""
+        start = round(start_seconds * self.sample_rate)
+        left = self._stream.frames - start
+        num_samples = left if seconds is None else round(seconds * self.sample_rate)
+        if left <= 0 or num_samples - left > _OVERSHOOT_SECONDS * self.sample_rate:
+            self.problem = (
+                f"it has {self._stream.frames / self.sample_rate:.2f} s, expected the segment that begins at "
+                f"{start_seconds:.2f} s" + ("" if seconds is None else f" and lasts {seconds:.2f} s")
+            )
+            return self._no_samples()
+        num_samples = int(min(num_samples, left, max_seconds * self.sample_rate + 1))
+        with _quiet_mp3(self._file):
+            self._stream.seek(start)
+            samples = self._stream.read(num_samples, dtype="float32", always_2d=True)
+        if len(samples) < num_samples:
+            self.problem = f"it has {len(samples)} samples, expected {num_samples}"
+        return samples
+
+    def read_blocks(self, block_samples: int = _SMALL_BLOCK) -> Iterator[np.ndarray]:
+        """Yields blocks up to the end of the file."""
         num_samples = 0
         while True:
-            block = self._read(min(_FLAC_BLOCK_SAMPLES, self._stream.frames - num_samples))
+            # Not past the end: libsndfile would report an Ogg as truncated.
+            block = self._read(min(block_samples, self._stream.frames - num_samples))
             if not len(block):
                 break
             num_samples += len(block)
@@ -83,8 +96,11 @@ class BlockReader:
         except soundfile.LibsndfileError:
             if _FLAC_END not in self._stream.extra_info:
                 raise
-            self.problem = _FLAC_CUT
-            return _no_samples(self._stream)
+            self.problem = "the FLAC stream has no end"
+            return self._no_samples()
+
+    def _no_samples(self) -> np.ndarray:
+        return np.empty([0, self._stream.channels], np.float32)
 
 
 @contextlib.contextmanager
@@ -113,46 +129,6 @@ class _Stream(soundfile.SoundFile):
 
     def seekable(self) -> bool:
         return False
-
-
-def _read_segment(
-    stream: soundfile.SoundFile, limit: float, start_seconds: float, seconds: Optional[float]
-) -> tuple[np.ndarray, str]:
-    """Reads a segment, up to one sample more than the limit; returns samples and what is missing."""
-    start = round(start_seconds * stream.samplerate)
-    left = stream.frames - start
-    num_samples = left if seconds is None else round(seconds * stream.samplerate)
-    if left <= 0 or num_samples - left > _OVERSHOOT_SECONDS * stream.samplerate:
-        length = stream.frames / stream.samplerate
-        return _no_samples(stream), (
-            f"it has {length:.2f} s, expected the segment that begins at {start_seconds:.2f} s"
-            + ("" if seconds is None else f" and lasts {seconds:.2f} s")
-        )
-    stream.seek(start)
-    num_samples = int(min(num_samples, left, limit + 1))
-    samples = stream.read(num_samples, dtype="float32", always_2d=True)
-    problem = f"it has {len(samples)} samples, expected {num_samples}"
-    return samples, "" if len(samples) == num_samples else problem
-
-
-def _read_blocks(stream: soundfile.SoundFile, max_samples: float) -> tuple[np.ndarray, str]:
-    """Reads to the end or max_samples; memory does not depend on the header. Returns as _read_segment."""
-    block_samples = _FLAC_BLOCK_SAMPLES if stream.format == "FLAC" else _BLOCK_SAMPLES // stream.channels
-    blocks, num_samples = [], 0
-    while num_samples <= max_samples:
-        # Not past the end: libsndfile would report an Ogg as truncated.
-        size = min(block_samples, stream.frames - num_samples)
-        block = stream.read(size, dtype="float32", always_2d=True)
-        if not len(block):
-            break
-        blocks.append(block)
-        num_samples += len(block)
-    samples = blocks[0] if len(blocks) == 1 else np.concatenate([_no_samples(stream), *blocks])
-    return samples, _truncation(stream, num_samples)
-
-
-def _no_samples(stream: soundfile.SoundFile) -> np.ndarray:
-    return np.empty([0, stream.channels], np.float32)
 
 
 def _truncation(stream: soundfile.SoundFile, num_samples: int) -> str:

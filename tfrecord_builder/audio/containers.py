@@ -54,11 +54,11 @@ class Decoding:
         self._wav.seek(0)
         return self._wav
 
-    def __iter__(self) -> Iterator:
-        """Yields float32 [num_samples, num_channels], as audio_stream.BlockReader."""
+    def read_blocks(self) -> Iterator:
+        """Yields float32 [num_samples, num_channels], as audio_stream.Reader."""
         from tfrecord_builder.audio import audio_stream  # takes 0.1 s, which the process does without
 
-        yield from audio_stream.BlockReader(self.read_wav())
+        yield from audio_stream.Reader(self.read_wav()).read_blocks()
 
     def _finish(self, head: bytes = b"") -> str:
         text = (head + self._process.stdout.read()).decode(errors="replace").strip()

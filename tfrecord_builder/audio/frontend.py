@@ -142,20 +142,11 @@ def extract(
     """
     with tf.name_scope(config.frontend):
         if config.frontend == "whisper_log_mel":
-            return _whisper_log_mel(waveform, config, num_samples)
+            from tfrecord_builder.audio import whisper_log_mel
+
+            return whisper_log_mel.extract(waveform, num_samples, config.num_mel_bins)
         frames = tf.signal.frame(waveform * INT16_SCALE, config.window_samples, config.hop_samples)
         return {"log_mel": _log_mel, "log_spectrogram": _log_spectrogram}[config.frontend](frames, config)
-
-
-def _whisper_log_mel(waveform, config, num_samples):
-    from tfrecord_builder.audio import whisper_log_mel
-
-    waveform = tf.convert_to_tensor(waveform)
-    batch = waveform if waveform.shape.rank == 2 else waveform[None]
-    if num_samples is None:
-        num_samples = tf.fill(tf.shape(batch)[:1], tf.shape(batch)[1])
-    features = whisper_log_mel.extract(batch, num_samples, config.num_mel_bins)
-    return features if waveform.shape.rank == 2 else features[0]
 
 
 def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:

@@ -7,6 +7,8 @@ need the length of a padded waveform.
 
 from __future__ import annotations
 
+from typing import Optional
+
 import numpy as np
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
@@ -18,28 +20,32 @@ _LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0  # Slaney's Auditory Toolbox: linear bel
 _LOG_STEP = np.log(6.4) / 27.0  # and logarithmic above
 
 
-def num_frames(num_samples):
-    """Returns the number of frames of a waveform, int or int32 tensor."""
-    return num_samples // HOP
-
-
-def extract(waveform: tf.Tensor, num_samples: tf.Tensor, num_mel_bins: int) -> tf.Tensor:
-    """Computes the features of waveforms.
+def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins: int) -> tf.Tensor:
+    """Computes the features of waveforms, or of a single one.
 
     Args:
-        waveform: float32 [batch, max_samples] at 16 kHz.
-        num_samples: int32 [batch]; samples at or beyond it are ignored.
+        waveform: float32 [batch, max_samples] or [num_samples] at 16 kHz.
+        num_samples: int32 [batch]; samples at or beyond it are ignored. None: no padding.
         num_mel_bins: 80 or 128.
 
     Returns:
-        float32 [batch, max_samples // 160, num_mel_bins]; about -1 to 1.5, 0 at or beyond num_frames.
+        float32 [batch, max_samples // 160, num_mel_bins], about -1 to 1.5, and 0 after the last frame; or
+        without the batch axis.
     """
-    frames = _frame(waveform, num_samples) * tf.constant(_hann_window())
+    waveform = tf.convert_to_tensor(waveform)
+    if waveform.shape.rank == 1:
+        return extract(
+            waveform[None], num_samples if num_samples is None else num_samples[None], num_mel_bins
+        )[0]
+    if num_samples is None:
+        num_samples = tf.fill(tf.shape(waveform)[:1], tf.shape(waveform)[1])
+    hann = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
+    frames = _frame(waveform, num_samples) * tf.constant(hann)
     spectrum = tf.signal.rfft(frames, [WINDOW])  # [batch, num_frames, 201]
     power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))
     energies = tf.tensordot(power, mel_weights(num_mel_bins), axes=1)
     decades = tf.math.log(tf.maximum(energies, _FLOOR)) / np.float32(np.log(10.0))
-    is_frame = tf.sequence_mask(num_frames(num_samples), tf.shape(decades)[1])[:, :, None]
+    is_frame = tf.sequence_mask(num_samples // HOP, tf.shape(decades)[1])[:, :, None]
     loudest = tf.reduce_max(tf.where(is_frame, decades, decades.dtype.min), axis=[1, 2], keepdims=True)
     scaled = (tf.maximum(decades, loudest - _RANGE) + 4.0) / 4.0
     return tf.where(is_frame, scaled, tf.zeros_like(scaled))
@@ -47,17 +53,13 @@ def extract(waveform: tf.Tensor, num_samples: tf.Tensor, num_mel_bins: int) -> t
 
 def _frame(waveform, num_samples):
     """Returns the windows around every HOP-th sample, float32 [batch, max_samples // HOP, WINDOW]."""
-    centres = HOP * tf.range(num_frames(tf.shape(waveform)[1]))
+    centres = HOP * tf.range(tf.shape(waveform)[1] // HOP)
     places = centres[:, None] + tf.range(-(WINDOW // 2), WINDOW - WINDOW // 2)  # [num_frames, WINDOW]
     last = tf.maximum(num_samples - 1, 1)[:, None, None]
     # Reflection without repeating the ends has a period of twice the last place.
     reflected = last - tf.abs(tf.math.floormod(places, 2 * last) - last)
     is_inside = reflected < tf.shape(waveform)[1]  # a waveform of one sample has no second one
     return tf.gather(waveform, tf.where(is_inside, reflected, 0), axis=1, batch_dims=1)
-
-
-def _hann_window() -> np.ndarray:
-    return np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
 
 
 def mel_weights(num_mel_bins: int) -> np.ndarray:

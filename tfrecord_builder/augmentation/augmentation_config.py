@@ -47,8 +47,14 @@ class AugmentationConfig(config_flags.Checked):
 
     def __post_init__(self):
         super().__post_init__()
-        _check_speed_factors(self.speed_perturb_factors)
-        _check_snr(self.noise_snr_db, self.noise_dir)
+        factors = [f"{factor:g}" for factor in self.speed_perturb_factors]
+        if not factors or len(set(factors)) < len(factors):
+            problem = "a factor is duplicate" if factors else "a factor is missing"
+            raise errors.UserError(
+                f"--speed_perturb_factors={','.join(factors)}: {problem}; "
+                "pass for example --speed_perturb_factors=0.9,1.0,1.1."
+            )
+        self._check_snr()
         changes = [
             f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db", "codecs") if getattr(self, name)
         ]
@@ -63,25 +69,14 @@ class AugmentationConfig(config_flags.Checked):
                 "pass --rir_dir, --noise_dir, --volume_db or --codecs."
             )
 
+    def _check_snr(self):
+        snr = ",".join(f"{value:g}" for value in self.noise_snr_db)
+        if len(self.noise_snr_db) != 2 or self.noise_snr_db[0] > self.noise_snr_db[1]:
+            raise errors.UserError(f"--noise_snr_db={snr}: expected lowest,highest; pass for example 0,20.")
+        if self.noise_snr_db != _SNR_DB and not self.noise_dir:
+            raise errors.UserError(f"--noise_snr_db={snr}: --noise_dir is missing; pass it, or omit both.")
+
     @property
     def is_plain(self) -> bool:
-        """Whether every utterance is taken once, unchanged."""
+        """Whether every utterance is used once, unchanged."""
         return self.speed_perturb_factors == (1.0,) and not self.augmented_copies
-
-
-def _check_speed_factors(factors: tuple[float, ...]) -> None:
-    names = [f"{factor:g}" for factor in factors]
-    if not factors or len(set(names)) < len(names):
-        problem = "a factor is duplicate" if factors else "a factor is missing"
-        raise errors.UserError(
-            f"--speed_perturb_factors={','.join(names)}: {problem}; "
-            "pass for example --speed_perturb_factors=0.9,1.0,1.1."
-        )
-
-
-def _check_snr(snr_db: tuple[float, ...], noise_dir: str) -> None:
-    given = ",".join(f"{value:g}" for value in snr_db)
-    if len(snr_db) != 2 or snr_db[0] > snr_db[1]:
-        raise errors.UserError(f"--noise_snr_db={given}: expected lowest,highest; pass for example 0,20.")
-    if snr_db != _SNR_DB and not noise_dir:
-        raise errors.UserError(f"--noise_snr_db={given}: --noise_dir is missing; pass it, or omit both.")

@@ -8,9 +8,9 @@ header out of files of a low constant bit rate, so MP3 is coded with an average 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 from collections.abc import Callable, Iterable
+from typing import Optional
 
 import numpy as np
 import soundfile
@@ -34,15 +34,17 @@ class Channel:
         name: format of the channel and its setting, in the ids of copies.
         lowest: of the setting (bit rate, quality, cutoff or sample rate), at which the channel loses most.
         highest: of the setting.
-        transmit: changes float32 [num_samples] in [-1, 1] at a sample rate in Hz with a setting.
+        transmit: changes float32 [num_samples] in [-1, 1] at the rate of the channel with a setting.
         subtype: of libsndfile's encoder; empty if it needs none.
+        rate: sample rate in Hz; None for twice the setting.
     """
 
     name: str
     lowest: int
     highest: int
-    transmit: Callable[[np.ndarray, int, int], np.ndarray]
+    transmit: Callable[[np.ndarray, int], np.ndarray]
     subtype: str = ""
+    rate: Optional[int] = _CODED_RATE
 
     def sample(self, uniform: float) -> int:
         """Returns the setting for a number in [0, 1): each octave of the range is as likely."""
@@ -57,13 +59,15 @@ def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -
     """
     if not len(waveform):
         return waveform  # too short for a frame, even at its own speed; MP3 has no empty files
-    scale = np.float32(np.abs(waveform).max(initial=1.0))
-    return CHANNELS[codec].transmit(waveform / scale, sample_rate, setting) * scale
-
-
-def describe(codec: str, setting: int) -> str:
-    """Returns a channel and its setting as the id of a copy has them."""
-    return CHANNELS[codec].name.format(setting)
+    channel, scale = CHANNELS[codec], np.float32(np.abs(waveform).max(initial=1.0))
+    rate, samples = channel.rate or 2 * setting, waveform / scale
+    if rate != sample_rate:
+        num_samples = -(-len(samples) * rate // sample_rate)
+        samples = _fit(soxr.resample(samples, sample_rate, rate), num_samples)
+    samples = channel.transmit(samples, setting)
+    if rate != sample_rate:
+        samples = soxr.resample(samples, rate, sample_rate)
+    return _fit(samples, len(waveform)) * scale
 
 
 def require(names: Iterable[str]) -> None:
@@ -78,42 +82,28 @@ def require(names: Iterable[str]) -> None:
             )
 
 
-def _mp3(waveform: np.ndarray, sample_rate: int, kbps: int) -> np.ndarray:
+def _mp3(samples: np.ndarray, kbps: int) -> np.ndarray:
     level = (_MP3_KBPS[1] - kbps) / (_MP3_KBPS[1] - _MP3_KBPS[0])
-    code = functools.partial(_code, container="MP3", subtype="MPEG_LAYER_III", bitrate_mode="AVERAGE")
-    return _at_rate(_CODED_RATE, waveform, sample_rate, functools.partial(code, compression_level=level))
+    return _code(samples, "MP3", "MPEG_LAYER_III", compression_level=level, bitrate_mode="AVERAGE")
 
 
-def _opus(waveform: np.ndarray, sample_rate: int, kbps: int) -> np.ndarray:
+def _opus(samples: np.ndarray, kbps: int) -> np.ndarray:
     level = (_OPUS_KBPS[1] - kbps) / (_OPUS_KBPS[1] - _OPUS_KBPS[0])
-    code = functools.partial(_code, container="OGG", subtype="OPUS", compression_level=level)
-    return _at_rate(_CODED_RATE, waveform, sample_rate, code)
+    return _code(samples, "OGG", "OPUS", compression_level=level)
 
 
-def _vorbis(waveform: np.ndarray, sample_rate: int, quality: int) -> np.ndarray:
-    code = functools.partial(_code, container="OGG", subtype="VORBIS", compression_level=1 - quality / 10)
-    return _at_rate(_CODED_RATE, waveform, sample_rate, code)
+def _vorbis(samples: np.ndarray, quality: int) -> np.ndarray:
+    return _code(samples, "OGG", "VORBIS", compression_level=1 - quality / 10)
 
 
-def _telephone(waveform: np.ndarray, sample_rate: int, _: int) -> np.ndarray:
-    def call(samples: np.ndarray) -> np.ndarray:
-        return _code(_pass_band(samples), container="WAV", subtype="ULAW")
-
-    return _at_rate(_TELEPHONE_RATE, waveform, sample_rate, call)
-
-
-def _lowpass(waveform: np.ndarray, sample_rate: int, cutoff_hz: int) -> np.ndarray:
-    return _at_rate(2 * cutoff_hz, waveform, sample_rate, lambda samples: samples)
-
-
-def _at_rate(rate: int, waveform: np.ndarray, sample_rate: int, change: Callable) -> np.ndarray:
-    """Applies a change to a waveform at another sample rate."""
-    if rate == sample_rate:
-        return _fit(change(waveform), len(waveform))
-    changed = change(
-        _fit(soxr.resample(waveform, sample_rate, rate), -(-len(waveform) * rate // sample_rate))
-    )
-    return _fit(soxr.resample(changed, rate, sample_rate), len(waveform))
+def _telephone(samples: np.ndarray, _: int) -> np.ndarray:
+    """Keeps the band of the telephone, with zero phase, in the codec of the telephone."""
+    padded = np.pad(samples.astype(np.float64), [0, _TELEPHONE_RATE // 4])  # the end must not reach the start
+    spectrum = np.fft.rfft(padded)
+    frequencies = np.fft.rfftfreq(len(padded), 1 / _TELEPHONE_RATE)
+    spectrum *= np.interp(frequencies, _TELEPHONE_HZ, (0, 1, 1, 0))
+    band = np.fft.irfft(spectrum, len(padded))[: len(samples)].astype(np.float32)
+    return _code(band, "WAV", "ULAW")
 
 
 def _fit(samples: np.ndarray, num_samples: int) -> np.ndarray:
@@ -130,19 +120,10 @@ def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.nd
         return soundfile.read(file, dtype="float32")[0]
 
 
-def _pass_band(samples: np.ndarray) -> np.ndarray:
-    """Keeps the band of the telephone of float32 [num_samples] at 8 kHz, with zero phase."""
-    padded = np.pad(samples.astype(np.float64), [0, _TELEPHONE_RATE // 4])  # the end must not reach the start
-    spectrum = np.fft.rfft(padded)
-    frequencies = np.fft.rfftfreq(len(padded), 1 / _TELEPHONE_RATE)
-    spectrum *= np.interp(frequencies, _TELEPHONE_HZ, (0, 1, 1, 0))
-    return np.fft.irfft(spectrum, len(padded))[: len(samples)].astype(np.float32)
-
-
 CHANNELS = {
     "mp3": Channel("mp3-{}kbps", 16, 64, _mp3, "MPEG_LAYER_III"),
     "opus": Channel("opus-{}kbps", 8, 32, _opus, "OPUS"),
     "vorbis": Channel("vorbis-quality{}", 1, 6, _vorbis, "VORBIS"),
-    "telephone": Channel("telephone", _TELEPHONE_RATE, _TELEPHONE_RATE, _telephone),
-    "lowpass": Channel("lowpass-{}Hz", 3400, 7000, _lowpass),
+    "telephone": Channel("telephone", _TELEPHONE_RATE, _TELEPHONE_RATE, _telephone, rate=_TELEPHONE_RATE),
+    "lowpass": Channel("lowpass-{}Hz", 3400, 7000, lambda samples, _: samples, rate=None),
 }

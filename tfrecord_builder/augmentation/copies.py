@@ -1,4 +1,4 @@
-"""Augmented copies of an utterance: which there are, and their ids. Reads no audio.
+"""Augmented copies of an utterance: which there are, their ids, and the recordings that they sample from.
 
 Each speed factor gives a copy of the utterance, and each of --augmented_copies another one at that speed,
 with its own reverberation, noise, volume and codec:
@@ -20,12 +20,40 @@ import os
 import re
 from typing import Optional
 
+import soundfile
+
 from tfrecord_builder import errors
 from tfrecord_builder.augmentation import augmentation_config, codecs
-from tfrecord_builder.augmentation import sources as augmentation_sources
 from tfrecord_builder.data import schema
+from tfrecord_builder.storage import files
 
+_MAX_RIR_SECONDS = 10.0  # the longest reverberation of a cathedral
+_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
+_UNKNOWN_SECONDS = 1e9  # a FLAC from a pipe has a count of 2^63 - 1 samples
 _LAST_OFFSET = 0.9  # of a noise recording, so that something is left to read after it
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A recording: name relative to its directory, duration rounded down to ms, size in bytes and time."""
+
+    path: str
+    name: str
+    seconds: float
+    signature: tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+    """Room impulse responses and noise recordings, sorted by name."""
+
+    rirs: tuple[Source, ...] = ()
+    noises: tuple[Source, ...] = ()
+
+    def describe(self, config: augmentation_config.AugmentationConfig) -> list:
+        """Returns what copies depend on, for JSON: the settings; name, size and time of each recording."""
+        recordings = [[[each.name, *each.signature] for each in kind] for kind in (self.rirs, self.noises)]
+        return [dataclasses.asdict(config), recordings]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,41 +93,33 @@ class Variant:
             f"room-{_stem(self.room)}" if self.room else "",
             f"noise-{_stem(self.noise)}-at{self.snr_db:.1f}dB" if self.noise else "",
             f"volume{self.volume_db:+.1f}dB" if self.volume_db else "",
-            codecs.describe(self.codec, self.codec_setting) if self.codec else "",
+            codecs.CHANNELS[self.codec].name.format(self.codec_setting) if self.codec else "",
         ]
         return schema.COPY_SEPARATOR.join(filter(None, parts))
 
 
 def list_variants(
-    utterance_id: str, config: augmentation_config.AugmentationConfig, sources: augmentation_sources.Sources
+    utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
 ) -> list[Variant]:
-    """Returns the copies of an utterance; the one that changes nothing comes first if it is among them.
+    """Returns the copies of an utterance, first the one that changes nothing, if it is among them.
 
-    Raises:
-        UserError: the id could be that of a copy.
+    Raises UserError if the id could be that of a copy.
     """
     if schema.COPY_SEPARATOR in utterance_id and not config.is_plain:
         raise errors.UserError(
             f"utterance {utterance_id}: its id contains {schema.COPY_SEPARATOR!r}, which marks augmented "
             "copies; rename the utterance or leave augmentation out."
         )
-    factors = config.speed_perturb_factors
     return [
         _sample_variant(utterance_id, speed, copy, config, sources)
-        for speed in sorted(factors, key=lambda factor: (factor != 1, factors.index(factor)))
+        for speed in sorted(config.speed_perturb_factors, key=lambda factor: factor != 1)
         for copy in range(config.augmented_copies + 1)
     ]
 
 
-def _sample_variant(
-    utterance_id: str,
-    speed: float,
-    copy: int,
-    config: augmentation_config.AugmentationConfig,
-    sources: augmentation_sources.Sources,
-) -> Variant:
+def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources: Sources) -> Variant:
     if not copy:
-        return Variant(speed=speed)
+        return Variant(speed)
 
     def sample(what: str) -> float:
         """Returns a number in [0, 1), uniform over utterances, copies and what is sampled."""
@@ -122,6 +142,46 @@ def _sample_variant(
     return Variant(speed, copy, **changes)
 
 
+def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
+    """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
+
+    Raises UserError if a directory has none, or one is not audio, is empty or (an impulse response) too long.
+    """
+    return Sources(
+        rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),
+        noises=_find("noise_dir", config.noise_dir, None) if config.noise_dir else (),
+    )
+
+
+def _find(flag: str, directory: str, max_seconds: Optional[float]) -> tuple[Source, ...]:
+    if not files.is_directory(directory):
+        raise errors.UserError(f"--{flag}: {directory} is not a directory; choose one of audio files.")
+    where = directory if files.is_remote(directory) else os.path.abspath(directory)
+    names = sorted(path[len(where) :].lstrip("/") for path in files.find_files(where, _SUFFIXES))
+    if not names:
+        raise errors.UserError(
+            f"--{flag}: {directory} has no audio, expected {', '.join(_SUFFIXES)}; choose another directory."
+        )
+    return tuple(_inspect(flag, os.path.join(where, name), name, max_seconds) for name in names)
+
+
+def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> Source:
+    try:
+        with files.open_binary(path) as file, soundfile.SoundFile(file.fileno(), closefd=False) as stream:
+            seconds = 1000 * stream.frames // stream.samplerate / 1000
+    except (OSError, soundfile.SoundFileError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "error_string", error)
+        raise errors.UserError(
+            f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy it again or remove it."
+        ) from error
+    if not 0 < seconds <= (max_seconds or _UNKNOWN_SECONDS):
+        expected = f"at most {max_seconds:g} s" if max_seconds else "a known duration"
+        raise errors.UserError(
+            f"--{flag}: {path} has {seconds:g} s of audio, expected {expected}; remove it from the directory."
+        )
+    return Source(path, name, seconds, files.size_and_time(path))
+
+
 def _stem(path: str) -> str:
-    """Returns the name of a file without its suffix and without characters that an id must not have."""
+    # Without its suffix and without characters that an id must not have.
     return re.sub(r"[^\w.+-]+", "_", os.path.splitext(os.path.basename(path))[0])

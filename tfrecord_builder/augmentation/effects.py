@@ -31,7 +31,8 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
         UserError: the impulse response or the noise cannot be read.
     """
     if variant.speed != 1:
-        waveform = change_speed(waveform, variant.speed)
+        # Tempo, pitch and formants change together, as with SoX's and Kaldi's speed.
+        waveform = soxr.resample(waveform, variant.speed, 1.0)
     if variant.room:
         waveform = reverberate(waveform, _read_rir(variant.room, sample_rate))
     if variant.noise:
@@ -43,11 +44,6 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
     return waveform
 
 
-def change_speed(waveform: np.ndarray, speed: float) -> np.ndarray:
-    """Resamples a waveform: tempo, pitch and formants change together, as with SoX's and Kaldi's speed."""
-    return soxr.resample(waveform, speed, 1.0)
-
-
 def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     """Convolves a waveform, float32 [num_samples], with a room impulse response, float32 [num_rir_samples].
 
@@ -56,7 +52,8 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
         that nothing moves in time, scaled to the energy of the waveform.
     """
     num_samples = len(waveform)
-    fft_length = _fast_length(num_samples + len(rir) - 1)
+    length = num_samples + len(rir) - 1  # the next one with small factors makes a fast FFT
+    fft_length = min(odd << max(0, -(-length // odd) - 1).bit_length() for odd in (1, 3, 5, 9, 15))
     # numpy 2 would compute in float32, and then give other last bits than numpy 1.
     spectrum, response = (np.fft.rfft(samples.astype(np.float64), fft_length) for samples in (waveform, rir))
     direct = int(np.argmax(np.abs(rir)))
@@ -107,8 +104,3 @@ def _check(path: str, samples: np.ndarray) -> np.ndarray:
 
 def _power(samples: np.ndarray) -> float:
     return float(np.mean(np.square(samples, dtype=np.float64)))
-
-
-def _fast_length(length: int) -> int:
-    """Returns the next length with small factors, for a fast FFT."""
-    return min(odd << max(0, -(-length // odd) - 1).bit_length() for odd in (1, 3, 5, 9, 15))

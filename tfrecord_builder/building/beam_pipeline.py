@@ -11,10 +11,9 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.output import worker_pool
+from tfrecord_builder.output import resumable
 
 # Beam's loggers that tell where a job runs and how it proceeds.
 _JOB_LOGGERS = ("runners.dataflow", "runners.portability.portable_runner")
@@ -30,12 +29,11 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
     from apache_beam.runners.portability import portable_runner
 
     try:
-        found = runners.create_runner(runner)
-        has_job_server = isinstance(found, portable_runner.PortableRunner)  # which knows flags of its own
+        # A job server knows flags of its own.
+        has_job_server = isinstance(runners.create_runner(runner), portable_runner.PortableRunner)
         options = pipeline_options.PipelineOptions(list(beam_flags))
-        options.get_all_options(
-            add_extra_args_fn=lambda parser: _check_flags(parser, beam_flags, has_job_server)
-        )
+        check_flags = functools.partial(_check_flags, beam_flags=beam_flags, has_job_server=has_job_server)
+        options.get_all_options(add_extra_args_fn=check_flags)
         _make_pipeline(runner, beam_flags)
     except errors.UserError:
         raise
@@ -47,26 +45,22 @@ def check(runner: str, beam_flags: Sequence[str]) -> None:
 
 
 def write_shards(
-    shards: Sequence[worker_pool.Shard],
-    find_finished: Callable[[Any], Optional[worker_pool.Written]],
-    write: worker_pool.Write,
+    shards: Sequence[resumable.Shard],
+    writer: resumable.ShardWriter,
     title: str,
     runner: str,
     beam_flags: Sequence[str],
-) -> list[worker_pool.Written]:
+) -> list[resumable.Written]:
     """Writes the shards (or chunks) that are not finished yet, as worker_pool.write_shards does.
 
-    Every worker must see their directory under the same name.
-
-    Raises:
-        UserError: Beam or the runner failed, or a shard cannot be written.
+    Raises UserError if Beam or the runner failed, or a shard cannot be written.
     """
-    finished = list(map(find_finished, shards))
-    waiting = [each for each, found in zip(shards, finished) if found is None]
+    finished = list(map(writer.find_finished, shards))
+    waiting = [shard for shard, written in zip(shards, finished) if written is None]
     if waiting:
-        _run(waiting, functools.partial(_write, find_finished, write), title, runner, beam_flags)
-        finished = list(map(find_finished, shards))
-    missing = [each.file for each, found in zip(shards, finished) if found is None]
+        _run(waiting, functools.partial(_write, writer), title, runner, beam_flags)
+        finished = list(map(writer.find_finished, shards))
+    missing = [shard.file for shard, written in zip(shards, finished) if written is None]
     if missing:
         raise errors.UserError(
             f"--runner={runner}: the pipeline ended, but {missing[0]} is missing; "
@@ -113,18 +107,12 @@ def _make_pipeline(runner: str, beam_flags: Sequence[str]):
     return beam.Pipeline(options=pipeline_options.PipelineOptions(flags, allow_unsafe_triggers=True))
 
 
-def _run(
-    waiting: Sequence[worker_pool.Shard],
-    write: Callable[[Any], None],
-    title: str,
-    runner: str,
-    beam_flags: Sequence[str],
-) -> None:
+def _run(shards: Sequence, write: Callable, title: str, runner: str, beam_flags: Sequence[str]) -> None:
     beam = _import_beam()
 
     def run_pipeline() -> None:
         with _make_pipeline(runner, beam_flags) as pipeline:
-            spread = pipeline | beam.Create(waiting, reshuffle=False) | beam.Reshuffle()
+            spread = pipeline | beam.Create(shards, reshuffle=False) | beam.Reshuffle()
             spread | title >> beam.Map(write)
 
     try:
@@ -165,14 +153,10 @@ def _end_with_workers(run_pipeline: Callable[[], None]) -> None:
         raise error
 
 
-def _write(
-    find_finished: Callable[[Any], Optional[worker_pool.Written]],
-    write: worker_pool.Write,
-    shard: worker_pool.Shard,
-) -> None:
+def _write(writer: resumable.ShardWriter, shard: resumable.Shard) -> None:
     """Writes a shard in a worker of Beam."""
-    if not find_finished(shard):  # a runner may repeat one
-        write(shard, _Counters())
+    if not writer.find_finished(shard):  # a runner may repeat one
+        writer.write(shard, _Counters())
 
 
 class _Counters:

@@ -76,7 +76,11 @@ def check_text(
     """Raises UserError for text with a flag of audio, or with tokens that do not pair with characters."""
     if config.corpus != "text":
         return
-    changed = [*_changed_flags(frontend_config), *_changed_flags(augmentation)]
+    changed = []
+    for settings in (frontend_config, augmentation):
+        usual = dataclasses.asdict(type(settings)())
+        values = dataclasses.asdict(settings)
+        changed += [f"--{name}={value}" for name, value in values.items() if value != usual[name]]
     if changed:
         raise errors.UserError(
             f"--corpus=text, {', '.join(changed)}: text has no audio features; leave {changed[0]} out."
@@ -86,8 +90,3 @@ def check_text(
             f"--corpus=text, --token_type={label_config.token_type}: text pairs characters with syllables, "
             f"expected --token_type={' or '.join(labelling.PAIRED_TOKEN_TYPES)}; leave --token_type out."
         )
-
-
-def _changed_flags(config: object) -> list[str]:
-    usual, given = (dataclasses.asdict(each) for each in (type(config)(), config))
-    return [f"--{name}={value}" for name, value in given.items() if value != usual[name]]

@@ -10,11 +10,17 @@ import errno
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Optional
 
+import tqdm
+from absl import logging
+
 from tfrecord_builder import errors
+from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
+from tfrecord_builder.labels import normalisation
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -42,27 +48,29 @@ GROUP BY kind ORDER BY count(*) DESC, min(row)
 
 
 class Catalog:
-    """The utterances of a build, in a new database at a path."""
+    """The utterances of a build, in an empty database."""
 
-    def __init__(self, path: str):
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.executescript(_SCHEMA)
-        self._database.execute("BEGIN")  # one transaction: nobody else reads this
-
-    def close(self) -> None:
-        self._database.close()
+    def __init__(self, database: sqlite3.Connection):
+        self._database = database
+        database.executescript(_SCHEMA)
+        database.execute("BEGIN")  # one transaction: nobody else reads this
 
     def add_utterance(self, utterance: manifest.Utterance) -> None:
         """Adds an utterance; raises UserError if its id is a duplicate, empty or not fit for a table."""
-        _check_id(utterance.utterance_id)
+        name = utterance.utterance_id
+        if not name or any(separator in name for separator in "\t\n\r"):
+            raise errors.UserError(
+                f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, "
+                "which separate the columns and rows of tables; rename the utterance."
+            )
         try:
             self._database.execute(
                 "INSERT INTO utterances (id, split, json) VALUES (?, ?, ?)",
-                (utterance.utterance_id, utterance.split, json.dumps(vars(utterance))),
+                (name, utterance.split, json.dumps(vars(utterance))),
             )
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: the utterance id {utterance.utterance_id} is a duplicate; "
+                f"--corpus_dir: the utterance id {name} is a duplicate; "
                 "give every utterance, in all directories together, an id of its own."
             ) from None
 
@@ -72,9 +80,10 @@ class Catalog:
 
     def lines(self, split: Optional[str] = None) -> Iterator[str]:
         """Yields the same as lines for parse_line."""
-        where, values = ("", ()) if split is None else ("WHERE split = ?", (split,))
-        query = f"SELECT split || char(9) || json FROM utterances {where} ORDER BY row"
-        return (line for (line,) in self._database.execute(query, values))
+        query = (
+            "SELECT split || char(9) || json FROM utterances WHERE split = coalesce(?, split) ORDER BY row"
+        )
+        return (line for (line,) in self._database.execute(query, (split,)))
 
     def count_utterances(self, split: Optional[str] = None) -> int:
         """Returns the number of utterances of the corpus, or of one split."""
@@ -104,11 +113,12 @@ class Catalog:
         """Adds id, split and sentence of each item (utterance or copy) that is assigned to a shard."""
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
 
-    def reject(self, utterance_id: str, split: str, reason: str, audio: Optional[str]) -> None:
-        """Adds a rejected utterance or item."""
-        path = (audio or "").encode("utf-8", "backslashreplace").decode()  # its name may not be UTF-8
-        values = (utterance_id, split, reason, path)
-        self._database.execute("INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)", values)
+    def reject(self, rows: Iterable[Sequence[Optional[str]]]) -> None:
+        """Adds id, split, reason and path of the recording of each rejected utterance or item."""
+        for name, split, reason, audio in rows:
+            path = (audio or "").encode("utf-8", "backslashreplace").decode()  # its name may not be UTF-8
+            query = "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)"
+            self._database.execute(query, (name, split, reason, path))
 
     def rejected(self) -> Iterator[tuple[str, str, str, str]]:
         """Yields id, split, reason and path of the recording of everything that was rejected."""
@@ -120,11 +130,8 @@ class Catalog:
 
     def count_candidates(self) -> int:
         """Returns the number of items, plus that of utterances that were rejected before they became one."""
-        both = self._count("SELECT count(*) FROM items WHERE id IN (SELECT id FROM rejected)")
-        num_items, num_rejected = (
-            self._count(f"SELECT count(*) FROM {each}") for each in ("items", "rejected")
-        )
-        return num_items + num_rejected - both
+        num_others = self._count("SELECT count(*) FROM items WHERE id NOT IN (SELECT id FROM rejected)")
+        return num_others + self._count("SELECT count(*) FROM rejected")
 
     def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
@@ -148,8 +155,8 @@ class Catalog:
 def open_new(path: str) -> Iterator[Catalog]:
     """Makes a catalog and closes it at the end; raises OSError if the disk is full."""
     try:
-        with contextlib.closing(Catalog(path)) as opened:
-            yield opened
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            yield Catalog(database)
     except sqlite3.OperationalError as error:
         raise OSError(errno.ENOSPC, str(error), path) from error
 
@@ -160,9 +167,66 @@ def parse_line(line: str) -> manifest.Utterance:
     return manifest.Utterance(**{**json.loads(described), "split": split})
 
 
-def _check_id(name: str) -> None:
-    if not name or any(separator in name for separator in "\t\n\r"):
+def list_corpus(layout: str, corpus_dirs: Sequence[str], corpus: Catalog, dev_fraction: float = 0.0) -> None:
+    """Adds every utterance of the directories to the catalog, and makes a dev split if one is asked for.
+
+    Raises UserError if the corpus cannot be read or is empty, or an utterance id is a duplicate.
+    """
+    utterances = registry.list_utterances(layout, corpus_dirs)
+    for utterance in tqdm.tqdm(utterances, unit="utt", desc="listing", disable=not sys.stderr.isatty()):
+        corpus.add_utterance(utterance)
+    where = ", ".join(corpus_dirs)
+    if not corpus.count_utterances():
         raise errors.UserError(
-            f"--corpus_dir: an utterance id is {name!r}, expected one without tabs and line breaks, which "
-            "separate the columns and rows of tables; rename the utterance."
+            f"--corpus_dir: {where} has no utterances; check --corpus and the files of the corpus."
         )
+    if dev_fraction:
+        make_dev_split(corpus, dev_fraction)
+    if not corpus.count_utterances("dev"):
+        logging.warning(
+            "%s: the corpus has no dev split to evaluate a training on; "
+            "pass --dev_fraction=0.05 to take one from the train split.",
+            where,
+        )
+
+
+def make_dev_split(corpus: Catalog, fraction: float) -> None:
+    """Moves a fraction of train to dev unless the corpus has a dev split, and logs how many utterances.
+
+    Whole speakers are moved, in the order of the hashes of their names, each that still fits; if none does,
+    the smallest one. Utterances of unknown speakers, or of a single one, are moved one by one, and sentences
+    of text together with equal ones. So the choice depends on the corpus alone, not on its order.
+    """
+    if corpus.count_utterances("dev"):
+        logging.warning("--dev_fraction=%g: the corpus has a dev split; nothing is moved to it.", fraction)
+        return
+    num_train, note = corpus.count_utterances("train"), ""
+    num_groups = corpus.group("train", _group_key)
+    if num_groups == 1 < num_train:
+        num_groups = corpus.group("train", lambda utterance: utterance.utterance_id)
+        note = "; all are of one speaker, who is now in train and in dev"
+    if num_groups > 1:
+        corpus.move_groups(_choose(corpus, round(fraction * num_train)), "dev")
+        moved = corpus.count_utterances("dev")
+        message = "--dev_fraction=%g: %d of %d utterances of train (%.1f %%) are now dev%s."
+        logging.warning(message, fraction, moved, num_train, 100 * moved / num_train, note)
+
+
+def _group_key(utterance: manifest.Utterance) -> str:
+    """Returns what must not be divided between train and dev."""
+    if utterance.audio is None:
+        return normalisation.normalise(utterance.text) or utterance.pinyin
+    is_known = utterance.speaker.rpartition("/")[2]  # <directory>/ is a speaker without a name
+    return f"speaker {utterance.speaker}" if is_known else f"utterance {utterance.utterance_id}"
+
+
+def _choose(corpus: Catalog, num_utterances: int) -> Iterator[bytes]:
+    remaining, smallest = num_utterances, None
+    for digest, size in corpus.group_sizes():
+        if size <= remaining:
+            remaining -= size
+            yield digest
+        if smallest is None or size < smallest[0]:
+            smallest = size, digest
+    if remaining == num_utterances:
+        yield smallest[1]

@@ -4,15 +4,13 @@ A chunk is a range of the corpus; <chunk>.listed has the split and the JSON of e
 <chunk>.labelled, a line per item (utterance or augmented copy) in the order in which shards take them,
 
     sha256 of the id <TAB> split <TAB> sha256 of the sentence <TAB> id <TAB> line of the shard's .jsonl
-
-then <chunk>.labelled.json, what the build needs to know of all of them, which marks the chunk as finished.
 """
 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import dataclasses
-import functools
 import hashlib
 import importlib.metadata
 import itertools
@@ -21,114 +19,170 @@ import os
 import pathlib
 import platform
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
-from tfrecord_builder.augmentation import augmentation_config
-from tfrecord_builder.augmentation import sources as augmentation_sources
-from tfrecord_builder.building import catalog, checks, listing, sharding
+from tfrecord_builder import errors
+from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.building import catalog
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling, vocabularies
-from tfrecord_builder.output import worker_pool
+from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items
 from tfrecord_builder.storage import files
 
 _MIN_UTTERANCES = 10_000  # of a chunk: fewer are not worth a worker
 _MAX_CHUNKS = 200  # all are read at once, and an operating system allows a few hundred open files
 _LIBRARIES = ("pypinyin", "rjieba", "wetext", "sentencepiece")
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What every chunk is labelled with."""
-
-    labeller: labelling.Labeller
-    augmentation: augmentation_config.AugmentationConfig
-    sources: augmentation_sources.Sources
+_CONCURRENT_REQUESTS = 32
+_PLAIN = copies.Variant()
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """A range of the corpus: its .labelled file, and how many utterances it has.
-
-    Attributes:
-        fingerprint: hash of all that its labels depend on, except for the recordings.
-        run: identifies a run of the build: each looks once whether the recordings are the same.
-    """
+    """A range of the corpus: its .labelled file, number of utterances, and the hash of its .listed file."""
 
     file: str
     num_items: int
-    fingerprint: str
-    run: str
+    listed_sha256: str
 
 
 @dataclasses.dataclass
-class Labelled:
-    """What is known of a labelled chunk; its file, fingerprint and run are those of the chunk.
+class Labelled(resumable.Written):
+    """What is known of a labelled chunk.
 
     Attributes:
-        num_records: number of utterances that were not rejected.
+        run: identifies the run of the build that labelled the chunk or found its recordings unchanged.
         split_sizes: number of items per split.
-        rejected: [utterance_id, split, reason, audio] of each rejected utterance.
         counts: see vocabularies.Collector.to_json.
         num_unclear: number of utterances with unclear numbers (see Labeller).
         unclear: utterance_id and text of the first one.
     """
 
-    file: str
-    fingerprint: str
-    run: str
-    num_records: int = 0
+    run: str = ""
     split_sizes: dict = dataclasses.field(default_factory=collections.Counter)
-    rejected: list = dataclasses.field(default_factory=list)
     counts: dict = dataclasses.field(default_factory=dict)
     num_unclear: int = 0
     unclear: str = ""
 
 
+@dataclasses.dataclass(frozen=True)
+class ChunkLabeller(resumable.ShardWriter):
+    """Labels chunks; those that an earlier run labelled are kept if their recordings are the same."""
+
+    labeller: labelling.Labeller
+    augmentation: augmentation_config.AugmentationConfig
+    sources: copies.Sources
+    settings_sha256: str
+    run: str
+
+    written_type = Labelled
+
+    def fingerprint(self, chunk: Chunk) -> str:
+        """Returns the hash of all that labels depend on, except for the recordings."""
+        return resumable.hash_json([self.settings_sha256, chunk.listed_sha256])
+
+    def find_finished(self, chunk: Chunk) -> Optional[Labelled]:
+        labelled = super().find_finished(chunk)
+        return labelled if labelled and labelled.run == self.run else None
+
+    def replace(self, chunk: Chunk, on_progress: resumable.OnProgress) -> Labelled:
+        labelled = super().find_finished(chunk)
+        if labelled is None or not _is_unchanged(os.path.join(self.directory, chunk.file)):
+            return super().replace(chunk, on_progress)
+        labelled.run = self.run
+        labelled.save(self.json_path(chunk))
+        return labelled
+
+    def make(self, chunk: Chunk, path: str, on_progress: resumable.OnProgress) -> Labelled:
+        labelled, lines = Labelled(chunk.file, run=self.run), []
+        collector = vocabularies.Collector(self.labeller.config)
+        with files.open_binary(_list_of(os.path.join(self.directory, chunk.file))) as file:
+            utterances = [catalog.parse_line(line.decode()) for line in file]
+        signatures = find_signatures([each.audio for each in utterances])
+        for done, (utterance, signature) in enumerate(zip(utterances, signatures), 1):
+            labels = self.labeller(utterance)
+            unknown = self.labeller.unknown_syllables(utterance, labels.transcript)
+            problem = find_problem(utterance, labels, unknown)
+            if problem:
+                labelled.rejected.append([utterance.utterance_id, utterance.split, problem, utterance.audio])
+            else:
+                collector.add(labels, utterance.split)
+                self._note_unclear(utterance, labelled)
+                for named, variant in list_copies(utterance, self.augmentation, self.sources):
+                    lines.append(to_line(items.Item(named, labels, signature, variant)))
+                    labelled.split_sizes[named.split] += 1
+            on_progress(done, len(labelled.rejected))
+        labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()
+        with open(path, "wb") as output:
+            output.writelines(sorted(lines))
+        return labelled
+
+    def _note_unclear(self, utterance: manifest.Utterance, labelled: Labelled) -> None:
+        if self.labeller.has_unclear_numbers(utterance):
+            labelled.num_unclear += 1
+            labelled.unclear = labelled.unclear or f"{utterance.utterance_id}: {utterance.text}"
+
+
 def label_corpus(
-    listed: catalog.Catalog, settings: Settings, directory: str, run: Callable[..., list[Labelled]]
+    corpus: catalog.Catalog,
+    labeller: labelling.Labeller,
+    augmentation: augmentation_config.AugmentationConfig,
+    sources: copies.Sources,
+    directory: str,
+    run: Callable[..., list[Labelled]],
 ) -> list[Labelled]:
     """Labels every utterance of the catalog, by `run` (as worker_pool.write_shards) in a directory.
 
-    A single chunk is labelled here: it is not worth a worker. Those that an interrupted build finished are
-    kept if their utterances and recordings are the same.
-
-    Raises:
-        UserError: a disk or store fails, a worker was killed, or an id could be that of a copy.
+    A single chunk is labelled here: it is not worth a worker. Raises UserError if a disk or store fails, a
+    worker was killed, or an id could be that of a copy.
     """
-    waiting = list(_write_lists(listed, settings, directory))
-    label = functools.partial(label_chunk, settings=settings, directory=directory)
-    if len(waiting) == 1:
-        return [label(waiting[0], lambda done, rejected: None)]
-    return run(waiting, functools.partial(load_finished, directory=directory), label, title="labelling")
+    settings = [labeller.describe(), *sources.describe(augmentation), *_describe_program()]
+    settings_sha256 = resumable.hash_json(settings)
+    writer = ChunkLabeller(directory, labeller, augmentation, sources, settings_sha256, uuid.uuid4().hex)
+    chunks = list(_write_lists(corpus, directory))
+    if len(chunks) == 1:
+        return [writer.write(chunks[0], lambda done, rejected: None)]
+    return run(chunks, writer, title="labelling")
 
 
-def label_chunk(
-    chunk: Chunk, on_progress: worker_pool.OnProgress, settings: Settings, directory: str
-) -> Labelled:
-    """Labels a chunk; raises UserError if the disk refuses its files."""
-    try:
-        path = os.path.join(directory, chunk.file)
-        found = _load(chunk, directory)
-        if not found or not _is_unchanged(path):
-            found, lines = _label_utterances(chunk, on_progress, settings, directory)
-            with files.writing(path) as temporary:
-                with open(temporary, "wb") as file:
-                    file.writelines(sorted(lines))
-                files.sync(temporary)
-        found.run = chunk.run
-        files.write_text(f"{path}.json", json.dumps(vars(found)))
-        return found
-    except Exception as error:
-        worker_pool.explain_refusal(directory, chunk.file, error)
-        raise
+def find_problem(
+    utterance: manifest.Utterance, labels: labelling.Labels, unknown_syllables: Sequence[str]
+) -> str:
+    """Returns why an utterance is rejected (details follow after ": "), or empty."""
+    if utterance.problem:
+        return utterance.problem  # of the corpus's listing
+    if unknown_syllables:
+        return f"pinyin has an unknown syllable: {unknown_syllables[0]}"
+    if not labels.tokens:
+        return "no transcript"
+    return "hanzi and pinyin do not pair" if utterance.audio is None and not labels.characters else ""
 
 
-def load_finished(chunk: Chunk, directory: str) -> Optional[Labelled]:
-    """Returns what is known of a chunk that this run of the build has labelled; None if it has not."""
-    found = _load(chunk, directory)
-    return found if found and found.run == chunk.run else None
+def list_copies(
+    utterance: manifest.Utterance, config: augmentation_config.AugmentationConfig, sources: copies.Sources
+) -> Iterator[tuple[manifest.Utterance, Optional[copies.Variant]]]:
+    """Yields each copy of an utterance, usually with the utterance itself, and its augmentation.
+
+    Only the train split is augmented. Speed and volume that the corpus itself asks for come on top.
+    """
+    variants = [_PLAIN]
+    if not config.is_plain and utterance.split == "train":
+        variants = copies.list_variants(utterance.utterance_id, config, sources)
+    for variant in variants:
+        named = dataclasses.replace(utterance, utterance_id=variant.name(utterance.utterance_id))
+        if utterance.speed != 1 or utterance.volume_db:
+            speed, volume_db = variant.speed * utterance.speed, variant.volume_db + utterance.volume_db
+            variant = dataclasses.replace(variant, speed=speed, volume_db=volume_db)
+        yield named, None if variant == _PLAIN else variant
+
+
+def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
+    """Returns the file signature of each recording; raises UserError if the disk or store fails."""
+    if not any(path and files.is_remote(path) for path in recordings):
+        return list(map(_find_signature, recordings))
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # a store is slow to answer
+        return list(pool.map(_find_signature, recordings))
 
 
 def to_line(item: items.Item) -> bytes:
@@ -139,11 +193,10 @@ def to_line(item: items.Item) -> bytes:
     return f"{digest}\t{item.utterance.split}\t{sentence}\t{name}\t{items.to_line(item)}".encode()
 
 
-def _write_lists(listed: catalog.Catalog, settings: Settings, directory: str) -> Iterator[Chunk]:
+def _write_lists(corpus: catalog.Catalog, directory: str) -> Iterator[Chunk]:
     """Writes the .listed files; yields their chunks."""
-    run, described = uuid.uuid4().hex, _describe(settings)
-    size = max(_MIN_UTTERANCES, -(-listed.count_utterances() // _MAX_CHUNKS))
-    lines = listed.lines()
+    size = max(_MIN_UTTERANCES, -(-corpus.count_utterances() // _MAX_CHUNKS))
+    lines = corpus.lines()
     for number in itertools.count():
         content = "".join(f"{line}\n" for line in itertools.islice(lines, size)).encode()
         if not content:
@@ -151,77 +204,29 @@ def _write_lists(listed: catalog.Catalog, settings: Settings, directory: str) ->
         file = f"{number:05d}.labelled"
         with files.writing(_list_of(os.path.join(directory, file))) as path, open(path, "wb") as output:
             output.write(content)
-        fingerprint = sharding.hash_json([described, hashlib.sha256(content).hexdigest()])
-        yield Chunk(file, content.count(b"\n"), fingerprint, run)
+        yield Chunk(file, content.count(b"\n"), hashlib.sha256(content).hexdigest())
 
 
-def _describe(settings: Settings) -> list:
-    """Returns what labels depend on besides the utterance: flags, files, libraries and this program."""
+def _describe_program() -> list:
+    """Returns the versions of libraries and the hashes of this program, on which labels depend."""
     package = pathlib.Path(__file__).resolve().parents[1]  # readings and checks lie outside labels/ too
-    return [
-        [
-            settings.labeller.describe(),
-            dataclasses.asdict(settings.augmentation),
-            settings.sources.describe(),
-        ],
-        [platform.python_version(), *map(importlib.metadata.version, _LIBRARIES)],
-        [files.sha256(str(path)) for path in sorted(package.rglob("*.py"))],
-    ]
-
-
-def _load(chunk: Chunk, directory: str) -> Optional[Labelled]:
-    """Returns what any run knows of the chunk."""
-    try:
-        found = Labelled(**json.loads(files.read_text(os.path.join(directory, f"{chunk.file}.json"))))
-    except (FileNotFoundError, ValueError, TypeError):  # cut, or from another version
-        return None
-    return found if found.fingerprint == chunk.fingerprint else None
+    versions = [platform.python_version(), *map(importlib.metadata.version, _LIBRARIES)]
+    return [versions, [files.sha256(str(path)) for path in sorted(package.rglob("*.py"))]]
 
 
 def _is_unchanged(path: str) -> bool:
     """Returns whether the recordings of a labelled chunk are still the same."""
     with files.open_binary(path) as file:
-        found = [items.from_json(json.loads(line.split(b"\t", 4)[4])) for line in file]
-    return listing.signatures([each.utterance.audio for each in found]) == [each.signature for each in found]
+        labelled = [items.from_json(json.loads(line.split(b"\t", 4)[4])) for line in file]
+    signatures = find_signatures([each.utterance.audio for each in labelled])
+    return signatures == [each.signature for each in labelled]
 
 
-def _label_utterances(
-    chunk: Chunk, on_progress: worker_pool.OnProgress, settings: Settings, directory: str
-) -> tuple[Labelled, list[bytes]]:
-    found, lines = Labelled(chunk.file, chunk.fingerprint, chunk.run), []
-    collector = vocabularies.Collector(settings.labeller.config)
-    with files.open_binary(_list_of(os.path.join(directory, chunk.file))) as file:
-        utterances = [catalog.parse_line(line.decode()) for line in file]
-    signatures = listing.signatures([each.audio for each in utterances])
-    for done, (utterance, signature) in enumerate(zip(utterances, signatures), 1):
-        try:
-            labels = settings.labeller(utterance)
-            unknown = settings.labeller.unknown_syllables(utterance, labels.transcript)
-            checks.check_labels(utterance, labels, unknown)
-        except checks.Rejected as reason:
-            found.rejected.append([utterance.utterance_id, utterance.split, str(reason), utterance.audio])
-        else:
-            collector.add(labels, utterance.split)
-            if settings.labeller.has_unclear_numbers(utterance):
-                found.num_unclear += 1
-                found.unclear = found.unclear or f"{utterance.utterance_id}: {utterance.text}"
-            made = list(_make_items(utterance, labels, signature, settings))
-            found.split_sizes[utterance.split] += len(made)
-            lines += map(to_line, made)
-        on_progress(done, len(found.rejected))
-    found.num_records, found.counts = len(utterances) - len(found.rejected), collector.to_json()
-    return found, lines
-
-
-def _make_items(
-    utterance: manifest.Utterance,
-    labels: labelling.Labels,
-    signature: Optional[tuple[int, int]],
-    settings: Settings,
-) -> Iterator[items.Item]:
-    for name, variant in listing.list_copies(utterance, settings.augmentation, settings.sources):
-        named = dataclasses.replace(utterance, utterance_id=name) if variant else utterance
-        yield items.Item(named, labels, signature, variant)
+def _find_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
+    try:
+        return items.file_signature(audio)
+    except OSError as error:
+        raise errors.store_failed(audio, error) from error
 
 
 def _list_of(path: str) -> str:

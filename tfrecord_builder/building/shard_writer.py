@@ -1,9 +1,8 @@
-"""Writes one shard: reads the recordings of its items, computes features, and collects statistics."""
+"""Writes the records of a shard: reads the recordings of its items, computes features, counts statistics."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dataclasses
 import functools
 import os
@@ -13,79 +12,56 @@ from typing import Optional
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.augmentation import effects
-from tfrecord_builder.building import checks, sharding
-from tfrecord_builder.data import recordings, schema
+from tfrecord_builder.building import sharding
+from tfrecord_builder.data import manifest, recordings, schema
 from tfrecord_builder.labels import labelling
-from tfrecord_builder.output import worker_pool
+from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items, loudness, shard_statistics
 from tfrecord_builder.runtime import lazy_tensorflow as tf
-from tfrecord_builder.storage import files
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
-def write_or_explain(
-    shard: sharding.Shard,
-    on_progress: worker_pool.OnProgress,
-    settings: sharding.Settings,
-    directory: str,
-) -> shard_statistics.ShardStatistics:
-    """Writes a shard as write_shard does; raises UserError if the disk refuses it."""
-    try:
-        return write_shard(shard, settings, directory, on_progress)
-    except Exception as error:  # not Ctrl-C, which may come while TensorFlow is imported
-        worker_pool.explain_refusal(directory, shard.file, error)
-        raise
+class Rejected(Exception):
+    """A recording cannot be used; str() is the reason. It is not fatal: the builder counts it."""
 
 
-def write_shard(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str, on_progress: worker_pool.OnProgress
-) -> shard_statistics.ShardStatistics:
-    """Writes directory/<shard.file>, then <shard.file>.json; each appears whole or not at all.
+@dataclasses.dataclass(frozen=True)
+class ShardWriter(resumable.ShardWriter):
+    """Writes the records of the items in the .jsonl file of a shard."""
 
-    Args:
-        shard: the shard; its .jsonl file lies in the directory.
-        settings: what every shard is made with.
-        directory: where to write.
-        on_progress: called after each utterance.
+    settings: sharding.Settings
 
-    Returns:
-        The statistics, as in the JSON file.
+    written_type = shard_statistics.ShardStatistics
 
-    Raises:
-        UserError: a recording has changed since the corpus was listed.
-    """
-    path = os.path.join(directory, shard.file)
-    with contextlib.suppress(FileNotFoundError):
-        files.remove(f"{path}.json")  # of an earlier shard: beside this one it would be believed
-    with files.writing(path) as temporary:
-        statistics = _write_records(shard, settings, directory, temporary, on_progress)
-        statistics.num_bytes = os.path.getsize(temporary)
-        statistics.sha256 = files.sha256(temporary)
-        files.sync(temporary)
-    statistics.items_sha256 = shard.items_sha256
-    statistics.fingerprint = sharding.shard_fingerprint(shard, settings)
-    statistics.save(f"{path}.json")
-    return statistics
+    def fingerprint(self, shard: sharding.Shard) -> str:
+        """Returns the hash of all that a shard depends on; a file signature stands for a recording."""
+        settings_sha256 = self.settings.sha256()
+        return resumable.hash_json([tf.__version__, settings_sha256, shard.file, shard.items_sha256])
 
-
-def load_finished(
-    shard: sharding.Shard, settings: sharding.Settings, directory: str
-) -> Optional[shard_statistics.ShardStatistics]:
-    """Returns the statistics of a shard that an interrupted build finished; None if there is none.
-
-    The shard is not read: its statistics were written when all of it was on the disk.
-    """
-    path = os.path.join(directory, shard.file)
-    try:
-        statistics = shard_statistics.ShardStatistics.load(f"{path}.json")
-        num_bytes, _ = files.size_and_time(path)
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):  # cut, or from another version
-        return None
-    is_same = statistics.fingerprint == sharding.shard_fingerprint(shard, settings)
-    return statistics if is_same and num_bytes == statistics.num_bytes else None
+    def make(
+        self, shard: sharding.Shard, path: str, on_progress: resumable.OnProgress
+    ) -> shard_statistics.ShardStatistics:
+        """Writes the records; raises UserError if a recording has changed since the corpus was listed."""
+        statistics = shard_statistics.ShardStatistics(shard.file, shard.split)
+        statistics.items_sha256 = shard.items_sha256
+        speakers: set[str] = set()
+        with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
+            for done, item in enumerate(_read_items(os.path.join(self.directory, shard.file)), 1):
+                try:
+                    record, level = make_record(item, self.settings)
+                except Rejected as reason:
+                    name, audio = item.utterance.utterance_id, item.utterance.audio
+                    statistics.rejected.append([name, shard.split, str(reason), audio])
+                else:
+                    writer.write(schema.make_example(record))
+                    statistics.count(record, item, self.settings.vocabularies, level)
+                    speakers.add(record.speaker)
+                on_progress(done, len(statistics.rejected))
+        statistics.speakers = sorted(speakers)
+        return statistics
 
 
 def make_record(
@@ -94,7 +70,7 @@ def make_record(
     """Returns the record of an item and the loudness of its recording (None for text).
 
     Raises:
-        checks.Rejected: its recording cannot be used.
+        Rejected: its recording cannot be used.
         UserError: its recording has changed since the corpus was listed, or its disk or store fails.
     """
     utterance, labels = item.utterance, item.labels
@@ -105,40 +81,36 @@ def make_record(
         pronunciation=" ".join(labels.tokens),
         token_ids=settings.vocabularies.tokens.encode(labels.tokens),
         character_ids=settings.vocabularies.characters.encode(labels.characters),
-        fbank=None,
-        duration_ms=0,
     )
     if settings.frontend is None:
         return record, None
     try:
-        return _add_features(record, item, settings)
+        try:
+            return _add_features(record, item, settings)
+        finally:
+            _check_unchanged(item)
     except OSError as error:  # nothing is written here
         raise errors.store_failed(error.filename or utterance.audio, error) from error
 
 
-def _write_records(
-    shard: sharding.Shard,
-    settings: sharding.Settings,
-    directory: str,
-    path: str,
-    on_progress: worker_pool.OnProgress,
-) -> shard_statistics.ShardStatistics:
-    statistics = shard_statistics.ShardStatistics(file=shard.file, split=shard.split)
-    speakers: set[str] = set()
-    with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # it takes only UTF-8, or bytes
-        for done, item in enumerate(_read_items(os.path.join(directory, shard.file)), 1):
-            try:
-                record, level = make_record(item, settings)
-            except checks.Rejected as reason:
-                name, audio = item.utterance.utterance_id, item.utterance.audio
-                statistics.rejected.append([name, shard.split, str(reason), audio])
-            else:
-                writer.write(schema.make_example(record))
-                statistics.count(record, item, settings.vocabularies, level)
-                speakers.add(record.speaker)
-            on_progress(done, len(statistics.rejected))
-    statistics.speakers = sorted(speakers)
-    return statistics
+def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
+    """Reads the recording of an utterance, float32 [num_samples] at a sample rate in Hz.
+
+    Raises Rejected if it cannot be used, and UserError if its disk fails.
+    """
+    segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
+    try:
+        waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *segment)
+    except audio_files.AudioError as error:
+        if error.reason == audio_files.DISK_FAILED:
+            raise
+        raise Rejected(error.reason) from None
+    peak = max(waveform.max(), -waveform.min())  # either is NaN if a sample is
+    if not np.isfinite(peak):
+        raise Rejected("NaN or Inf samples")
+    if peak < audio_files.SILENT_PEAK:
+        raise Rejected("silent audio")
+    return waveform
 
 
 def _read_items(path: str) -> Iterator[items.Item]:
@@ -151,26 +123,17 @@ def _read_items(path: str) -> Iterator[items.Item]:
 def _add_features(
     record: schema.Record, item: items.Item, settings: sharding.Settings
 ) -> tuple[schema.Record, loudness.Loudness]:
-    try:
-        return _extract(record, item, settings)
-    finally:
-        _check_unchanged(item)
-
-
-def _extract(
-    record: schema.Record, item: items.Item, settings: sharding.Settings
-) -> tuple[schema.Record, loudness.Loudness]:
     sample_rate = settings.frontend.sample_rate
-    waveform = checks.read_waveform(item.utterance, sample_rate, settings.max_seconds)
+    waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
-        raise checks.Rejected(checks.TOO_LONG_FOR_WHISPER)
+        raise Rejected("longer than Whisper's 30 s")
     if frontend.num_frames(len(waveform), settings.frontend) < labelling.min_frames(item.labels.tokens):
-        raise checks.Rejected(checks.TOO_SHORT)  # even for an encoder that does not subsample
+        raise Rejected("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all
-        raise checks.Rejected(checks.OVERFLOW)
+        raise Rejected("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(record, fbank=fbank, duration_ms=duration_ms), loudness.measure(waveform)
 

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import hashlib
 import heapq
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
@@ -16,7 +15,7 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import catalog
 from tfrecord_builder.data import recordings, schema
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.output import resumable
 from tfrecord_builder.storage import files
 
 _BUFFER_BYTES = 1 << 26  # of all shards together, while their items are written
@@ -38,6 +37,18 @@ class Settings:
     fbank_dtype: str
     max_seconds: float
     augmentation_sha256: str = ""
+
+    def features_sha256(self) -> str:
+        """Returns the hash of how features are computed from a recording."""
+        described = self.frontend and dataclasses.asdict(self.frontend)
+        values = [self.fbank_dtype, self.max_seconds, self.augmentation_sha256]
+        return resumable.hash_json([described, *values])
+
+    def sha256(self) -> str:
+        """Returns the hash of everything that a record depends on besides its item."""
+        saved = self.vocabularies
+        hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
+        return resumable.hash_json([self.features_sha256(), *hashes])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +73,7 @@ def write(
     split_sizes: Mapping[str, int],
     num_shards: int,
     directory: str,
-    listed: catalog.Catalog,
+    corpus: catalog.Catalog,
 ) -> list[Shard]:
     """Assigns the items of .labelled files (see chunks.py) to shards, and writes the .jsonl of each shard.
 
@@ -82,38 +93,13 @@ def write(
     }
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(files.open_binary(path)) for path in labelled]
-        listed.add_items(_assign(heapq.merge(*opened), outputs))
+        corpus.add_items(_assign(heapq.merge(*opened), outputs))
     return [output.finish() for split in outputs.values() for output in split]
 
 
 def fingerprint(shards: Sequence[Shard], settings: Settings) -> str:
     """Returns the hash that identifies an interrupted build: that of its utterance ids and settings."""
-    parts = [settings_sha256(settings), *((shard.file, shard.ids_sha256) for shard in shards)]
-    return hash_json(parts)
-
-
-def shard_fingerprint(shard: Shard, settings: Settings) -> str:
-    """Returns the hash of all that a shard's bytes depend on; a file signature stands for a recording."""
-    return hash_json([tf.__version__, settings_sha256(settings), shard.file, shard.items_sha256])
-
-
-def settings_sha256(settings: Settings) -> str:
-    """Returns the hash of everything that a record depends on besides its item."""
-    saved = settings.vocabularies
-    hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
-    return hash_json([config_sha256(settings), *hashes])
-
-
-def config_sha256(settings: Settings) -> str:
-    """Returns the hash of how features are computed from a recording."""
-    described = settings.frontend and dataclasses.asdict(settings.frontend)
-    values = [settings.fbank_dtype, settings.max_seconds, settings.augmentation_sha256]
-    return hash_json([described, *values])
-
-
-def hash_json(values: list) -> str:
-    """Returns the hex digest of values that JSON can represent."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return resumable.hash_json([settings.sha256(), *((each.file, each.ids_sha256) for each in shards)])
 
 
 class _Output:

@@ -1,4 +1,4 @@
-"""The files beside the shards: dataset_info.json, vocabularies, rejected.tsv and report.html."""
+"""What a build tells: the files beside the shards, and warnings on labels and rejected utterances."""
 
 from __future__ import annotations
 
@@ -11,52 +11,79 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import build_config, catalog, sharding
+from tfrecord_builder.building import build_config, catalog, chunks, sharding
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.labels import labelling
-from tfrecord_builder.output import staging
+from tfrecord_builder.labels import labelling, normalisation, vocabularies
+from tfrecord_builder.output import resumable, staging
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import page
 from tfrecord_builder.storage import files
 
+_NUM_LOGGED = 10
+_MIN_TRADITIONAL = 10  # kinds of characters: simplified text has a few of them, such as 乾 in 乾隆
+_UNCLEAR = {
+    "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% is "
+    "1 2 5), as of %s; --numbers=read reads them in Mandarin (docs/numbers.md)",
+    "read": "--numbers=read: numbers of %d transcript(s) may be read otherwise than said, as of %s: a hyphen "
+    "as a minus, 3-1 as a range, 24/7 as a fraction, a sign left out; write in hanzi what was said",
+}
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a path may have them, a table may not
 
 
-def check_rejected(config: build_config.BuildConfig, listed: catalog.Catalog) -> None:
+def check_rejected(config: build_config.BuildConfig, corpus: catalog.Catalog) -> None:
     """Raises UserError, and leaves rejected.tsv, if too many utterances are rejected, or all of them."""
-    reasons, num_listed = listed.reasons(), listed.count_candidates()
+    reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
     num_rejected = sum(count for _, count in reasons)
-    is_too_many = num_rejected / num_listed > config.max_rejected
-    if not is_too_many and num_rejected < num_listed:
+    is_too_many = num_rejected / num_candidates > config.max_rejected
+    if not is_too_many and num_rejected < num_candidates:
         return
     path = staging.failure_path(config.output_dir, dataset_info.REJECTED_FILE)
-    write_rejected(path, listed)
+    _write_rejected(path, corpus)
     remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
     raise errors.UserError(
-        f"--max_rejected: {num_rejected} of {num_listed} utterances are rejected, expected "
+        f"--max_rejected: {num_rejected} of {num_candidates} utterances are rejected, expected "
         f"{f'at most {config.max_rejected:.1%}' if is_too_many else 'some to remain'}: "
-        f"{format_counts(reasons[:3])}; read {path}, {remedy}."
+        f"{_format_counts(reasons[:3])}; read {path}, {remedy}."
     )
 
 
-def log_rejected(listed: catalog.Catalog) -> None:
+def log_rejected(corpus: catalog.Catalog) -> None:
     """Logs how many utterances were rejected, and why."""
-    reasons = listed.reasons()
+    reasons = corpus.reasons()
     if reasons:
-        num_rejected, num_listed = sum(count for _, count in reasons), listed.count_candidates()
-        logging.warning("%d of %d utterances rejected: %s", num_rejected, num_listed, format_counts(reasons))
+        num_rejected, num_candidates = sum(count for _, count in reasons), corpus.count_candidates()
+        logging.warning(
+            "%d of %d utterances rejected: %s", num_rejected, num_candidates, _format_counts(reasons)
+        )
 
 
-def write_rejected(path: str, listed: catalog.Catalog) -> None:
-    """Writes rejected.tsv: utterance id, split, reason and the path of the recording (empty for text)."""
-    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
-        for row in listed.rejected():
-            file.write("\t".join(_CONTROL_CHARACTERS.sub(" ", each) for each in row) + "\n")
+def log_unclear(labelled: Sequence[chunks.Labelled], numbers: str) -> None:
+    """Logs how many transcripts have numbers that --numbers=numbers does not read for sure."""
+    unclear = [each for each in labelled if each.num_unclear]
+    if unclear:
+        logging.warning(_UNCLEAR[numbers], sum(each.num_unclear for each in unclear), unclear[0].unclear)
 
 
-def format_counts(counts: Sequence[tuple[str, int]]) -> str:
-    """Returns "what (count), ..."."""
+def log_vocabulary(collector: vocabularies.Collector, saved: vocabularies.Vocabularies) -> None:
+    """Logs what the vocabularies lack, and traditional characters beside the simplified ones."""
+    for kind in ("tokens", "characters"):
+        counts, vocabulary = getattr(collector, kind), getattr(saved, kind)
+        unknown = vocabularies.most_frequent_unknown(counts, vocabulary, _NUM_LOGGED)
+        if unknown:
+            logging.warning("most frequent %s that the vocabulary lacks: %s", kind, _format_counts(unknown))
+    counts = collector.characters or collector.tokens
+    simplified = normalisation.find_traditional(counts)
+    if len(simplified) >= _MIN_TRADITIONAL:
+        frequent = sorted(simplified, key=counts.get, reverse=True)[:_NUM_LOGGED]
+        logging.warning(
+            "%d characters are traditional beside the simplified ones, which makes two labels of a word: %s; "
+            "convert the transcripts, with OpenCC for instance (opencc -c t2s)",
+            sum(counts[each] for each in simplified),
+            ", ".join(f"{each} ({counts[each]}) beside {simplified[each]}" for each in frequent),
+        )
+
+
+def _format_counts(counts: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{what} ({count})" for what, count in counts)
 
 
@@ -64,39 +91,24 @@ def write(
     directory: str,
     settings: sharding.Settings,
     label_config: labelling.LabelConfig,
-    found: Sequence[shard_statistics.ShardStatistics],
-    listed: catalog.Catalog,
+    shards: Sequence[shard_statistics.ShardStatistics],
+    corpus: catalog.Catalog,
 ) -> dataset_info.DatasetInfo:
     """Writes all of these files except dataset_info.json, which comes last of all.
 
     Returns:
         What goes into dataset_info.json.
     """
-    saved, totals = settings.vocabularies, shard_statistics.add_up(found)
-    splits = _make_split_infos(totals, found, listed.sentences())
-    info = _make_info(settings, label_config, totals, splits, listed)
-    rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
-    report = os.path.join(directory, dataset_info.REPORT_FILE)
-    saved.save(directory)
-    write_rejected(rejected, listed)
-    page.write(report, info, totals, listed.rejected(), saved)
-    hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
-    return dataclasses.replace(info, **hashes)
-
-
-def _make_info(
-    settings: sharding.Settings,
-    label_config: labelling.LabelConfig,
-    totals: dict[str, shard_statistics.ShardStatistics],
-    splits: dict[str, dataset_info.SplitInfo],
-    listed: catalog.Catalog,
-) -> dataset_info.DatasetInfo:
-    saved = settings.vocabularies
+    saved, totals, sentences = settings.vocabularies, shard_statistics.add_up(shards), corpus.sentences()
+    splits = {}
+    for split, total in totals.items():
+        shards_of_split = [each for each in shards if each.split == split]
+        num_sentences, num_shared = sentences.get(split, (0, {}))
+        splits[split] = shard_statistics.make_split_info(total, shards_of_split, num_sentences, num_shared)
     training = totals.get("train", shard_statistics.ShardStatistics())
     mean, stddev = training.feature_moments()
-    known = saved.tokens.tokens[1:]  # <unk> is first
-    described = [sharding.config_sha256(settings), dataclasses.asdict(label_config)]
-    return dataset_info.DatasetInfo(
+    known_tokens = saved.tokens.tokens[1:]  # <unk> is first
+    info = dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=settings.fbank_dtype,
         token_type=label_config.token_type,
@@ -106,21 +118,23 @@ def _make_info(
         feature_mean=mean,
         feature_stddev=stddev,
         splits=splits,
-        num_rejected=sum(count for _, count in listed.reasons()),
-        config_sha256=sharding.hash_json(described),
+        num_rejected=sum(count for _, count in corpus.reasons()),
+        config_sha256=resumable.hash_json([settings.features_sha256(), dataclasses.asdict(label_config)]),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
-        token_counts=(training.unknown_tokens, *(training.token_counts[each] for each in known)),
+        token_counts=(training.unknown_tokens, *(training.token_counts[each] for each in known_tokens)),
     )
+    rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
+    report = os.path.join(directory, dataset_info.REPORT_FILE)
+    saved.save(directory)
+    _write_rejected(rejected, corpus)
+    page.write(report, info, totals, corpus.rejected(), saved)
+    hashes = {"rejected_sha256": files.sha256(rejected), "report_sha256": files.sha256(report)}
+    return dataclasses.replace(info, **hashes)
 
 
-def _make_split_infos(
-    totals: dict[str, shard_statistics.ShardStatistics],
-    found: Sequence[shard_statistics.ShardStatistics],
-    sentences: dict[str, tuple[int, dict[str, int]]],
-) -> dict[str, dataset_info.SplitInfo]:
-    return {
-        split: shard_statistics.make_split_info(
-            total, [each for each in found if each.split == split], *sentences.get(split, (0, {}))
-        )
-        for split, total in totals.items()
-    }
+def _write_rejected(path: str, corpus: catalog.Catalog) -> None:
+    """Writes rejected.tsv: utterance id, split, reason and the path of the recording (empty for text)."""
+    with files.writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write("\t".join(dataset_info.REJECTED_COLUMNS) + "\n")
+        for row in corpus.rejected():
+            file.write("\t".join(_CONTROL_CHARACTERS.sub(" ", each) for each in row) + "\n")

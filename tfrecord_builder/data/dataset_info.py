@@ -29,11 +29,7 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads the dataset_info.json of each directory.
-
-    Raises:
-        errors.UserError: as DatasetInfo.load, or a directory is a duplicate.
-    """
+    """Reads the dataset_info.json of each directory; raises UserError as load, or for a duplicate."""
     places = [path if files.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
@@ -50,10 +46,7 @@ def is_known_speaker(speaker: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """One TFRecord file: its name in the data directory, records, bytes and hex digest.
-
-    items_sha256 is of the file that lists its recordings; empty in data of an earlier version.
-    """
+    """One TFRecord file; items_sha256 is of its .jsonl file, empty in data of an earlier version."""
 
     file: str
     num_records: int
@@ -135,17 +128,12 @@ class DatasetInfo:
 
     def save(self, data_dir: str) -> None:
         """Writes dataset_info.json atomically; call it when all other files are in place."""
-        path = os.path.join(data_dir, INFO_FILE)
         text = json.dumps(config_json.to_json_dict(self), ensure_ascii=False, indent=1)
-        files.write_text(path, f"{text}\n")
+        files.write_text(os.path.join(data_dir, INFO_FILE), f"{text}\n")
 
     @classmethod
     def load(cls, data_dir: str) -> DatasetInfo:
-        """Reads dataset_info.json.
-
-        Raises:
-            errors.UserError: the directory or the file is missing, or the file is not valid.
-        """
+        """Reads dataset_info.json; raises UserError if it is missing or not valid."""
         path = os.path.join(data_dir, INFO_FILE)
         if not files.is_directory(data_dir):
             raise errors.UserError(f"{data_dir}: data directory does not exist; build it first")
@@ -166,11 +154,7 @@ class DatasetInfo:
         return [shard for _, split in sorted(self.splits.items()) for shard in split.shards]
 
     def shard_paths(self, data_dir: str, split: str) -> list[str]:
-        """Returns the paths of a split's shards, and checks the size of each.
-
-        Raises:
-            errors.UserError: the split does not exist, or a shard is missing or has another size.
-        """
+        """Returns the paths of a split's shards; raises UserError if one is missing or has another size."""
         if split not in self.splits:
             raise errors.UserError(
                 f"{data_dir}: split {split!r} does not exist, expected one of "

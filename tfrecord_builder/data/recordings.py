@@ -44,9 +44,9 @@ def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
     """Returns what a browser plays: the segment alone, if the utterance is one; empty if it cannot."""
     if "://" in audio and not audio.startswith(_PLAYABLE):
         return ""
-    found = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
+    whole = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()
     end = "" if seconds is None else f",{start_seconds + seconds:g}"
-    return f"{found}#t={start_seconds:g}{end}" if start_seconds or end else found
+    return f"{whole}#t={start_seconds:g}{end}" if start_seconds or end else whole
 
 
 def path_of(shard_path: str) -> str:
@@ -55,27 +55,23 @@ def path_of(shard_path: str) -> str:
 
 
 def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict[str, Recording]:
-    """Returns recordings by utterance id; text and shards without a .jsonl have none.
-
-    Raises:
-        UserError: a line of a .jsonl is not what the build wrote.
-        OSError: a .jsonl cannot be read.
-    """
-    found, missing = {}, set(utterance_ids)
+    """Returns recordings by utterance id; text and shards without .jsonl have none. Raises as read_items."""
+    recordings, missing = {}, set(utterance_ids)
     for shard_path in shard_paths:
         if not missing or not files.exists(path_of(shard_path)):
             continue
         for utterance_id, recording in read_items(shard_path, _parse):
             if utterance_id in missing:
                 missing.discard(utterance_id)
-                found.update({utterance_id: recording} if recording else {})
+                if recording:
+                    recordings[utterance_id] = recording
                 if not missing:
                     break
-    return found
+    return recordings
 
 
 def read_items(shard_path: str, parse: Callable[[dict], Item]) -> Iterator[Item]:
-    """Yields parse(item) for each line of the .jsonl of a shard; raises as find_all."""
+    """Yields parse(item) for each line of the .jsonl of a shard; raises UserError or OSError."""
     path = path_of(shard_path)
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):

@@ -52,11 +52,7 @@ class Record:
 
 
 def make_example(record: Record) -> bytes:
-    """Serialises a record; the same record gives the same bytes.
-
-    Raises:
-        ValueError: fbank is not a float16 or float32 matrix.
-    """
+    """Serialises a record, always to the same bytes; raises ValueError for fbank of another dtype or rank."""
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:
@@ -65,7 +61,12 @@ def make_example(record: Record) -> bytes:
         features[key].int64_list.SetInParent()  # also if empty
         features[key].int64_list.value.extend(getattr(record, key))
     if record.fbank is not None:
-        features["fbank"].bytes_list.value.append(_fbank_bytes(record))
+        if record.fbank.dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
+            raise ValueError(
+                f"{record.utterance_id}: fbank is {record.fbank.dtype.name} {record.fbank.shape}, "
+                "expected a float16 or float32 matrix"
+            )
+        features["fbank"].bytes_list.value.append(_to_bytes(record.fbank))
         features["num_frames"].int64_list.value.append(record.fbank.shape[0])
         features["duration_ms"].int64_list.value.append(record.duration_ms)
     return example.SerializeToString(deterministic=True)  # proto maps are unordered
@@ -78,11 +79,6 @@ def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
     features["fbank"].bytes_list.value[:] = [_to_bytes(fbank)]
     features["num_frames"].int64_list.value[:] = [len(fbank)]
     return example.SerializeToString(deterministic=True)
-
-
-def count_frames(serialized: bytes) -> int:
-    """Returns num_frames of a serialised record."""
-    return count(serialized, "num_frames")
 
 
 def count(serialized: bytes, key: str) -> int:
@@ -100,10 +96,8 @@ def masked_crc(data: bytes) -> int:
 
 
 def unframe(framed: bytes, size: int) -> bytes:
-    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file.
-
-    Raises:
-        ValueError: the length, or the checksum of the data, is another.
+    """Returns a serialised record of `size` bytes from its bytes in a TFRecord file; raises ValueError if its
+    length or the checksum of its data is another.
     """
     data = framed[12:-4]
     if len(data) != size or framed[:8] != struct.pack("<Q", size):
@@ -150,7 +144,12 @@ def parse_batch(
         tf.errors.InvalidArgumentError: names the first utterance whose fbank has not num_frames * num_bins
             values.
     """
-    parsed = tf.io.parse_example(serialized, _spec(num_bins))
+    spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
+    spec.update({key: _ragged() for key in ("token_ids", "character_ids")})
+    if num_bins is not None:
+        numbers = {key: tf.io.FixedLenFeature([], tf.int64) for key in ("num_frames", "duration_ms")}
+        spec.update(numbers, fbank=tf.io.FixedLenFeature([], tf.string))
+    parsed = tf.io.parse_example(serialized, spec)
     batch = {key: parsed[key] for key in _STRING_KEYS}
     for ids, number in (("token_ids", "num_tokens"), ("character_ids", "num_characters")):
         batch[ids] = tf.cast(parsed[ids].to_tensor(), tf.int32)
@@ -170,8 +169,7 @@ def parse_lengths(serialized: tf.Tensor, key: str) -> tf.Tensor:
         spec = {key: tf.io.FixedLenFeature([], tf.int64)}
         return tf.cast(tf.io.parse_example(serialized, spec)[key], tf.int32)
     ids = _COUNTED[key]
-    spec = {ids: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-    return tf.cast(tf.io.parse_example(serialized, spec)[ids].row_lengths(), tf.int32)
+    return tf.cast(tf.io.parse_example(serialized, {ids: _ragged()})[ids].row_lengths(), tf.int32)
 
 
 def shard_name(split: str, index: int, count: int) -> str:
@@ -179,17 +177,8 @@ def shard_name(split: str, index: int, count: int) -> str:
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
 
 
-def _spec(num_bins: Optional[int]) -> dict:
-    spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
-    ids = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-    spec.update(token_ids=ids, character_ids=ids)
-    if num_bins is not None:
-        spec.update(
-            fbank=tf.io.FixedLenFeature([], tf.string),
-            num_frames=tf.io.FixedLenFeature([], tf.int64),
-            duration_ms=tf.io.FixedLenFeature([], tf.int64),
-        )
-    return spec
+def _ragged():
+    return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
 
 
 def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
@@ -197,8 +186,10 @@ def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: 
     dtype = tf.as_dtype(fbank_dtype)
     longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # 0 for an empty batch
     bytes_per_frame = num_bins * dtype.size
-    message = _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype)
-    is_whole = tf.reduce_all(tf.equal(tf.strings.length(stored), num_frames * bytes_per_frame))
+    lengths, expected = tf.strings.length(stored), num_frames * bytes_per_frame
+    what = f"{num_bins} {fbank_dtype} numbers"
+    message = _describe_first_damaged(lengths, expected, num_frames, utterance_id, what)
+    is_whole = tf.reduce_all(tf.equal(lengths, expected))
     with tf.control_dependencies([tf.debugging.Assert(is_whole, [message])]):
         # At least one number: decode_raw refuses an empty row.
         length = tf.maximum(longest * bytes_per_frame, dtype.size)
@@ -207,32 +198,13 @@ def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: 
     return tf.reshape(tf.cast(values, tf.float32), [tf.shape(stored)[0], longest, num_bins])
 
 
-def _describe_first_damaged(stored, num_frames, utterance_id, num_bins, fbank_dtype) -> tf.Tensor:
-    expected = num_frames * num_bins * tf.as_dtype(fbank_dtype).size
+def _describe_first_damaged(lengths, expected, num_frames, utterance_id, what: str) -> tf.Tensor:
+    text = tf.strings.as_string
+    sizes = [f": {DAMAGED} ", text(lengths), " bytes, expected ", text(expected), " for ", text(num_frames)]
     messages = tf.strings.join(
-        [
-            "utterance ",
-            utterance_id,
-            f": {DAMAGED} ",
-            tf.strings.as_string(tf.strings.length(stored)),
-            " bytes, expected ",
-            tf.strings.as_string(expected),
-            " for ",
-            tf.strings.as_string(num_frames),
-            f" frames of {num_bins} {fbank_dtype} numbers; build the data again",
-        ]
+        ["utterance ", utterance_id, *sizes, f" frames of {what}; build the data again"]
     )
-    damaged = tf.boolean_mask(messages, tf.not_equal(tf.strings.length(stored), expected))
-    return tf.strings.reduce_join(damaged[:1])
-
-
-def _fbank_bytes(record: Record) -> bytes:
-    if record.fbank.dtype.name not in FBANK_DTYPES or record.fbank.ndim != 2:
-        raise ValueError(
-            f"{record.utterance_id}: fbank is {record.fbank.dtype.name} {record.fbank.shape}, "
-            "expected a float16 or float32 matrix"
-        )
-    return _to_bytes(record.fbank)
+    return tf.strings.reduce_join(tf.boolean_mask(messages, tf.not_equal(lengths, expected))[:1])
 
 
 def _to_bytes(fbank: np.ndarray) -> bytes:

@@ -19,7 +19,7 @@ _WORKSPACE = ".plan"
 def check_usable(output_dir: str, overwrite: bool) -> None:
     """Raises UserError unless the directory is new, empty, of an interrupted build, or to be overwritten."""
     names = _list_names(output_dir)
-    if staging.is_complete(output_dir):
+    if dataset_info.INFO_FILE in names:
         _check_ours(output_dir)
         if not overwrite:
             raise errors.UserError(
@@ -47,13 +47,18 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
             meantime cannot be written, as on a full disk.
     """
     check_usable(output_dir, overwrite=True)  # before anything is made there
+    workspace = os.path.join(output_dir, _WORKSPACE)
     try:
-        with _lock(output_dir):
-            shutil.rmtree(os.path.join(output_dir, _WORKSPACE), ignore_errors=True)  # of a killed build
+        with _lock(output_dir), contextlib.ExitStack() as stack:
+            shutil.rmtree(workspace, ignore_errors=True)  # of a killed build
             staging.clear_leftovers(output_dir)
             check_usable(output_dir, overwrite)
-            with _make_workspace(output_dir) as workspace:
-                yield workspace
+            if files.is_remote(output_dir):
+                workspace = stack.enter_context(tempfile.TemporaryDirectory())
+            else:
+                os.mkdir(workspace)
+                stack.callback(shutil.rmtree, workspace, ignore_errors=True)
+            yield workspace
     except OSError as error:
         if files.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
             raise  # the store of the corpus, not this one
@@ -74,7 +79,6 @@ def _check_ours(output_dir: str) -> None:
 
 
 def _list_names(output_dir: str) -> list[str]:
-    """Returns what is in the directory, if it exists; raises UserError if it cannot be used."""
     if not files.exists(output_dir):
         return []
     if not files.is_directory(output_dir):
@@ -109,16 +113,3 @@ def _lock(output_dir: str) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     os.rmdir(output_dir)
 
-
-@contextlib.contextmanager
-def _make_workspace(output_dir: str) -> Iterator[str]:
-    if files.is_remote(output_dir):
-        with tempfile.TemporaryDirectory() as workspace:
-            yield workspace
-        return
-    workspace = os.path.join(output_dir, _WORKSPACE)
-    os.mkdir(workspace)
-    try:
-        yield workspace
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)

@@ -20,9 +20,7 @@ _FINGERPRINT_FILE = "plan"
 _PUBLISHED_FILE = "published"  # its name when all but dataset_info.json is in place
 _REPLACED = "replaced"
 _SCRATCH = "labels"
-_NOT_PUBLISHED = {_FINGERPRINT_FILE, _PUBLISHED_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
-_TEMPORARY_SUFFIX = ".incomplete"
-_UNFINISHED_SUFFIXES = (_TEMPORARY_SUFFIX, ".tfrecord.json")
+_NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
 
 
 def is_complete(output_dir: str) -> bool:
@@ -31,17 +29,13 @@ def is_complete(output_dir: str) -> bool:
 
 
 def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
-    """Prepares the staging directory; finished shards of an interrupted build of the same fingerprint stay.
+    """Prepares the staging directory; shards of an interrupted build of the same fingerprint stay.
 
-    Returns:
-        The directory in which to make everything.
-
-    Raises:
-        UserError: an interrupted build had another corpus or other flags, and overwrite is off.
+    Raises UserError if an interrupted build had another one, and overwrite is off.
     """
     staging = os.path.join(output_dir, STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
-    if _read(fingerprint_file) not in ("", fingerprint):
+    if files.exists(fingerprint_file) and files.read_text(fingerprint_file) not in ("", fingerprint):
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir}: the interrupted build there had another corpus or other flags; "
@@ -52,7 +46,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     files.make_directory(staging)
     # A store has no empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
-    _remove(staging, [name for name in names if name.endswith(_TEMPORARY_SUFFIX)])
+    _remove(staging, [name for name in names if name.endswith(".incomplete")])
     files.write_text(fingerprint_file, fingerprint)
     return staging
 
@@ -83,8 +77,8 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
         files.make_directory(replaced)
         _move(dataset_info.INFO_FILE, output_dir, replaced)
     old_files = _files_of(replaced) if is_complete(replaced) else set()
-    names = set(files.list_names(staging)) - _NOT_PUBLISHED
-    new_files = sorted(name for name in names if not name.endswith(_UNFINISHED_SUFFIXES))
+    names = sorted(set(files.list_names(staging)) - _NOT_PUBLISHED)
+    new_files = [name for name in names if not name.endswith((".incomplete", ".tfrecord.json"))]
     for name in new_files:
         _move(name, staging, output_dir)
     _remove(output_dir, old_files.difference(new_files))
@@ -149,11 +143,3 @@ def _files_of(directory: str) -> set[str]:
 
 def _move(name: str, source: str, target: str) -> None:
     files.move(os.path.join(source, name), os.path.join(target, name))
-
-
-def _read(path: str) -> str:
-    try:
-        with files.open_binary(path) as file:
-            return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""

@@ -1,7 +1,4 @@
-"""Writes shards in this process or in several, with a progress bar.
-
-Shards that an interrupted run finished are kept.
-"""
+"""Writes shards in this process or in several, with a progress bar."""
 
 from __future__ import annotations
 
@@ -12,84 +9,32 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Optional, Protocol
 
 import tqdm
 
 from tfrecord_builder import errors
-from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.output import resumable
 
 REPORT_EVERY = 16  # utterances
 
-# Called after each utterance with the numbers of utterances done and rejected.
-OnProgress = Callable[[int, int], None]
-
-
-class Shard(Protocol):
-    """A shard to write."""
-
-    file: str
-    num_items: int
-
-
-class Written(Protocol):
-    """What is known of a shard that is written."""
-
-    file: str
-    num_records: int
-    rejected: Sequence
-
-
-# Writes a shard. It goes to other processes: a function of a module, or functools.partial of one.
-Write = Callable[[Any, OnProgress], Written]
-
 
 def write_shards(
-    shards: Sequence[Shard],
-    find_finished: Callable[[Any], Optional[Written]],
-    write: Write,
-    num_workers: int,
-    title: str,
-) -> list[Written]:
-    """Writes the shards that are not finished yet.
+    shards: Sequence[resumable.Shard], writer: resumable.ShardWriter, title: str, num_workers: int
+) -> list[resumable.Written]:
+    """Writes the shards that are not finished yet; returns what is known of all, in their order.
 
-    The number of workers changes no byte; a single one is this process itself.
-
-    Args:
-        shards: what to write.
-        find_finished: returns what is known of a shard that an earlier run finished, or None.
-        write: writes a shard.
-        num_workers: processes.
-        title: of the progress bar.
-
-    Returns:
-        What is known of all shards, in their order.
-
-    Raises:
-        UserError: a shard cannot be written, or a worker was killed.
+    The number of workers (processes) changes no byte; a single one is this process itself. Raises UserError
+    if a shard cannot be written or a worker was killed.
     """
-    finished = {each.file: find_finished(each) for each in shards}
+    finished = {each.file: writer.find_finished(each) for each in shards}
     waiting = [each for each in shards if finished[each.file] is None]
     with _Progress(sum(each.num_items for each in shards), title) as progress:
         for written in filter(None, finished.values()):
             progress.note_finished(written)
-        for written in _run_workers(waiting, write, min(num_workers, len(waiting)), progress):
+        for written in _run_workers(waiting, writer.write, min(num_workers, len(waiting)), progress):
             finished[written.file] = written
             progress.note_finished(written)
     return [finished[each.file] for each in shards]
-
-
-def explain_refusal(directory: str, file: str, error: Exception) -> None:
-    """Raises UserError if the error is that of a disk or store that refuses a file of the directory."""
-    if not isinstance(error, (OSError, tf.errors.OpError)):
-        return
-    reason = error.strerror if isinstance(error, OSError) else error.message
-    # Raised here, not in a context manager, and in no variable of a caller: either would make a cycle with
-    # the frames below it. CPython 3.12.1 dies when it collects one that holds the message of a broken pipe.
-    raise errors.UserError(
-        f"{directory}: {file} cannot be written ({reason}); "
-        "free some space or fix the permissions, then run the same command again: finished shards are kept."
-    ) from error
 
 
 def run_worker(connection: Connection) -> None:
@@ -129,14 +74,14 @@ class _Progress(tqdm.tqdm):
         self._by_file[file] = (done, rejected)
         self.set_postfix(rejected=sum(rejected for _, rejected in self._by_file.values()), refresh=False)
 
-    def note_finished(self, written: Written) -> None:
+    def note_finished(self, written: resumable.Written) -> None:
         rejected = len(written.rejected)
         self.note(written.file, written.num_records + rejected, rejected)
 
 
 def _run_workers(
-    waiting: Sequence[Shard], write: Write, num_workers: int, progress: _Progress
-) -> Iterator[Written]:
+    waiting: Sequence[resumable.Shard], write: Callable, num_workers: int, progress: _Progress
+) -> Iterator[resumable.Written]:
     """Yields what is known of each shard; a worker that has finished one gets the next."""
     if num_workers == 1:  # another process would import TensorFlow for nothing
         for each in waiting:

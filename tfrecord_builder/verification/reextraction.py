@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import checks, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import items, record_checks, record_file
@@ -100,7 +100,7 @@ def _compare_with_audio(stored: schema.Record, item: items.Item, settings: shard
         return f"audio {audio} is missing"
     try:
         made, _ = shard_writer.make_record(dataclasses.replace(item, signature=signature), settings)
-    except checks.Rejected as reason:
+    except shard_writer.Rejected as reason:
         return f"audio {audio} cannot be used any more ({reason})"
     difference = _difference(stored, made)
     if difference and signature != item.signature:

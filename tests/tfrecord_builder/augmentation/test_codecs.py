@@ -158,7 +158,7 @@ def test_settings_fill_their_range_by_octaves():
     ],
 )
 def test_names(codec, setting, name):
-    assert codecs.describe(codec, setting) == name
+    assert codecs.CHANNELS[codec].name.format(setting) == name
 
 
 PROGRAM = """

@@ -11,7 +11,7 @@ import small_augmentation
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
+from tfrecord_builder.augmentation import augmentation_config, copies, effects
 
 Config = augmentation_config.AugmentationConfig
 Variant = copies.Variant
@@ -25,7 +25,7 @@ def make_config(folders, **changes):
 
 def test_defaults_take_every_utterance_as_it_is():
     assert Config().is_plain
-    (variant,) = copies.list_variants("u1", Config(), sources.Sources())
+    (variant,) = copies.list_variants("u1", Config(), copies.Sources())
     assert variant == Variant()
     assert variant.name("u1") == "u1"
     waveform = small_augmentation.noise(100)
@@ -34,11 +34,11 @@ def test_defaults_take_every_utterance_as_it_is():
 
 def test_a_copy_for_each_speed_the_plain_one_first():
     config = Config(speed_perturb_factors=(0.9, 1.0, 1.1))
-    variants = copies.list_variants("u1", config, sources.Sources())
+    variants = copies.list_variants("u1", config, copies.Sources())
     assert [each.name("u1") for each in variants] == ["u1", "u1~speed0.9", "u1~speed1.1"]
     assert not config.is_plain
     without = Config(speed_perturb_factors=(0.9, 1.1))
-    variants = copies.list_variants("u1", without, sources.Sources())
+    variants = copies.list_variants("u1", without, copies.Sources())
     assert [each.name("u1") for each in variants] == ["u1~speed0.9", "u1~speed1.1"]
 
 
@@ -94,14 +94,14 @@ def test_draws_lie_in_their_ranges_and_fill_them(folders):
 
 def test_each_copy_has_one_codec_and_each_codec_its_range():
     config = Config(codecs=("mp3", "opus", "telephone"), augmented_copies=3)
-    names = [each.name("u1") for each in copies.list_variants("u1", config, sources.Sources())]
+    names = [each.name("u1") for each in copies.list_variants("u1", config, copies.Sources())]
     assert names == [
         "u1",
         "u1~copy1~mp3-19kbps",
         "u1~copy2~mp3-45kbps",
         "u1~copy3~opus-14kbps",
     ]
-    drawn = [copies.list_variants(f"u{i}", config, sources.Sources())[1] for i in range(600)]
+    drawn = [copies.list_variants(f"u{i}", config, copies.Sources())[1] for i in range(600)]
     for codec, low, high in (("mp3", 16, 64), ("opus", 8, 32), ("telephone", 8000, 8000)):
         settings = [each.codec_setting for each in drawn if each.codec == codec]
         assert len(settings) == pytest.approx(200, abs=40)
@@ -149,12 +149,12 @@ def test_variants_go_through_json(folders):
 
 PROGRAM = """
 import dataclasses, hashlib, json, sys
-from tfrecord_builder.augmentation import augmentation_config, copies, effects, sources
+from tfrecord_builder.augmentation import augmentation_config, copies, effects
 import numpy as np
 folders = dict(rir_dir=sys.argv[1], noise_dir=sys.argv[2])
 factors = (1.1, 1.0)
 config = augmentation_config.AugmentationConfig(factors, augmented_copies=2, **folders)
-found = sources.find_sources(config)
+found = copies.find_sources(config)
 speech = np.sin(np.arange(20000) / 10).astype(np.float32)
 for variant in copies.list_variants("u1", config, found):
     samples = effects.apply(speech, 16000, variant)
@@ -180,10 +180,68 @@ def test_an_id_that_could_be_a_copys_is_refused():
         copies.list_variants(
             "u1~speed0.9",
             Config(speed_perturb_factors=(1.0, 0.9)),
-            sources.Sources(),
+            copies.Sources(),
         )
     assert str(caught.value) == (
         "utterance u1~speed0.9: its id contains '~', which marks augmented "
         "copies; rename the utterance or leave augmentation out."
     )
-    assert copies.list_variants("a~b", Config(), sources.Sources()) == [Variant()]
+    assert copies.list_variants("a~b", Config(), copies.Sources()) == [Variant()]
+
+
+def test_sources_are_sorted_by_name_with_length_and_stamp(folders):
+    found = small_augmentation.find_sources(**folders)
+    assert [each.name for each in found.rirs] == ["far/my room (2).wav", "hall1.wav"]
+    assert [(each.name, each.seconds) for each in found.noises] == [("cafe.wav", 3.0), ("street.flac", 0.5)]
+    path = os.path.join(folders["noise_dir"], "cafe.wav")
+    assert found.noises[0].path == path
+    status = os.stat(path)
+    assert found.noises[0].signature == (status.st_size, status.st_mtime_ns)
+    assert small_augmentation.find_sources() == copies.Sources()
+
+
+def test_description_changes_with_names_and_contents(folders):
+    described = [small_augmentation.find_sources(**folders).describe(Config())]
+    path = os.path.join(folders["noise_dir"], "cafe.wav")
+    small_corpora.write_audio(path, small_augmentation.noise(2 * small_corpora.SAMPLE_RATE))
+    described.append(small_augmentation.find_sources(**folders).describe(Config()))
+    os.rename(path, os.path.join(folders["noise_dir"], "bar.wav"))
+    described.append(small_augmentation.find_sources(**folders).describe(Config()))
+    texts = [json.dumps(each) for each in described]
+    assert len(set(texts)) == 3
+    assert json.loads(texts[0])[1][0][1][0] == "hall1.wav"
+
+
+def test_a_relative_folder_gives_absolute_paths(folders, monkeypatch):
+    monkeypatch.chdir(os.path.dirname(folders["noise_dir"]))
+    (cafe, _) = small_augmentation.find_sources(noise_dir="noises/").noises
+    assert (cafe.path, cafe.name) == (os.path.join(folders["noise_dir"], "cafe.wav"), "cafe.wav")
+
+
+def test_folders_that_cannot_be_used_are_refused(folders, tmp_path):
+    def refused(rir_dir="", noise_dir=""):
+        with pytest.raises(errors.UserError) as caught:
+            small_augmentation.find_sources(rir_dir=rir_dir, noise_dir=noise_dir)
+        return str(caught.value)
+
+    missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
+    assert refused(missing) == (f"--rir_dir: {missing} is not a directory; choose one of audio files.")
+    empty.mkdir()
+    assert refused(noise_dir=str(empty)) == (
+        f"--noise_dir: {empty} has no audio, expected .wav, .flac, .ogg, .mp3; choose another directory."
+    )
+    path = small_corpora.write_text(empty / "a.WAV", "no audio")
+    assert refused(noise_dir=str(empty)) == (
+        f"--noise_dir: {path} cannot be read (Format not recognised); copy it again or remove it."
+    )
+    small_corpora.write_audio(path, np.zeros(0, np.float32))
+    assert refused(noise_dir=str(empty)) == (
+        f"--noise_dir: {path} has 0 s of audio, expected a known duration; remove it from the directory."
+    )
+    small_corpora.write_audio(path, small_augmentation.noise(11 * small_corpora.SAMPLE_RATE))
+    assert refused(str(empty)) == (
+        f"--rir_dir: {path} has 11 s of audio, expected at most 10 s; remove it from the directory."
+    )
+    os.remove(path)
+    os.symlink(empty / "nowhere", path)
+    assert f"{path} cannot be read (No such file or directory)" in refused(str(empty))

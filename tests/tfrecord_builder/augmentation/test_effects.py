@@ -122,7 +122,9 @@ def test_order_is_speed_room_noise_volume(folders):
     speech = small_corpora.tone(1.0)
     heard = effects.apply(speech, RATE, Variant(0.9, 1, hall))
     noisy = effects.apply(speech, RATE, Variant(0.9, 1, hall, cafe, 3.0, 0.0, 10.0, 6.0)) / 10 ** (6 / 20)
-    expected = effects.reverberate(effects.change_speed(speech, 0.9), audio_files.read_audio(hall, RATE))
+    expected = effects.reverberate(
+        effects.apply(speech, RATE, copies.Variant(0.9)), audio_files.read_audio(hall, RATE)
+    )
     np.testing.assert_array_equal(heard, expected)
     assert snr_db(heard, noisy) == pytest.approx(10.0, abs=0.01)
 

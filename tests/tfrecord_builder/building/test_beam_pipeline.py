@@ -37,14 +37,12 @@ def _settings():
     )
 
 
-def _bound(directory):
-    bound = dict(settings=_settings(), directory=str(directory))
-    functions = (shard_writer.load_finished, shard_writer.write_or_explain)
-    return [functools.partial(function, **bound) for function in functions]
+def _writer(directory):
+    return shard_writer.ShardWriter(str(directory), _settings())
 
 
 def _write(shards, directory, runner="DirectRunner", beam_flags=()):
-    return beam_pipeline.write_shards(shards, *_bound(directory), "building", runner, beam_flags)
+    return beam_pipeline.write_shards(shards, _writer(directory), "building", runner, beam_flags)
 
 
 def _contents(directory):
@@ -85,10 +83,7 @@ def test_an_error_of_a_worker_is_told_and_the_build_continues_later(tmp_path):
 
 def test_nothing_runs_when_all_is_there(tmp_path):
     shards = small_shards.write(_items(tmp_path, 2), 2, tmp_path)
-    expected = [
-        shard_writer.write_shard(each, _settings(), str(tmp_path), lambda done, rejected: None)
-        for each in shards
-    ]
+    expected = [_writer(tmp_path).write(each, lambda done, rejected: None) for each in shards]
     assert _write(shards, tmp_path, runner="NoRunner") == expected
 
 
@@ -99,7 +94,7 @@ def test_counts_for_the_runner(tmp_path):
     (waiting,) = small_shards.write(found, 1, tmp_path)
     pipeline = beam_pipeline._make_pipeline("DirectRunner", ())
     shards = pipeline | beam.Create([waiting])
-    shards | beam.Map(functools.partial(beam_pipeline._write, *_bound(tmp_path)))
+    shards | beam.Map(functools.partial(beam_pipeline._write, _writer(tmp_path)))
     result = pipeline.run()
     result.wait_until_finish()
     counted = {each.key.metric.name: each.committed for each in result.metrics().query()["counters"]}
@@ -110,7 +105,7 @@ def test_a_finished_shard_is_not_written_again_by_a_worker(tmp_path):
     (waiting,) = small_shards.write(_items(tmp_path, 2), 1, tmp_path)
     _write([waiting], tmp_path)
     before = os.stat(tmp_path / waiting.file)
-    beam_pipeline._write(*_bound(tmp_path), waiting)
+    beam_pipeline._write(_writer(tmp_path), waiting)
     assert os.stat(tmp_path / waiting.file) == before
 
 

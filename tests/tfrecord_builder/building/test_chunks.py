@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import functools
 import json
@@ -9,8 +10,8 @@ import small_corpora
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.augmentation import augmentation_config, sources
-from tfrecord_builder.building import build_config, builder, catalog, chunks, listing
+from tfrecord_builder.augmentation import augmentation_config, copies
+from tfrecord_builder.building import build_config, builder, catalog, chunks
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
@@ -31,17 +32,17 @@ def listed(tmp_path):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
     (tmp_path / "labels").mkdir()
     with catalog.open_new(str(tmp_path / "catalog.sqlite")) as opened:
-        listing.list_corpus("manifest", [corpus], opened)
+        catalog.list_corpus("manifest", [corpus], opened)
         yield opened
 
 
 def _settings(augmentation=builder.PLAIN, **label_options):
     labeller = labelling.Labeller(labelling.LabelConfig(**label_options))
-    return chunks.Settings(labeller, augmentation, sources.Sources())
+    return labeller, augmentation, copies.Sources()
 
 
 def _label(listed, tmp_path, settings=None, run=HERE):
-    return chunks.label_corpus(listed, settings or _settings(), str(tmp_path / "labels"), run)
+    return chunks.label_corpus(listed, *(settings or _settings()), str(tmp_path / "labels"), run)
 
 
 def _note_labelled(monkeypatch):
@@ -125,7 +126,11 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
     labelled.clear()
     changed, hash_file = [], chunks.files.sha256
     monkeypatch.setattr(chunks.files, "sha256", lambda path: hash_file(path) + str(path.endswith(*changed)))
-    for name in ("/tfrecord_builder/tokens/syllables.py", "/building/checks.py", "/augmentation/copies.py"):
+    for name in (
+        "/tfrecord_builder/tokens/syllables.py",
+        "/building/shard_writer.py",
+        "/augmentation/copies.py",
+    ):
         changed[:] = [name]
         _label(listed, tmp_path, _settings(slower))
         assert len(labelled) == 7
@@ -136,14 +141,11 @@ def test_other_flags_dictionaries_libraries_and_texts_are_labelled_again(listed,
 
 
 def test_of_another_run_nothing_is_believed_without_a_look_at_the_recordings(listed, tmp_path):
-    waiting = []
-    _label(listed, tmp_path, run=lambda found, *_, **__: waiting.extend(found))
-    directory = str(tmp_path / "labels")
-    assert chunks.load_finished(waiting[0], directory) is None
-    done = chunks.label_chunk(waiting[0], lambda *_: None, _settings(), directory)
-    assert chunks.load_finished(waiting[0], directory) == done
-    other = chunks.dataclasses.replace(waiting[0], run="another")
-    assert chunks.load_finished(other, directory) is None
+    (first, *_), writer = _label(listed, tmp_path, run=lambda waiting, writer, title: (waiting, writer))
+    assert writer.find_finished(first) is None
+    done = writer.write(first, lambda *_: None)
+    assert writer.find_finished(first) == done
+    assert dataclasses.replace(writer, run="another").find_finished(first) is None
 
 
 def test_workers_do_not_read_the_user_s_dictionary(listed, tmp_path):
@@ -188,3 +190,52 @@ def test_neither_chunks_nor_workers_change_a_byte(tmp_path, monkeypatch, num_wor
         ["u22", "train", "no transcript"],
         ["u21", "dev", "no such audio file"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("audio", "labels", "unknown", "problem", "reason"),
+    [
+        ("a.wav", ("花儿", ("huar1",), ()), [], "", ""),
+        (None, ("花儿", ("huar1",), ()), [], "", "hanzi and pinyin do not pair"),
+        (None, ("", (), ()), [], "", "no transcript"),
+        (None, ("好", ("hao9",), ("好",)), ["hao9", "x"], "", "pinyin has an unknown syllable: hao9"),
+        ("a.wav", ("好", ("hao3",), ()), [], "segment is empty", "segment is empty"),
+    ],
+)
+def test_problems_of_labels(audio, labels, unknown, problem, reason):
+    utterance = manifest.Utterance("u", audio, "", "", "", "train", problem=problem)
+    assert chunks.find_problem(utterance, labelling.Labels(*labels), unknown) == reason
+
+
+@pytest.mark.parametrize(
+    ("split", "changes", "variants"),
+    [
+        ("train", {}, [("u1", None), ("u1~speed0.8", copies.Variant(0.8))]),
+        ("dev", {}, [("u1", None)]),
+        (
+            "train",
+            {"speed": 1.25, "volume_db": -3.0},
+            [
+                ("u1", copies.Variant(1.25, volume_db=-3.0)),
+                ("u1~speed0.8", copies.Variant(1.0, volume_db=-3.0)),
+            ],
+        ),
+        ("dev", {"speed": 1.25}, [("u1", copies.Variant(1.25))]),
+        ("train", {"speed": 1.25}, [("u1", copies.Variant(1.25)), ("u1~speed0.8", None)]),
+    ],
+)
+def test_the_corpus_own_speed_and_volume_come_on_top(split, changes, variants):
+    utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
+    found = chunks.list_copies(
+        utterance, augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 0.8)), copies.Sources()
+    )
+    assert [(each.utterance_id, variant) for each, variant in found] == variants
+
+
+def test_a_failing_disk_is_not_a_missing_recording(monkeypatch):
+    def fail(path):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(files, "size_and_time", fail)
+    with pytest.raises(errors.UserError, match=r"/c/a.wav: .*cannot be read \(Stale file handle\)"):
+        chunks.find_signatures(["/c/a.wav"])

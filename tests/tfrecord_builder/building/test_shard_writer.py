@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import hashlib
 import os
 
@@ -7,6 +6,7 @@ import numpy as np
 import pytest
 import small_corpora
 import small_shards
+import telephone_files
 import tensorflow as tf
 
 from tfrecord_builder import errors
@@ -16,8 +16,8 @@ from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.data import manifest, schema
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
-from tfrecord_builder.storage import files
 
+RATE = small_corpora.SAMPLE_RATE
 LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 
@@ -36,8 +36,16 @@ def _shard(tmp_path, *found):
     return shard_of_all
 
 
-def _write(tmp_path, found, settings, report=lambda done, rejected: None):
-    return shard_writer.write_shard(_shard(tmp_path, *found), settings, str(tmp_path), report)
+def _ignore(done, rejected):
+    pass
+
+
+def _writer(tmp_path, **changes):
+    return shard_writer.ShardWriter(str(tmp_path), _settings(**changes))
+
+
+def _write(tmp_path, found, settings, report=_ignore):
+    return shard_writer.ShardWriter(str(tmp_path), settings).replace(_shard(tmp_path, *found), report)
 
 
 def _read(tmp_path, **options):
@@ -128,60 +136,14 @@ def test_a_copy_that_became_longer_than_whisper_takes_is_rejected(tmp_path, feat
     assert found.rejected == [["u0.9", "train", "longer than Whisper's 30 s", path]][:num_rejected]
 
 
-def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(tmp_path, tones):
-    path = tmp_path / "train-00000-of-00001.tfrecord"
+def test_a_finished_shard_is_found_again_unless_settings_or_items_change(tmp_path, tones):
+    path = tmp_path / "train-00000-of-00001.jsonl"
     planned = _shard(tmp_path, _item("u0", tones[0]))
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
-    statistics = shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) == statistics
-    assert statistics.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert statistics.items_sha256 == hashlib.sha256(path.with_suffix(".jsonl").read_bytes()).hexdigest()
-    assert shard_writer.load_finished(planned, _settings(max_seconds=1.0), str(tmp_path)) is None
-    other = _shard(tmp_path, _item("u0", tones[1]))
-    assert shard_writer.load_finished(other, _settings(), str(tmp_path)) is None
-    path.write_bytes(path.read_bytes()[:-1])
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
-    path.unlink()
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
-
-
-def test_statistics_come_when_the_shard_is_on_its_disk_and_it_is_not_read_again(tmp_path, tones, monkeypatch):
-    done = []
-    for name in ("fsync", "replace"):
-        made = functools.partial(lambda name, call, *args: done.append(name) or call(*args), name)
-        monkeypatch.setattr(os, name, functools.partial(made, getattr(os, name)))
-    planned = _shard(tmp_path, _item("u0", tones[0]))
-    shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
-    assert done == ["fsync", "replace", "replace"]  # the shard on its disk, its name, its statistics
-    monkeypatch.setattr(files, "sha256", None)
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)).num_records == 1
-
-
-@pytest.mark.parametrize("content", ["", '{"file": "train-000', '{"of": "another version"}', "[]"])
-def test_a_shard_whose_statistics_cannot_be_read_is_written_again(tmp_path, tones, content):
-    planned = _shard(tmp_path, _item("u0", tones[0]))
-    shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
-    (tmp_path / "train-00000-of-00001.tfrecord.json").write_text(content)
-    assert shard_writer.load_finished(planned, _settings(), str(tmp_path)) is None
-
-
-def test_statistics_of_an_earlier_shard_do_not_vouch_for_another_of_the_same_size(
-    tmp_path, tones, monkeypatch
-):
-    def be_killed(*_):
-        raise KeyboardInterrupt
-
-    first, second = (_item("u0", tones[0], labelling.Labels(text, ("ni3",), ())) for text in ("ab", "ac"))
-    planned = _shard(tmp_path, first)
-    num_bytes = shard_writer.write_shard(
-        planned, _settings(), str(tmp_path), lambda done, rejected: None
-    ).num_bytes
-    with monkeypatch.context() as patch:
-        patch.setattr(shard_writer.shard_statistics.ShardStatistics, "save", be_killed)
-        with pytest.raises(KeyboardInterrupt):
-            _write(tmp_path, [second], _settings())
-    assert (tmp_path / planned.file).stat().st_size == num_bytes
-    assert shard_writer.load_finished(_shard(tmp_path, first), _settings(), str(tmp_path)) is None
+    statistics = _writer(tmp_path).replace(planned, _ignore)
+    assert _writer(tmp_path).find_finished(planned) == statistics
+    assert statistics.items_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert _writer(tmp_path, max_seconds=1.0).find_finished(planned) is None
+    assert _writer(tmp_path).find_finished(_shard(tmp_path, _item("u0", tones[1]))) is None
 
 
 @pytest.mark.parametrize("change", ["replaced", "removed", "added"])
@@ -193,7 +155,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
     else:
         small_corpora.write_audio(late if change == "added" else tones[0], small_corpora.tone(0.7))
     with pytest.raises(errors.UserError, match="wav: the recording has changed since the corpus was listed"):
-        shard_writer.write_shard(planned, _settings(), str(tmp_path), lambda done, rejected: None)
+        _writer(tmp_path).replace(planned, _ignore)
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
 
 
@@ -207,10 +169,118 @@ def test_a_part_of_a_recording(tmp_path, tones):
     assert record["duration_ms"] == 500
 
 
-def test_a_failure_leaves_no_shard_under_its_name(tmp_path, tones):
-    def fail(done, rejected):
-        raise KeyboardInterrupt
+def _noise(seconds=2.0):
+    """Compresses badly, so that half of the file is about half of the recording."""
+    return np.random.RandomState(0).uniform(-0.3, 0.3, int(seconds * RATE)).astype(np.float32)
 
-    with pytest.raises(KeyboardInterrupt):
-        _write(tmp_path, [_item("u0", tones[0])], _settings(), fail)
-    assert not [name for name in os.listdir(tmp_path) if name.endswith((".tfrecord", ".json"))]
+
+def _read_waveform(path, max_seconds=30.0):
+    utterance = manifest.Utterance("u", str(path), "s", "", "", "train")
+    return shard_writer.read_waveform(utterance, RATE, max_seconds)
+
+
+def _reason(path, max_seconds=30.0):
+    with pytest.raises(shard_writer.Rejected) as rejected:
+        _read_waveform(path, max_seconds)
+    return str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "options"),
+    [
+        ("a.wav", 16000, {}),
+        ("a.wav", 48000, {"subtype": "PCM_24"}),
+        ("a.wav", 8000, {"subtype": "PCM_U8"}),
+        ("a.wav", 16000, {"subtype": "FLOAT"}),
+        ("a.flac", 44100, {}),
+        ("a.ogg", 16000, {}),
+        ("a.mp3", 22050, {}),
+    ],
+)
+def test_accepts_every_format(tmp_path, name, rate, options):
+    samples = small_corpora.tone(0.5, sample_rate=rate)
+    path = small_corpora.write_audio(tmp_path / name, np.stack([samples, samples], axis=1), rate, **options)
+    assert abs(len(_read_waveform(path)) - 8000) < 1200  # MP3 pads to whole frames
+
+
+@pytest.mark.parametrize("kind", telephone_files.KINDS)
+def test_accepts_recordings_of_telephones(tmp_path, kind):
+    (tmp_path / "a").write_bytes(telephone_files.encode(kind))
+    assert abs(len(_read_waveform(tmp_path / "a")) - 2 * RATE) < 0.15 * RATE
+    assert "longer than" in _reason(tmp_path / "a", max_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.wav", {}),
+        ("a.wav", {"format": "WAVEX"}),
+        ("a.flac", {}),
+        ("a.ogg", {}),
+        ("a.mp3", {}),
+    ],
+)
+def test_truncated(tmp_path, name, options):
+    path = tmp_path / name
+    small_corpora.write_audio(path, _noise(), **options)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert _reason(path) == "truncated audio"
+
+
+@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
+def test_a_damaged_flac_is_not_truncated(tmp_path, place):
+    path = tmp_path / "has 0 samples.flac"  # words of a message; the name decides nothing
+    small_corpora.write_audio(path, _noise())
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 0x55
+    path.write_bytes(content)
+    assert _reason(path) == "unreadable audio"
+
+
+def test_the_words_of_a_message_in_a_path_decide_nothing(tmp_path):
+    path = tmp_path / "has 0 samples.wav"
+    small_corpora.write_audio(path, _noise())
+    path.write_bytes(path.read_bytes()[:10000])
+    assert _reason(path) == "truncated audio"
+
+
+def test_wav_from_a_pipe_promises_too_much_and_is_fine(tmp_path):
+    path = tmp_path / "a.wav"
+    small_corpora.write_audio(path, _noise(1.0))
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = b"\xff\xff\xff\xff"
+    path.write_bytes(content)
+    assert len(_read_waveform(path)) == RATE
+
+
+def test_missing_unreadable_and_empty(tmp_path):
+    assert _reason(tmp_path / "none.wav") == "no such audio file"
+    assert (
+        _reason(small_corpora.write_text(tmp_path / "text.wav", "this is no sound\n")) == "unreadable audio"
+    )
+    assert _reason(small_corpora.write_text(tmp_path / "zero.wav", "")) == "empty audio"
+    assert (
+        _reason(small_corpora.write_audio(tmp_path / "header.wav", np.zeros(0, np.float32))) == "empty audio"
+    )
+
+
+def test_silent(tmp_path):
+    quiet = small_corpora.tone(0.5, level=0.0004)
+    assert _reason(small_corpora.write_audio(tmp_path / "zeros.wav", np.zeros(8000))) == "silent audio"
+    assert _reason(small_corpora.write_audio(tmp_path / "quiet.wav", quiet)) == "silent audio"
+    assert len(_read_waveform(small_corpora.write_audio(tmp_path / "heard.wav", 2 * quiet))) == 8000
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_not_finite(tmp_path, value):
+    samples = small_corpora.tone(0.5)
+    samples[100] = value
+    path = small_corpora.write_audio(tmp_path / "a.wav", samples, subtype="FLOAT")
+    assert _reason(path) == "NaN or Inf samples"
+
+
+def test_too_long(tmp_path):
+    path = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(1.0))
+    assert len(_read_waveform(path, max_seconds=1.0)) == RATE
+    assert _reason(path, max_seconds=0.99) == "longer than --max_seconds"

@@ -10,7 +10,7 @@ import paths
 import pytest
 
 from tfrecord_builder.augmentation import copies, effects
-from tfrecord_builder.building import checks
+from tfrecord_builder.building import shard_writer
 from tfrecord_builder.corpora import lhotse
 
 pytestmark = pytest.mark.skipif(
@@ -35,7 +35,7 @@ def _list(directory):
 
 def _check_sounds(found, expected):
     """Compares samples; where the speed is changed, two resamplers do not agree to the last bit."""
-    waveform = checks.read_waveform(found, RATE, max_seconds=10.0)
+    waveform = shard_writer.read_waveform(found, RATE, max_seconds=10.0)
     waveform = effects.apply(waveform, RATE, copies.Variant(speed=found.speed, volume_db=found.volume_db))
     assert len(waveform) == pytest.approx(len(expected), abs=2)
     size, edge = min(len(waveform), len(expected)), 0 if found.speed == 1 else 100

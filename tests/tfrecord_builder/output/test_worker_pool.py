@@ -1,5 +1,4 @@
 import errno
-import functools
 import multiprocessing
 import os
 import signal
@@ -11,7 +10,7 @@ import small_shards
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder, shard_writer, sharding
+from tfrecord_builder.building import shard_writer, sharding
 from tfrecord_builder.data import manifest, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
@@ -44,12 +43,12 @@ def _make_directory(path):
 
 
 def _write(settings, directory):
-    return functools.partial(shard_writer.write_or_explain, settings=settings, directory=str(directory))
+    return shard_writer.ShardWriter(str(directory), settings).write
 
 
 def _write_shards(shards, settings, directory, num_workers):
-    run = functools.partial(worker_pool.write_shards, num_workers=num_workers)
-    return builder.write_shards(shards, settings, directory, run)
+    writer = shard_writer.ShardWriter(directory, settings)
+    return worker_pool.write_shards(shards, writer, "building", num_workers)
 
 
 def test_number_of_workers_changes_no_byte(tmp_path):
@@ -57,9 +56,7 @@ def test_number_of_workers_changes_no_byte(tmp_path):
     here, there = _make_directory(tmp_path / "here"), _make_directory(tmp_path / "there")
     shards = small_shards.write(found, 3, here)
     assert shards == small_shards.write(found, 3, there)
-    expected = [
-        shard_writer.write_shard(each, _settings(), here, lambda done, rejected: None) for each in shards
-    ]
+    expected = [_write(_settings(), here)(each, lambda done, rejected: None) for each in shards]
     assert _write_shards(shards, _settings(), there, num_workers=2) == expected
     for each in shards:
         assert (tmp_path / "there" / each.file).read_bytes() == (tmp_path / "here" / each.file).read_bytes()
@@ -67,10 +64,7 @@ def test_number_of_workers_changes_no_byte(tmp_path):
 
 def test_finished_shards_are_not_written_again(tmp_path, monkeypatch):
     shards = small_shards.write(_items(tmp_path), 3, tmp_path)
-    expected = [
-        shard_writer.write_shard(each, _settings(), str(tmp_path), lambda done, rejected: None)
-        for each in shards
-    ]
+    expected = [_write(_settings(), tmp_path)(each, lambda done, rejected: None) for each in shards]
     started = []
     monkeypatch.setattr(worker_pool, "_run_workers", lambda waiting, *args: started.extend(waiting) or ())
     assert _write_shards(shards, _settings(), str(tmp_path), num_workers=2) == expected
@@ -218,19 +212,6 @@ def test_a_directory_that_cannot_be_written(tmp_path, keep_ctrl_c):
     assert "none: train-00000-of-00001.tfrecord cannot be written" in str(error)
 
 
-def test_a_full_disk(tmp_path, monkeypatch, keep_ctrl_c):
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shard_statistics.ShardStatistics, "save", fail)
-    error = _talk(tmp_path, _text_shard(tmp_path))[-1]
-    assert isinstance(error, errors.UserError)
-    assert str(error) == (
-        f"{tmp_path}: train-00000-of-00001.tfrecord cannot be written (No space left on device); "
-        "free some space or fix the permissions, then run the same command again: finished shards are kept."
-    )
-
-
 def test_ends_quietly_when_the_parent_is_gone(tmp_path, monkeypatch, keep_ctrl_c):
     monkeypatch.setattr(worker_pool, "REPORT_EVERY", 1)
     ours, theirs = multiprocessing.Pipe()
@@ -304,7 +285,7 @@ def test_ctrl_c_does_not_load_tensorflow(tmp_path, monkeypatch):
     def load(name):
         raise AssertionError("TensorFlow is loaded")
 
-    monkeypatch.setattr(shard_writer, "write_shard", interrupt)
+    monkeypatch.setattr(shard_writer.ShardWriter, "replace", interrupt)
     monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
     with pytest.raises(KeyboardInterrupt):
         _write(None, tmp_path)(_text_shard(tmp_path), lambda *_: None)

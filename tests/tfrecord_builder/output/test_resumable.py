@@ -1,0 +1,107 @@
+import dataclasses
+import errno
+import functools
+import hashlib
+import os
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.output import resumable
+from tfrecord_builder.storage import files
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A shard that holds a text."""
+
+    file: str = "a.txt"
+    num_items: int = 1
+    text: str = "one"
+
+
+class TextWriter(resumable.ShardWriter):
+    def fingerprint(self, shard):
+        return resumable.hash_json([shard.text])
+
+    def make(self, shard, path, on_progress):
+        with open(path, "w") as file:
+            file.write(shard.text)
+        on_progress(1, 0)
+        return resumable.Written(shard.file, 1)
+
+
+@pytest.fixture
+def writer(tmp_path):
+    return TextWriter(str(tmp_path))
+
+
+def _ignore(done, rejected):
+    pass
+
+
+def test_a_finished_shard_is_found_again_unless_it_is_cut_or_another(writer, tmp_path):
+    assert writer.find_finished(Text()) is None
+    written = writer.write(Text(), _ignore)
+    assert (written.num_bytes, written.sha256) == (3, hashlib.sha256(b"one").hexdigest())
+    assert writer.find_finished(Text()) == written
+    assert writer.find_finished(Text(text="two")) is None
+    (tmp_path / "a.txt").write_text("on")
+    assert writer.find_finished(Text()) is None
+    (tmp_path / "a.txt").unlink()
+    assert writer.find_finished(Text()) is None
+
+
+def test_the_json_comes_when_the_shard_is_on_its_disk_and_it_is_not_read_again(writer, monkeypatch):
+    steps = []
+    for name in ("fsync", "replace"):
+        note = functools.partial(lambda name, call, *args: steps.append(name) or call(*args), name)
+        monkeypatch.setattr(os, name, functools.partial(note, getattr(os, name)))
+    writer.write(Text(), _ignore)
+    assert steps == ["fsync", "replace", "replace"]  # the shard on its disk, its name, its JSON
+    monkeypatch.setattr(files, "sha256", None)
+    assert writer.find_finished(Text()).num_records == 1
+
+
+@pytest.mark.parametrize("content", ["", '{"file": "a.t', '{"of": "another version"}', "[]"])
+def test_a_shard_whose_json_cannot_be_read_is_written_again(writer, tmp_path, content):
+    writer.write(Text(), _ignore)
+    (tmp_path / "a.txt.json").write_text(content)
+    assert writer.find_finished(Text()) is None
+
+
+def test_the_json_of_an_earlier_shard_does_not_vouch_for_another_of_the_same_size(
+    writer, tmp_path, monkeypatch
+):
+    def be_killed(*_):
+        raise KeyboardInterrupt
+
+    writer.write(Text(), _ignore)
+    with monkeypatch.context() as patch:
+        patch.setattr(resumable.Written, "save", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(Text(text="two"), _ignore)
+    assert (tmp_path / "a.txt").read_text() == "two"
+    assert writer.find_finished(Text()) is None
+
+
+def test_a_failure_leaves_nothing(writer, tmp_path):
+    def fail(done, rejected):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        writer.write(Text(), fail)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk(writer, tmp_path, monkeypatch):
+    def fail(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "sync", fail)
+    with pytest.raises(errors.UserError) as caught:
+        writer.write(Text(), _ignore)
+    assert str(caught.value) == (
+        f"{tmp_path}: a.txt cannot be written (No space left on device); "
+        "free some space or fix the permissions, then run the same command again: finished shards are kept."
+    )
