@@ -22,6 +22,7 @@ from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 from tfrecord_builder.data import manifest
 
 _TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
+_MIXED = "mixed"  # in place of a recording: several sounds
 _RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # the ranges of --speeds and --volume_db
 
 Fields = dict[str, Any]
@@ -40,7 +41,9 @@ def list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Ut
     """
     name = json_lines.get_text(where, cut, "id")
     if cut.get("type") == "MixedCut":
-        cut = _unpad(cut)
+        tracks = [track["cut"] for track in cut["tracks"] if _get_type(track) != "PaddingCut"]
+        is_padded = len(tracks) == 1 and not cut.get("transforms")
+        cut = tracks[0] if is_padded else {"recording": _MIXED}
     supervisions = cut.get("supervisions") or [{}]
     names = [f"{name}-{each.get('id', i)}" for i, each in enumerate(supervisions, 1)]
     return [
@@ -69,14 +72,6 @@ def _make_utterance(
     return manifest.Utterance(utterance_id=name, speaker=speaker, text=text, pinyin="", split=split, **sound)
 
 
-def _unpad(cut: Fields) -> Fields:
-    """Returns the only cut of a MixedCut that is not padding, or one without a recording."""
-    tracks = [track for track in cut["tracks"] if _get_type(track) != "PaddingCut"]
-    if len(tracks) == 1 and not cut.get("transforms"):
-        return tracks[0]["cut"]
-    return {"recording": "mixed"}
-
-
 def _get_type(track: Fields) -> str:
     return track["cut"].get("type", track.get("type"))
 
@@ -84,7 +79,7 @@ def _get_type(track: Fields) -> str:
 def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, Any]:
     """Returns the fields of an Utterance that describe its audio."""
     recording = cut.get("recording")
-    if recording == "mixed":
+    if recording == _MIXED:
         raise _Unsupported("Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one")
     if recording is None:
         raise _Unsupported("Lhotse cut or supervision without a recording, expected one with its sources")
@@ -117,10 +112,10 @@ def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]
 def _find_channels(cut: Fields, supervision: Fields) -> list[int]:
     """Returns the cut's channels, or those of them that the supervision names."""
     channels = _as_list(cut.get("channel", 0))
-    named = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
-    if not all(channel in channels for channel in named):
+    chosen = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
+    if not all(channel in channels for channel in chosen):
         raise _Unsupported("Lhotse supervision of a channel that its cut lacks, expected one of the cut's")
-    return named
+    return chosen
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -146,11 +141,13 @@ def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optio
 def _find_file(source: Fields) -> tuple[str, Optional[int]]:
     """Returns the file that a source reads, and the channel that its command selects."""
     kind = source["type"]
-    found = kaldi_commands.find_file(source["source"]) if kind == "command" else (source["source"], None)
-    if kind not in ("file", "command") or found is None:
-        wanted = "expected file or command that only decodes one"
-        raise _Unsupported(f"Lhotse audio source of type {kind!a}, {wanted}")
-    return found
+    if kind == "file":
+        return source["source"], None
+    decoded = kaldi_commands.find_file(source["source"]) if kind == "command" else None
+    if decoded is None:
+        expected = "expected file or command that only decodes one"
+        raise _Unsupported(f"Lhotse audio source of type {kind!a}, {expected}")
+    return decoded
 
 
 def _read_transforms(transforms: list[Fields]) -> dict[str, float]:

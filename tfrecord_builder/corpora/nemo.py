@@ -31,20 +31,24 @@ _FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of every manifest in the directory."""
-    matches = [match for match in map(_NAME.fullmatch, files.list_names(corpus_dir)) if match]
-    found = [(match[0], split) for match in matches for split in [layout.split_of(match[1])] if split]
-    if not found:
+    matches = filter(None, map(_NAME.fullmatch, files.list_names(corpus_dir)))
+    splits = {match[0]: layout.split_of(match[1]) for match in matches}
+    if not any(splits.values()):
         raise errors.UserError(
             f"{corpus_dir}: NeMo manifest is missing, expected train.json, train_manifest.json or the like "
             "(and dev*, test*), also .jsonl; pass the directory that holds them."
         )
-    for name, split in found:
-        path = os.path.join(corpus_dir, name)
-        for where, fields in json_lines.read_objects(path):
-            row = rows.read_object(where, {name: fields[name] for name in _FIELDS if name in fields}, _NEEDED)
-            channel, problem = _read_channel(fields.get("channel_selector"))
-            utterance = rows.make_utterance(where, path, row, split)
-            yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
+    for name, split in splits.items():
+        if split:
+            yield from _read_manifest(os.path.join(corpus_dir, name), split)
+
+
+def _read_manifest(path: str, split: str) -> Iterator[manifest.Utterance]:
+    for where, fields in json_lines.read_objects(path):
+        row = rows.read_object(where, {name: fields[name] for name in _FIELDS if name in fields}, _NEEDED)
+        channel, problem = _read_channel(fields.get("channel_selector"))
+        utterance = rows.make_utterance(where, path, row, split)
+        yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:

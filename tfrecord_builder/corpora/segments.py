@@ -69,9 +69,9 @@ def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Op
     """Converts a start in samples if the duration in seconds tells the sample rate."""
     if seconds and stop.isdecimal():
         rate = (int(stop) - start) / seconds
-        for known in _RATES:
-            if abs(rate / known - 1) < 0.01:
-                return Segment(start / known, seconds, channel)
+        nearest = min(_RATES, key=lambda usual: abs(rate / usual - 1))
+        if abs(rate / nearest - 1) < 0.01:
+            return Segment(start / nearest, seconds, channel)
     return Segment(problem=SAMPLES)
 
 

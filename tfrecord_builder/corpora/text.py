@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import columns, layout, rows, text_files
+from tfrecord_builder.corpora import layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
@@ -28,14 +28,14 @@ _WORD = re.compile("[\u4e00-\u9fff]{2,}")
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the sentences of those files that exist, also as valid.tsv and the like; then the words."""
     names = files.list_names(corpus_dir)
-    found = layout.named_splits(names, ".tsv")
-    if not found and _WORDS not in names:
+    tables = layout.named_splits(names, ".tsv")
+    if not tables and _WORDS not in names:
         raise errors.UserError(
             f"{corpus_dir}: text corpus is missing, expected train.tsv (and dev or valid, test) with the "
             "columns hanzi and pinyin, or dict.txt; pass the directory that holds them."
         )
-    for split, name in found:
-        for where, row in rows.read_table(os.path.join(corpus_dir, name), columns.SENTENCES):
+    for split, name in tables:
+        for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
             utterance_id = f"{split}-{where.split()[-1]}"
             yield manifest.Utterance(utterance_id, None, "", row["text"], row["pinyin"], split)
     if _WORDS in names:

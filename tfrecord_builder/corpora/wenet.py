@@ -42,13 +42,13 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 def _find_lists(path: str) -> list[tuple[str, str]]:
     if not files.is_directory(path):
         return [(layout.split_in(os.path.basename(path)) or "train", path)]
-    found = layout.find_lists(path, (_LIST,))
-    if not found:
+    lists = layout.find_lists(path, (_LIST,))
+    if not lists:
         raise errors.UserError(
             f"{path}: {_LIST} and train/{_LIST} (or dev, valid, test, ...) are missing, expected WeNet's "
             "lists; pass a directory that holds them, or one list itself."
         )
-    return found
+    return lists
 
 
 def _read_raw(path: str, split: str) -> Iterator[manifest.Utterance]:
@@ -85,13 +85,9 @@ def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[
             recordings[key] = str(members.Member(shard, member.offset_data, member.size))
     for key in sorted({*texts, *recordings}):
         audio = recordings.get(key, os.path.join(shard, key))
-        text, problem = _decode(texts.get(key, b""))
+        text, problem = "", ""
+        try:
+            text = texts.get(key, b"").decode("utf-8").strip()
+        except UnicodeDecodeError:
+            problem = NOT_UTF_8
         yield manifest.Utterance(key, audio, "", text, "", split, problem=problem)
-
-
-def _decode(content: bytes) -> tuple[str, str]:
-    """Returns the transcript, or why it cannot be read."""
-    try:
-        return content.decode("utf-8").strip(), ""
-    except UnicodeDecodeError:
-        return "", NOT_UTF_8

@@ -10,15 +10,15 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
-from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation, user_dictionary
+from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
 from tfrecord_builder.settings import config_flags
-from tfrecord_builder.tokens import initials_finals, syllables, vocabulary
+from tfrecord_builder.tokens import syllables, vocabulary
 
 # From a syllable to its tokens, for the token types that are pinyin.
 _OF_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
-    "initial_final": initials_finals.split,
+    "initial_final": syllables.split_initial_final,
 }
 PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
 # The flags that have no effect on other token types.
@@ -100,7 +100,11 @@ class Labeller:
         self.config = config
         self._bpe_sha256 = bpe_model and hashlib.sha256(bpe_model).hexdigest()
         self._subwords = None if bpe_model is None else subwords.SubwordModel(bpe_model)
-        self._phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
+        self._phrases: dict[str, tuple[str, ...]] = {}
+        if config.user_dictionary:
+            from tfrecord_builder.labels import pinyin
+
+            self._phrases = pinyin.load_phrases(config.user_dictionary)
 
     def describe(self) -> list:
         """Returns all that labels depend on besides the utterance and the code, for JSON."""
@@ -160,10 +164,10 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
         return set()
     from tfrecord_builder.labels import pinyin
 
-    found = set(pinyin.dictionary_readings(character))
+    spoken = set(pinyin.dictionary_readings(character))
     if config.tone_sandhi:
-        found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
-    return {token for syllable in found for token in _OF_SYLLABLE[config.token_type](syllable)}
+        spoken |= {f"{syllable[:-1]}2" for syllable in spoken if syllable.endswith("3")}
+    return {token for syllable in spoken for token in _OF_SYLLABLE[config.token_type](syllable)}
 
 
 def _read_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:

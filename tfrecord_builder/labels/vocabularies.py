@@ -20,7 +20,6 @@ from tfrecord_builder.settings import config_flags
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 
-_TRAIN = manifest.SPLITS[0]
 _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
 
 
@@ -91,22 +90,25 @@ class Collector:
         self.training_characters: set[str] = set()
         self.pairs: dict[str, set[str]] = {}
 
-    def add(self, found: labelling.Labels, split: str) -> None:
+    def add(self, labels: labelling.Labels, split: str) -> None:
         """Counts the labels of one utterance."""
-        self.tokens.update(found.tokens)
-        self.characters.update(found.characters)
-        if split == _TRAIN:
-            self.training_tokens.update(found.tokens)
-            self.training_characters.update(found.characters)
-            for token, character in zip(found.tokens, found.characters):
+        self.tokens.update(labels.tokens)
+        self.characters.update(labels.characters)
+        if split == "train":
+            self.training_tokens.update(labels.tokens)
+            self.training_characters.update(labels.characters)
+            for token, character in zip(labels.tokens, labels.characters):
                 self.pairs.setdefault(token, set()).add(character)
 
     def to_json(self) -> dict:
         """Returns the counts as merge takes them, for JSON."""
-        sets = {"training_tokens": self.training_tokens, "training_characters": self.training_characters}
-        pairs = {token: sorted(written) for token, written in self.pairs.items()}
-        counts = {"tokens": self.tokens, "characters": self.characters, "pairs": pairs}
-        return {**counts, **{name: sorted(found) for name, found in sets.items()}}
+        return {
+            "tokens": self.tokens,
+            "characters": self.characters,
+            "training_tokens": sorted(self.training_tokens),
+            "training_characters": sorted(self.training_characters),
+            "pairs": {token: sorted(written) for token, written in self.pairs.items()},
+        }
 
     def merge(self, counts: dict) -> None:
         """Adds the counts of another collector."""
@@ -181,10 +183,10 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 
 
 def most_frequent_unknown(
-    counts: Mapping[str, int], known: vocabulary.Vocabulary, limit: int
+    counts: Mapping[str, int], saved: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
     """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
-    unknown = [(token, count) for token, count in counts.items() if known.count_unknown([token])]
+    unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
 
 
@@ -198,11 +200,11 @@ def _read_token_type(path: str) -> object:
         ) from error
 
 
-def _make_vocabulary(path: str, found: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
+def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
     if not path:
-        return vocabulary.Vocabulary.build([found])
+        return vocabulary.Vocabulary.build([training])
     frozen = vocabulary.Vocabulary.load(path)
-    return frozen.extended(found) if is_extended else frozen
+    return frozen.extended(training) if is_extended else frozen
 
 
 def _make_readings(
@@ -214,9 +216,8 @@ def _make_readings(
     if path and not config.extend_vocabulary:
         return frozen
     pairs = collections.defaultdict(set)
-    for known in (frozen.pairs, collector.pairs):
-        for token, written in known.items():
-            pairs[token].update(written)
+    for token, written in (*frozen.pairs.items(), *collector.pairs.items()):
+        pairs[token].update(written)
     for character in characters.tokens:
         for token in labelling.dictionary_tokens(character, collector.config):
             pairs[token].add(character)
