@@ -1,18 +1,33 @@
-"""Breakdown of errors: by speaker, group of speakers and length; worst utterances and common confusions."""
+"""Breakdown of errors: by speaker, length and loudness; by part of a syllable; worst utterances; confusions.
+
+Each part of the tokens is a sequence of its own, compared by its own shortest alignment: the initials of
+`ni3 hao3` are n, h. A token that is no syllable, a letter for instance, is its own part.
+"""
 
 from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from estimator_asr.scoring import edit_distance, error_rate, utterances
+from estimator_asr.scoring import attribution, edit_distance, error_rate, utterances
+from tfrecord_builder.tokens import syllables
 
+SENTENCE_ERROR_RATE = "sentence_error_rate"
+PARTS = {
+    "toneless_error_rate": syllables.without_tone,
+    "initial_error_rate": lambda token: _take_part(token, 0),
+    "final_error_rate": lambda token: _take_part(token, 1),
+    "tone_error_rate": lambda token: _take_part(token, 2),
+}
 OTHER_GROUP = "other"
 _LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # tokens: last length of each bin; one open bin follows
 _LEVEL_BIN_DB = 5
+_MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
 Scored = Sequence[utterances.ScoredUtterance]
 
@@ -70,12 +85,12 @@ def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, err
 
 def by_level(scored: Scored, levels: Mapping[str, float], **options) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each 5 dB of `levels`, which are in dBFS by utterance, quietest first."""
-    known = [utterance for utterance in scored if utterance.utterance_id in levels]
+    measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
         return _LEVEL_BIN_DB * math.floor(levels[utterance.utterance_id] / _LEVEL_BIN_DB)
 
-    rates = _by_label(known, lower_limit, **options)
+    rates = _by_label(measured, lower_limit, **options)
     return {f"{low} to {low + _LEVEL_BIN_DB} dBFS": rate for low, rate in rates.items()}
 
 
@@ -114,3 +129,77 @@ def _bin_name(index):
         return f"{first}+"
     last = _LENGTH_BINS[index]
     return str(last) if first == last else f"{first}-{last}"
+
+
+def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.ScoredUtterance]]]:
+    """Yields the names of PARTS and SENTENCE_ERROR_RATE, each with its utterances.
+
+    Args:
+        measures: scored utterances by the keys of utterances.MEASURES. Sentences are those of the last one;
+            parts are of toned syllables, and there are none without.
+    """
+    scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
+    if any(syllables.split_syllable(token) for each in scored for token in each.reference_tokens):
+        for name, take in PARTS.items():
+            yield name, [_compare(each, take) for each in scored]
+    # A sentence is one token, substituted if anything in it is wrong.
+    yield (
+        SENTENCE_ERROR_RATE,
+        [
+            dataclasses.replace(each, edits=edit_distance.Edits(int(each.edits.errors > 0), 0, 0, 1))
+            for each in list(measures.values())[-1]
+        ],
+    )
+
+
+def _take_part(token: str, place: int) -> str:
+    parts = syllables.split_syllable(token)
+    return token if parts is None else parts[place]
+
+
+def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> utterances.ScoredUtterance:
+    reference = tuple(map(take, scored.reference_tokens))
+    hypothesis = tuple(map(take, scored.hypothesis_tokens))
+    edits = edit_distance.count_edits(reference, hypothesis)
+    return dataclasses.replace(scored, reference_tokens=reference, hypothesis_tokens=hypothesis, edits=edits)
+
+
+class Matrix(NamedTuple):
+    """How often each reference became each hypothesis; `names` are those that occur, in their usual order."""
+
+    names: list[str]
+    counts: dict[tuple[str, str], int]
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Number of references by name."""
+        totals = dict.fromkeys(self.names, 0)
+        for (reference, _), number in self.counts.items():
+            totals[reference] += number
+        return totals
+
+
+def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[str, Matrix]:
+    """Returns the confusion matrices of initials, finals and tones where both sides are syllables."""
+    counts: dict[str, collections.Counter] = {kind: collections.Counter() for kind in _MATRICES}
+    for pair, number in collections.Counter(_list_pairs(positions)).items():
+        for kind, parts in zip(_MATRICES, zip(*pair)):
+            counts[kind][parts] += number
+    return {kind: _make_matrix(kind, counter) for kind, counter in counts.items() if counter}
+
+
+def _list_pairs(positions: Sequence[Sequence[attribution.Position]]) -> Iterator[tuple]:
+    for row in positions:
+        for each in row:
+            if each.reference and each.hypothesis:
+                spoken = (each.reference.syllable or "", each.hypothesis.syllable or "")
+                parts = tuple(map(syllables.split_syllable, spoken))
+                if None not in parts:
+                    yield parts
+
+
+def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
+    order = {name: index for index, name in enumerate(_MATRICES[kind])}
+    occurring = {name for pair in counts for name in pair}
+    # Finals with er-hua, "ianr", follow the others.
+    return Matrix(sorted(occurring, key=lambda name: (order.get(name, len(order)), name)), dict(counts))

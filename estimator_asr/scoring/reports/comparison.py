@@ -6,17 +6,19 @@ import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import numpy as np
 
 from estimator_asr.scoring import breakdown, error_rate, matched_pairs, utterances
-from estimator_asr.scoring.reports import comparison_page, formats, report, report_reader
+from estimator_asr.scoring.reports import comparison_page, formats, report
+from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
 Scored = Sequence[utterances.ScoredUtterance]
+Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure; as report.read returns them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,21 +56,21 @@ class Comparison:
         return f"{text}; MAPSSWE p = {self.p_holm:.2g}"
 
 
-def compare(reports: report_reader.Reports) -> list[Comparison]:
+def compare(reports: Reports) -> list[Comparison]:
     """Compares each pair of reports in each measure that all of them have.
 
     Raises:
         errors.UserError: the reports have no measure in common, or are of different utterances.
     """
     path, first = next(iter(reports.items()))
-    found = []
-    for measure in report_reader.list_common_measures(reports):
+    comparisons = []
+    for measure in _list_common_measures(reports):
         for other, each in reports.items():
-            report_reader.check_same(path, first[measure], other, each[measure])
+            _check_same(path, first[measure], other, each[measure])
         pairs = itertools.combinations(reports.items(), 2)
         compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
-        found += correct(compared)
-    return found
+        comparisons += correct(compared)
+    return comparisons
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
@@ -81,12 +83,38 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
     return [corrected[index] for index in range(len(compared))]
 
 
-def write(found: Sequence[Comparison], reports: report_reader.Reports, output_dir: str) -> None:
+def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html with what each of the compared reports has wrong."""
-    content = json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False)
-    page = comparison_page.render(list(map(str, found)), reports)
+    content = json.dumps([dataclasses.asdict(each) for each in comparisons], indent=2, ensure_ascii=False)
+    page = comparison_page.render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
+
+
+def _list_common_measures(reports: Reports) -> list[str]:
+    common = [name for name in utterances.MEASURES if all(name in each for each in reports.values())]
+    if not common:
+        (path, measures), *_ = reports.items()
+        raise errors.UserError(
+            f"evaluate: --compare: the reports have no error rate in common, expected "
+            f"{' or '.join(measures)} as in {path}; compare models of one kind"
+        )
+    return common
+
+
+def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
+    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
+    if keys != others:
+        differing = set(keys).symmetric_difference(others) or {keys[0]}
+        raise errors.UserError(
+            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
+            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
+        )
+    if not sum(each.edits.reference_length for each in first):
+        raise errors.UserError(
+            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
+            "transcripts"
+        )
 
 
 def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparison:

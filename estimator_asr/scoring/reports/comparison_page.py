@@ -6,15 +6,18 @@ import collections
 from collections.abc import Mapping, Sequence
 
 from estimator_asr.scoring import attribution, utterances
-from estimator_asr.scoring.reports import report_page, report_reader, utterance_rows
+from estimator_asr.scoring.reports import report_page
 
 _TOKENS = utterances.TOKEN_ERROR_RATE
 Alignments = Sequence[Sequence[Sequence[attribution.Position]]]  # by report, of each utterance
 
 
-def render(sentences: Sequence[str], reports: report_reader.Reports) -> str:
-    """Returns the page; `sentences` are the results of the tests."""
-    measure = report_reader.list_common_measures(reports)[-1]
+def render(
+    measure: str,
+    sentences: Sequence[str],
+    reports: Mapping[str, Mapping[str, Sequence[utterances.ScoredUtterance]]],
+) -> str:
+    """Returns the page; `measure` is shown, `sentences` are the results of the tests."""
     alignments = [_align(each, measure) for each in reports.values()]
     scored = next(iter(reports.values()))[measure]
     data = {
@@ -62,5 +65,5 @@ def _list_differing(scored: Sequence[utterances.ScoredUtterance], alignments: Al
     for row, *found in zip(scored, *alignments):
         errors = [sum(each.cause is not None for each in positions) for positions in found]
         if len(set(errors)) > 1:
-            rows.append([row.utterance_id, row.speaker, [utterance_rows.align(each) for each in found]])
+            rows.append([row.utterance_id, row.speaker, [report_page.align(each) for each in found]])
     return rows

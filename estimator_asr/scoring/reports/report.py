@@ -13,7 +13,8 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from estimator_asr.scoring.reports import metrics, nist_files, report_page, scored_split
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import nist_files, report_page, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -25,7 +26,7 @@ REPORT_FILE = "report.html"
 
 def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     """Writes the report into `output_dir`, which is created; returns the content of metrics.json."""
-    values = metrics.measure(split)
+    values = scored_split.measure(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: report_page.render(split, values),
@@ -41,6 +42,30 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     for name in nist_files.FILES - contents.keys():
         pathlib.Path(output_dir, name).unlink(missing_ok=True)  # of an older report
     return values
+
+
+def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
+    """Reads the utterances of a report back, by measure, ordered by their ids.
+
+    Raises:
+        errors.UserError: hypotheses.jsonl is missing, damaged or of an earlier version.
+    """
+    measures: dict[str, list[utterances.ScoredUtterance]] = {}
+    try:
+        lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
+        for row in map(json.loads, filter(None, lines)):
+            for measure, texts in row["scored"].items():
+                reference, hypothesis = texts
+                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
+                measures.setdefault(measure, []).append(scored)
+        if not measures:
+            raise ValueError("it has no utterance")
+        return measures
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.UserError(
+            f"evaluate: --compare: {path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
+            f"{error}), expected a report of this version of evaluate; evaluate again"
+        ) from error
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:

@@ -5,33 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Optional
 
 import jinja2
 import markupsafe
 
-from estimator_asr.scoring import (
-    attribution,
-    biasing,
-    breakdown,
-    error_rate,
-    floors,
-    syllable_parts,
-    utterances,
-)
-from estimator_asr.scoring.reports import (
-    advice,
-    clips,
-    confusion_matrix,
-    formats,
-    scored_split,
-    utterance_rows,
-)
+from estimator_asr.scoring import attribution, biasing, breakdown, error_rate, utterances
+from estimator_asr.scoring.reports import clips, formats, scored_split
+from tfrecord_builder.data import recordings
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
 _NUM_CONFUSIONS = 40
-_PARTS = (*syllable_parts.PARTS, syllable_parts.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
+_PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
+_CAUSES = {cause: index for index, cause in enumerate(attribution.CAUSES)}
 _WITH_UNREACHABLE = ("with a character or syllable outside of the vocabulary", "without")
 
 
@@ -43,12 +32,12 @@ def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
         facts=split.facts,
         command=split.command,
         metrics=values,
-        advice=list(advice.list_advice(values, is_silent)),
+        advice=list(formats.list_advice(values, is_silent)),
         sections=[_section(split, name) for name in split.measures],
         parts={formats.format_name(name): values[name] for name in _PARTS if name in values},
         causes=attribution.CAUSES,
-        floors=floors.FLOORS,
-        matrices=confusion_matrix.count_all(split.positions),
+        floors=scored_split.FLOORS,
+        matrices=breakdown.count_matrices(split.positions),
         breakdowns={title: _as_dicts(rates) for title, rates in _break_down(split, levels)},
         data=_data(split, levels),
     )
@@ -92,10 +81,77 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
     return {
         "separator": " " if split.measure == utterances.TOKEN_ERROR_RATE else "",
         "causes": list(attribution.CAUSES),
-        **utterance_rows.list_rows(split.scored, split.positions, split.outputs, levels),
+        **list_rows(split.scored, split.positions, split.outputs, levels),
         "audio": audio,
-        "files": utterance_rows.list_files(split.recordings, set(audio)),
+        "files": list_files(split.recordings, set(audio)),
     }
+
+
+def list_rows(
+    scored: Sequence[utterances.ScoredUtterance],
+    positions: Sequence[Sequence[attribution.Position]],
+    outputs: Sequence[Mapping],
+    levels: Mapping[str, float],
+) -> dict[str, Any]:
+    """Returns `speakers` and `utterances`.
+
+    Returns:
+        speakers: names. utterances: a list for each, of the id, the index of the speaker, the level in dBFS
+        or None, the confidence or None, and the alignment of `align`.
+    """
+    speakers = {name: index for index, name in enumerate(sorted({row.speaker for row in scored}))}
+    confidences = {each["utterance_id"]: each.get("confidence") for each in outputs}
+    rows = [
+        [
+            row.utterance_id,
+            speakers[row.speaker],
+            _round(levels.get(row.utterance_id), 1),
+            _round(confidences.get(row.utterance_id), 3),
+            align(found),
+        ]
+        for row, found in zip(scored, positions)
+    ]
+    return {"speakers": list(speakers), "utterances": rows}
+
+
+def align(positions: Sequence[attribution.Position]) -> list:
+    """Returns an alignment from left to right: right texts in lists, and each error.
+
+    An error is {"r": reference or None, "h": hypothesis or None, "s": their two syllables, "c": index of the
+    cause}.
+    """
+    found: list = []
+    for each in positions:
+        if each.cause is not None:
+            texts = [unit and unit.text for unit in (each.reference, each.hypothesis)]
+            spoken = [unit and unit.syllable for unit in (each.reference, each.hypothesis)]
+            found.append({"r": texts[0], "h": texts[1], "s": spoken, "c": _CAUSES[each.cause]})
+        elif found and isinstance(found[-1], list):
+            found[-1].append(each.reference.text)
+        else:
+            found.append([each.reference.text])
+    return [_join(each) if isinstance(each, list) else each for each in found]
+
+
+def list_files(found: Mapping[str, recordings.Recording], left_out: Collection[str]) -> dict:
+    """Returns the URLs of the files of recordings, {"root": prefix of all, "rest": rest by utterance id}."""
+    urls = {
+        name: recordings.url(each.path, each.start_seconds, each.seconds)
+        for name, each in found.items()
+        if name not in left_out
+    }
+    urls = {name: url for name, url in urls.items() if url}
+    root = os.path.commonprefix(list(urls.values()))
+    return {"root": root, "rest": {name: url[len(root) :] for name, url in urls.items()}}
+
+
+def _join(texts: list[str]) -> Any:
+    """Returns one string of single characters, which takes less room, or the list."""
+    return "".join(texts) if all(len(text) == 1 for text in texts) else texts
+
+
+def _round(value: Optional[float], digits: int) -> Optional[float]:
+    return None if value is None else round(value, digits)
 
 
 def template(name: str) -> jinja2.Template:

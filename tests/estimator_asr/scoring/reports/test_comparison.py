@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from estimator_asr.scoring import utterances
-from estimator_asr.scoring.reports import comparison, report, report_reader, scored_split
+from estimator_asr.scoring.reports import comparison, report, scored_split
 from tfrecord_builder import errors
 
 
 def read(paths):
-    return {path: report_reader.read(path) for path in paths}
+    return {path: report.read(path) for path in paths}
 
 
 def make_report(path, hypotheses, references=("a b c d",) * 40, measure=utterances.TOKEN_ERROR_RATE) -> str:
@@ -146,5 +146,5 @@ def test_models_of_two_kinds_have_nothing_to_compare(tmp_path):
 def test_line_separators_within_texts_are_read_back(tmp_path):
     texts = ["a\u2028b\x85 c d"] * 40
     path = make_report(tmp_path, texts, texts)
-    (rows,) = report_reader.read(path).values()
+    (rows,) = report.read(path).values()
     assert len(rows) == 40 and rows[0].reference == "a\u2028b\x85 c d t0"

@@ -10,7 +10,6 @@ import pathlib
 import pytest
 
 from estimator_asr.scoring import utterances
-from estimator_asr.scoring.reports import metrics as metrics_lib
 from estimator_asr.scoring.reports import report, scored_split
 from tfrecord_builder import errors
 
@@ -138,7 +137,7 @@ def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
     metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
     assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
-    assert "num_speakers" not in metrics_lib.measure(make_split(are_speakers_people=False))
+    assert "num_speakers" not in scored_split.measure(make_split(are_speakers_people=False))
 
 
 def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
