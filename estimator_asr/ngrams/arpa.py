@@ -64,11 +64,7 @@ def _format_lines(ngram_model: model.NgramModel) -> Iterator[str]:
 
 
 def read(path: str) -> model.NgramModel:
-    """Reads a model.
-
-    Raises:
-        errors.UserError: the file cannot be read, or is not valid (names the line).
-    """
+    """Reads a model; raises errors.UserError if the file cannot be read, or is not valid (names the line)."""
     lines = _Lines(path)
     firsts, orders, ids = [], [], {}
     for order, count in enumerate(_read_header(lines), start=1):
@@ -90,7 +86,7 @@ class _Lines:
         self.path, self.lines, self.next = path, _read_bytes(path).split(b"\n"), 0
 
     def peek(self) -> bytes:
-        """Returns the next line that is not blank, without its ends; b"" at the end of the file."""
+        """Returns the next line, without its ends; b"" at the end of the file."""
         while self.next < len(self.lines) and not self.lines[self.next].strip():
             self.next += 1
         return self.lines[self.next].strip() if self.next < len(self.lines) else b""
@@ -109,7 +105,6 @@ class _Lines:
         return self.error(self.next, f"{_quote(line)}, expected {expected}; {_ADVICE}")
 
     def error(self, index: int, reason: str) -> errors.UserError:
-        """Returns the error of a line, counted from 0."""
         return errors.UserError(f"{self.path}: line {index + 1}: {reason}")
 
 
@@ -155,10 +150,15 @@ def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) 
         row = lines.lines[index].split()
         if len(row) not in (order + 1, order + 2):
             break
-        if order == 1:
-            _add_word(lines, index, row[1], ids)
-        numbers.extend(_parse_number(lines, index, text) for text in (row[0], *(row[order + 1 :] or [b"0"])))
-        words.extend(_find_word(lines, index, word, ids) for word in row[1 : order + 1])
+        try:
+            if order == 1:
+                _add_word(row[1], ids)
+            numbers.extend(map(_parse_number, (row[0], *(row[order + 1 :] or [b"0"]))))
+            words.extend([ids[word] for word in row[1 : order + 1]])
+        except ValueError as reason:
+            raise lines.error(index, f"{reason}; {_ADVICE}") from None
+        except KeyError as error:
+            raise lines.error(index, f"{_quote(error.args[0])} is not among the 1-grams; {_ADVICE}") from None
     lines.next = first + len(numbers) // 2
     _check_end(lines, order, len(numbers) // 2, count)
     if order == 1:
@@ -170,29 +170,21 @@ def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) 
     return first, model.Ngrams(np.array(words, np.int64).reshape(-1, order), log_probs, back_offs)
 
 
-def _add_word(lines: _Lines, index: int, word: bytes, ids: dict[bytes, int]) -> None:
-    try:
-        word.decode()
-    except UnicodeDecodeError:
-        raise lines.error(index, f"{_quote(word)} is not UTF-8; {_ADVICE}") from None
+def _add_word(word: bytes, ids: dict[bytes, int]) -> None:
     if word in ids:
-        raise lines.error(index, f"{_quote(word)} is a duplicate; {_ADVICE}")
+        raise ValueError(f"{_quote(word)} is a duplicate")
+    if word.decode(errors="ignore").encode() != word:
+        raise ValueError(f"{_quote(word)} is not UTF-8")
     ids[word] = len(ids)
 
 
-def _find_word(lines: _Lines, index: int, word: bytes, ids: dict[bytes, int]) -> int:
-    if word not in ids:
-        raise lines.error(index, f"{_quote(word)} is not among the 1-grams; {_ADVICE}")
-    return ids[word]
-
-
-def _parse_number(lines: _Lines, index: int, text: bytes) -> float:
+def _parse_number(text: bytes) -> float:
     try:
         number = float(text)
     except ValueError:
         number = np.nan
     if not np.isfinite(number):
-        raise lines.error(index, f"{_quote(text)} is not a finite number; {_ADVICE}")
+        raise ValueError(f"{_quote(text)} is not a finite number")
     return number
 
 
