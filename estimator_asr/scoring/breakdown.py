@@ -53,8 +53,7 @@ def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
 
 
 def by_speaker(scored: Scored) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate of each speaker."""
-    return _by_label(scored, lambda utterance: utterance.speaker, are_speakers_people=True)
+    return _by_label(scored, lambda utterance: utterance.speaker, True)
 
 
 def by_group(
@@ -76,29 +75,31 @@ def by_group(
 def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each bin of reference lengths, e.g. `5-6`, shortest first."""
 
-    def bin_index(utterance):
+    def find_bin(utterance):
         return bisect.bisect_left(_LENGTH_BINS, len(utterance.reference_tokens))
 
-    rates = _by_label(scored, bin_index, are_speakers_people)
-    return {_bin_name(index): rate for index, rate in rates.items()}
+    rates = _by_label(scored, find_bin, are_speakers_people)
+    return {_name_bin(index): rate for index, rate in rates.items()}
 
 
-def by_level(scored: Scored, levels: Mapping[str, float], **options) -> dict[str, error_rate.ErrorRate]:
+def by_level(
+    scored: Scored, levels: Mapping[str, float], are_speakers_people: bool = True
+) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each 5 dB of `levels`, which are in dBFS by utterance, quietest first."""
     measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
         return _LEVEL_BIN_DB * math.floor(levels[utterance.utterance_id] / _LEVEL_BIN_DB)
 
-    rates = _by_label(measured, lower_limit, **options)
+    rates = _by_label(measured, lower_limit, are_speakers_people)
     return {f"{low} to {low + _LEVEL_BIN_DB} dBFS": rate for low, rate in rates.items()}
 
 
 def by_membership(
-    scored: Scored, members: Collection[str], names: tuple[str, str], **options
+    scored: Scored, members: Collection[str], names: tuple[str, str], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rates of the utterances in `members` (ids) and of the others, by the two names."""
-    rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, **options)
+    rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, are_speakers_people)
     return {names[is_other]: rate for is_other, rate in rates.items()}
 
 
@@ -109,21 +110,20 @@ def worst(scored: Scored, limit: int) -> list[utterances.ScoredUtterance]:
 
 
 def confusions(scored: Scored, limit: int) -> list[tuple[edit_distance.Pair, int]]:
-    """Returns the most frequent confused pairs with their counts."""
     counts = collections.Counter()
     for each in scored:
         counts.update(edit_distance.confused_pairs(each.reference_tokens, each.hypothesis_tokens))
     return counts.most_common(limit)
 
 
-def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people: bool = True) -> dict:
+def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people: bool) -> dict:
     members = collections.defaultdict(list)
     for utterance in scored:
         members[label(utterance)].append(utterance)
     return {name: overall(members[name], are_speakers_people) for name in sorted(members)}
 
 
-def _bin_name(index):
+def _name_bin(index):
     first = _LENGTH_BINS[index - 1] + 1 if index else 0
     if index == len(_LENGTH_BINS):
         return f"{first}+"
@@ -142,14 +142,13 @@ def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.
     if any(syllables.split_syllable(token) for each in scored for token in each.reference_tokens):
         for name, take in PARTS.items():
             yield name, [_compare(each, take) for each in scored]
-    # A sentence is one token, substituted if anything in it is wrong.
-    yield (
-        SENTENCE_ERROR_RATE,
-        [
-            dataclasses.replace(each, edits=edit_distance.Edits(int(each.edits.errors > 0), 0, 0, 1))
-            for each in list(measures.values())[-1]
-        ],
-    )
+    *_, last = measures.values()
+    yield SENTENCE_ERROR_RATE, [_compare_whole(each) for each in last]
+
+
+def _compare_whole(scored: utterances.ScoredUtterance) -> utterances.ScoredUtterance:
+    """Counts the sentence as one token, substituted if anything in it is wrong."""
+    return dataclasses.replace(scored, edits=edit_distance.Edits(int(scored.edits.errors > 0), 0, 0, 1))
 
 
 def _take_part(token: str, place: int) -> str:
@@ -172,7 +171,6 @@ class Matrix(NamedTuple):
 
     @property
     def totals(self) -> dict[str, int]:
-        """Number of references by name."""
         totals = dict.fromkeys(self.names, 0)
         for (reference, _), number in self.counts.items():
             totals[reference] += number

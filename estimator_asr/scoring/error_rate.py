@@ -33,8 +33,6 @@ _RULE_OF_THREE = 3.0  # no event in n trials: at 95 % its probability is below 3
 
 @dataclasses.dataclass(frozen=True)
 class ErrorRate:
-    """Error rate of a set of utterances."""
-
     rate: Optional[float]  # errors / reference_length; None where the references have no tokens
     errors: int
     substitutions: int
@@ -60,19 +58,21 @@ def measure(
     Clusterings are e.g. (speakers, sentences), each with one label per utterance.
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
-    length = totals.reference_length
-    limits = None
-    if length:
-        errors = np.array([each.errors for each in edits])
-        lengths = np.array([each.reference_length for each in edits])
-        limits = _interval(errors, lengths, clusterings, seed)
-    return ErrorRate(totals.errors / length if length else None, totals.errors, *totals, limits)
+    if not totals.reference_length:
+        return ErrorRate(None, totals.errors, *totals, None)
+    errors = np.array([each.errors for each in edits])
+    lengths = np.array([each.reference_length for each in edits])
+    limits = _find_limits(errors, lengths, clusterings, seed)
+    return ErrorRate(totals.errors / totals.reference_length, totals.errors, *totals, limits)
 
 
-def _interval(errors, lengths, clusterings, seed):
+def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, float]]:
     clusters = _number(clusterings)
     if clusters and not errors.any():
-        return 0.0, _upper_limit_without_errors(lengths, clusters[-1])
+        # Rule of three, each sentence counted once; resampled zeros would claim certainty.
+        sentences = clusters[-1]
+        readings_per_sentence = sentences.size / (sentences.max() + 1)
+        return 0.0, float(_RULE_OF_THREE * readings_per_sentence / lengths.sum())
     resampled = resample(errors, lengths, clusterings, seed)
     return None if resampled is None else interval(resampled)
 
@@ -88,11 +88,8 @@ def resample(
 ) -> Optional[Resampled]:
     """Returns the rates of resamples; None where there is nothing to resample.
 
-    Args:
-        errors: of each utterance, or the difference of those of two systems.
-        lengths: number of reference tokens of each utterance.
-        clusterings: as for `measure`.
-        seed: of the random numbers.
+    `errors` are those of each utterance, or the difference of two systems; `lengths` are numbers of reference
+    tokens.
     """
     clusters = _number(clusterings)
     if not clusters:
@@ -124,8 +121,7 @@ def num_deviations(
 
     Args:
         confidence: probability that the interval covers the true rate, e.g. 0.95.
-        errors: of each utterance, or the difference of those of two systems.
-        lengths: number of reference tokens of each utterance.
+        errors, lengths: as for `resample`.
         clusters: one or two clusterings; the number of each utterance's cluster, two or more, from 0.
         spread: standard deviation of the resampled rates. Where it is so wide that it makes up for few
             clusters, the result is the quantile of the normal distribution.
@@ -180,9 +176,3 @@ def _draw(count, rng):
     drawn = rng.integers(count, size=(_RESAMPLES_AT_ONCE, count))
     drawn += count * np.arange(_RESAMPLES_AT_ONCE)[:, np.newaxis]
     return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-
-
-def _upper_limit_without_errors(lengths, ids):
-    """Rule of three, each sentence counted once; resampled zeros would claim certainty."""
-    readings_per_sentence = ids.size / (ids.max() + 1)
-    return float(_RULE_OF_THREE * readings_per_sentence / lengths.sum())

@@ -18,8 +18,6 @@ _NUM_GOOD = 2  # tokens that both systems have right end a segment (sc_stats: mi
 
 
 class MatchedPairs(NamedTuple):
-    """Result of the test."""
-
     num_segments: int
     mean: float  # errors of A minus errors of B per segment
     z: float  # 0 if all segments are alike
@@ -27,7 +25,7 @@ class MatchedPairs(NamedTuple):
 
 
 class Triple(NamedTuple):
-    """Tokens of a reference, and of what each system made of it."""
+    """Tokens of a reference, and of the hypothesis of each system."""
 
     reference: Sequence[str]
     a: Sequence[str]
@@ -36,12 +34,12 @@ class Triple(NamedTuple):
 
 def test(triples: Sequence[Triple]) -> MatchedPairs:
     """Compares systems A and B on utterances."""
-    found = [difference for triple in triples for difference in _segment_differences(triple)]
-    if not found:
-        return MatchedPairs(0, 0.0, 0.0, 1.0)
-    mean, deviation = float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else 0.0
-    z = mean / (deviation / math.sqrt(len(found))) if deviation else 0.0
-    return MatchedPairs(len(found), mean, z, math.erfc(abs(z) / math.sqrt(2)))
+    differences = [difference for triple in triples for difference in _segment_differences(triple)]
+    count = len(differences)
+    mean = float(np.mean(differences)) if count else 0.0
+    deviation = float(np.std(differences, ddof=1)) if count > 1 else 0.0
+    z = mean / (deviation / math.sqrt(count)) if deviation else 0.0
+    return MatchedPairs(count, mean, z, math.erfc(abs(z) / math.sqrt(2)))
 
 
 def _segment_differences(triple: Triple) -> Iterator[int]:
@@ -49,18 +47,15 @@ def _segment_differences(triple: Triple) -> Iterator[int]:
     counts = np.stack(
         [edit_distance.count_errors_at(triple.reference, each) for each in (triple.a, triple.b)]
     )
-    insertions, others = counts[:, 0], counts[:, 1]
     difference, is_open, num_good = 0, False, 0
     for place in range(len(triple.reference) + 1):
-        if insertions[:, place].any():
-            is_open, num_good = True, 0
+        insertions, others = counts[:, 0, place], counts[:, 1, place]
         is_end = place == len(triple.reference)
-        if not is_end and others[:, place].any():
+        if insertions.any() or others.any():
             is_open, num_good = True, 0
-        elif not is_end:
+        if not is_end and not others.any():
             num_good += 1
-        for errors in (insertions, others):
-            difference += int(errors[0, place] - errors[1, place])
+        difference += int(insertions[0] + others[0] - insertions[1] - others[1])
         if is_open and (is_end or num_good == _NUM_GOOD):
             yield difference
             difference, is_open = 0, False

@@ -59,8 +59,7 @@ class Comparison:
 def compare(reports: Reports) -> list[Comparison]:
     """Compares each pair of reports in each measure that all of them have.
 
-    Raises:
-        errors.UserError: the reports have no measure in common, or are of different utterances.
+    Raises errors.UserError if the reports have no measure in common, or are of different utterances.
     """
     path, first = next(iter(reports.items()))
     comparisons = []
@@ -129,7 +128,6 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparis
         matched_pairs.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens)
         for x, y in zip(old, new)
     ]
-    total = lengths.sum()
-    rates = float(errors_a.sum() / total), float(errors_b.sum() / total)
+    rate_a, rate_b = (float(errors.sum() / lengths.sum()) for errors in (errors_a, errors_b))
     test = matched_pairs.test(triples)._asdict()
-    return Comparison(measure, a, b, *rates, rates[1] - rates[0], interval, probability, test)
+    return Comparison(measure, a, b, rate_a, rate_b, rate_b - rate_a, interval, probability, test)

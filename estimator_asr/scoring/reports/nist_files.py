@@ -39,34 +39,24 @@ def contents(
     characters = {each["utterance_id"]: each["characters"] for each in outputs if "characters" in each}
     if not scored or any(each.utterance_id not in characters for each in scored):
         return {}
-    segments, words = [], []
+    segments, words = "", ""
     for each in scored:
         items = characters[each.utterance_id]
-        name = _name(each.utterance_id)
+        name, speaker = (
+            re.sub(r"\s", "_", text) or _NO_SPEAKER for text in (each.utterance_id, each.speaker)
+        )
         end = max([_SHORTEST, *(item["end"] for item in items)])
-        fields = name, _CHANNEL, _name(each.speaker), "0.000", f"{end:.3f}", _LABEL
-        segments.append(" ".join((*fields, *map(_escape, each.reference_tokens))))
-        words += [f"{name} {_CHANNEL} {word}" for word in _words(measure, items)]
-    return {STM_FILE: _lines(segments), CTM_FILE: _lines(words)}
+        tokens = "".join(f" {token}" for token in each.reference_tokens).translate(_FULL_WIDTH)
+        segments += f"{name} {_CHANNEL} {speaker} 0.000 {end:.3f} {_LABEL}{tokens}\n"
+        words += "".join(f"{name} {_CHANNEL} {word}\n" for word in _list_words(measure, items))
+    return {STM_FILE: segments, CTM_FILE: words}
 
 
-def _words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
+def _list_words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
     """Yields start, duration, token and confidence; the tokens of an item share its time."""
     for item in items:
         tokens = utterances.MEASURES[measure](item["character"])
         duration = (item["end"] - item["start"]) / max(1, len(tokens))
         for index, token in enumerate(tokens):
             start = item["start"] + index * duration
-            yield f"{start:.3f} {duration:.3f} {_escape(token)} {item['confidence']:.3f}"
-
-
-def _lines(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _name(text: str) -> str:
-    return re.sub(r"\s", "_", text) or _NO_SPEAKER
-
-
-def _escape(token: str) -> str:
-    return token.translate(_FULL_WIDTH)
+            yield f"{start:.3f} {duration:.3f} {token.translate(_FULL_WIDTH)} {item['confidence']:.3f}"

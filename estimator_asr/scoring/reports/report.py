@@ -47,8 +47,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
     """Reads the utterances of a report back, by measure, ordered by their ids.
 
-    Raises:
-        errors.UserError: hypotheses.jsonl is missing, damaged or of an earlier version.
+    Raises errors.UserError if hypotheses.jsonl is missing, damaged or of an earlier version.
     """
     measures: dict[str, list[utterances.ScoredUtterance]] = {}
     try:

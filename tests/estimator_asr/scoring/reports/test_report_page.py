@@ -15,7 +15,7 @@ import pytest
 import soundfile
 
 from estimator_asr.scoring import attribution, utterances
-from estimator_asr.scoring.reports import comparison, report, report_page
+from estimator_asr.scoring.reports import comparison, report, report_page, scored_split
 from tfrecord_builder.data import recordings
 
 in_a_browser = pytest.mark.skipif(
@@ -99,9 +99,9 @@ def test_rows():
         utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, "我", "我")
         for name, speaker in (("u1", "b"), ("u2", "a"))
     ]
-    positions = [attribute("我", "我", (["wo3"], ["wo3"]))] * 2
     outputs = [{"utterance_id": "u1", "confidence": 0.98765}, {"utterance_id": "u2"}]
-    assert report_page.list_rows(scored, positions, outputs, {"u2": -20.04}) == {
+    split = scored_split.ScoredSplit({}, {utterances.CHARACTER_ERROR_RATE: scored}, outputs=outputs)
+    assert report_page.list_rows(split, {"u2": -20.04}) == {
         "speakers": ["a", "b"],
         "utterances": [["u1", 1, None, 0.988, ["我"]], ["u2", 0, -20.0, None, ["我"]]],
     }
