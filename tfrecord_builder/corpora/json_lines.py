@@ -21,8 +21,7 @@ from tfrecord_builder.storage import files
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (where, object) for every object of a file, which is a list if it starts with a bracket.
 
-    Raises:
-        errors.UserError: the file cannot be read, or contains anything but JSON objects.
+    Raises errors.UserError if the file cannot be read, or contains anything but JSON objects.
     """
     lines = _read_compressed(path) if path.endswith(".gz") else text_files.read_lines(path)
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
@@ -41,8 +40,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (where, object) for every value of a file with one object of named ones; the name is its id.
 
-    Raises:
-        errors.UserError: the file cannot be read, or contains anything else.
+    Raises errors.UserError if the file cannot be read, or contains anything else.
     """
     text = "\n".join(text_files.read_lines(path))
     for name, fields in _parse(path, text, dict, "object of named objects").items():
@@ -53,8 +51,7 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
     """Returns a text field, or the default where it is missing or null; whole numbers become their digits.
 
-    Raises:
-        errors.UserError: the field is missing without a default, or is not text that a file can hold.
+    Raises errors.UserError if the field is missing without a default, or is not text that a file can hold.
     """
     value = default if fields.get(name) is None else fields[name]
     if isinstance(value, int) and not isinstance(value, bool):

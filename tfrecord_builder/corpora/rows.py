@@ -77,8 +77,7 @@ def read_table(
 def read_object(where: str, fields: dict[str, Any], needed: Sequence[tuple[str, ...]] = RECORDINGS) -> Row:
     """Returns the row of a JSON object.
 
-    Raises:
-        errors.UserError: a needed field is missing, or one that is read is neither text nor a number.
+    Raises errors.UserError if a needed field is missing, or one that is read is neither text nor a number.
     """
     _check_columns(where, list(fields), needed)
     return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields])

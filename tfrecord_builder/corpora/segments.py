@@ -43,8 +43,8 @@ class Segment(NamedTuple):
 def read(where: str, row: Mapping[str, str]) -> Segment:
     """Reads the segment that a row describes, by the columns of NAMES; missing ones count as empty.
 
-    Raises:
-        errors.UserError: a value is not a number of 0 or more, or end and duration contradict each other.
+    Raises errors.UserError if a value is not a number of 0 or more, or end and duration contradict each
+    other.
     """
     if not row.keys() & NAMES.keys():
         return Segment()

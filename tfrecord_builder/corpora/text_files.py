@@ -33,8 +33,7 @@ _FREQUENT = frozenset(
 def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") -> Iterator[str]:
     """Yields the lines of a text file, without line ends; `remedy` ends the message if it cannot be read.
 
-    Raises:
-        errors.UserError: the file does not exist, cannot be read, or has another encoding.
+    Raises errors.UserError if the file does not exist, cannot be read, or has another encoding.
     """
     try:
         with files.open_binary(path) as file, io.TextIOWrapper(file, _choose_encoding(path, file)) as lines:

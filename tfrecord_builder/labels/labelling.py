@@ -94,8 +94,7 @@ class Labeller:
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
         """Loads the user's dictionary and the SentencePiece model, which only the token type bpe needs.
 
-        Raises:
-            errors.UserError: the dictionary or the model cannot be read or is not valid.
+        Raises errors.UserError if the dictionary or the model cannot be read or is not valid.
         """
         self.config = config
         self._bpe_sha256 = bpe_model and hashlib.sha256(bpe_model).hexdigest()

@@ -95,8 +95,7 @@ class Reader:
 def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
     """Returns the syllables of each phrase in a user's dictionary; a line is like 重庆<TAB>chong2 qing4.
 
-    Raises:
-        errors.UserError: the file cannot be read, or a line has another form or a duplicate phrase.
+    Raises errors.UserError if the file cannot be read, or a line has another form or a duplicate phrase.
     """
     phrases: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(text_files.read_lines(path, f"give a text file with lines {_FORM}"), 1):

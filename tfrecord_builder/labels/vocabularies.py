@@ -134,8 +134,7 @@ def make_subwords(
 ) -> Optional[bytes]:
     """Returns the SentencePiece model of a frozen vocabulary, or learns one; None for other token types.
 
-    Raises:
-        errors.UserError: the frozen vocabulary has no such model, or none can be learned.
+    Raises errors.UserError if the frozen vocabulary has no such model, or none can be learned.
     """
     if label_config.token_type != "bpe":
         return None

@@ -68,8 +68,7 @@ class Vocabulary:
     def load(cls, path: str) -> Vocabulary:
         """Reads what `save` wrote.
 
-        Raises:
-            errors.UserError: the file is missing, is not UTF-8, or is not a vocabulary.
+        Raises errors.UserError if the file is missing, is not UTF-8, or is not a vocabulary.
         """
         lines = read_lines(path, "vocabulary")
         try:
@@ -108,8 +107,7 @@ class Vocabulary:
 def read_lines(path: str, content: str) -> list[str]:
     """Returns the lines of a vocabulary or readings file.
 
-    Raises:
-        errors.UserError: the file, named with its content, cannot be read or is not UTF-8.
+    Raises errors.UserError if the file, named with its content, cannot be read or is not UTF-8.
     """
     try:
         return files.read_text(path).removesuffix("\n").split("\n")
