@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import (
+    json_lists,
     kaldi,
     lhotse,
-    nemo,
     tables,
-    text,
     transcript_files,
     transcript_lists,
-    wenet,
 )
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
@@ -33,13 +31,13 @@ CORPORA = {
     "ljspeech": tables.list_ljspeech,
     "magicdata": transcript_lists.list_magicdata,
     "manifest": tables.list_manifest,
-    "nemo": nemo.list_utterances,
+    "nemo": json_lists.list_nemo,
     "primewords": transcript_lists.list_primewords,
     "st_cmds": transcript_files.list_st_cmds,
     "table": tables.list_table,
-    "text": text.list_utterances,
+    "text": tables.list_text,
     "thchs30": transcript_files.list_thchs30,
-    "wenet": wenet.list_utterances,
+    "wenet": json_lists.list_wenet,
 }
 
 _LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
