@@ -1,4 +1,4 @@
-"""Lists of NeMo and WeNet, with a JSON object per utterance, or (WeNet) a tar file of utterances, per line."""
+"""Lists of NeMo and WeNet: per line a JSON object of an utterance or, of WeNet, a tar file of utterances."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
-        utterance = _make_utterance(where, path, fields, _NEMO_FIELDS, (("audio",),), split)
+        row = rows.read_object(where, _pick(fields, _NEMO_FIELDS), (("audio",),))
+        utterance = rows.make_utterance(where, path, row, split)
         channel, problem = _read_channel(fields.get("channel_selector"))
         yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
 
@@ -91,7 +92,8 @@ def list_wenet(corpus_dir: str) -> Iterator[manifest.Utterance]:
             yield from _read_shards(path, split)
             continue
         for where, fields in json_lines.read_objects(path):
-            yield _make_utterance(where, path, fields, _WENET_FIELDS, (("id",), ("audio",)), split)
+            row = rows.read_object(where, _pick(fields, _WENET_FIELDS), (("id",), ("audio",)))
+            yield rows.make_utterance(where, path, row, split)
 
 
 def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
@@ -130,14 +132,5 @@ def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[
         yield manifest.Utterance(key, audio, "", text, "", split, problem=problem)
 
 
-def _make_utterance(
-    where: str,
-    path: str,
-    fields: dict[str, Any],
-    names: tuple[str, ...],
-    needed: tuple[tuple[str, ...], ...],
-    split: str,
-) -> manifest.Utterance:
-    """Returns the utterance of a JSON object in the file `path`; only the fields `names` are read."""
-    row = rows.read_object(where, {name: fields[name] for name in names if name in fields}, needed)
-    return rows.make_utterance(where, path, row, split)
+def _pick(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}
