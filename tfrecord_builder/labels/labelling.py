@@ -76,16 +76,13 @@ class LabelConfig(config_flags.Checked):
 class Labels:
     """The labels of one utterance.
 
-    Attributes:
-        transcript: normalised transcript; empty where the corpus has only a pronunciation.
-        tokens: labels of the acoustic model, of the token type of LabelConfig.
-        characters: labels of the language model, one per token; empty where they do not align one to one, and
-            for token types that are not in PAIRED_TOKEN_TYPES.
+    Characters are empty where they do not align one to one with tokens, and for token types that are not in
+    PAIRED_TOKEN_TYPES.
     """
 
-    transcript: str
-    tokens: tuple[str, ...]
-    characters: tuple[str, ...]
+    transcript: str  # normalised; empty where the corpus has only a pronunciation
+    tokens: tuple[str, ...]  # labels of the acoustic model, of the token type of LabelConfig
+    characters: tuple[str, ...]  # labels of the language model, one per token
 
 
 class Labeller:
@@ -101,7 +98,7 @@ class Labeller:
         self._subwords = None if bpe_model is None else subwords.SubwordModel(bpe_model)
         self._phrases: dict[str, tuple[str, ...]] = {}
         if config.user_dictionary:
-            from tfrecord_builder.labels import pinyin
+            from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
 
             self._phrases = pinyin.load_phrases(config.user_dictionary)
 
@@ -134,7 +131,7 @@ class Labeller:
 
     @functools.cached_property
     def _reader(self):
-        from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
+        from tfrecord_builder.labels import pinyin
 
         return pinyin.Reader(self._phrases, self.config.tone_sandhi)
 

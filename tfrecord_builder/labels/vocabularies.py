@@ -51,16 +51,14 @@ class VocabularyConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """Tokens of the acoustic model, characters of the language model, and the readings between them.
-
-    Attributes:
-        bpe: the SentencePiece model that splits transcripts into tokens; None for other token types.
-    """
+    """Tokens of the acoustic model, characters of the language model, and the readings between them."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
     readings: readings.Readings
-    bpe: Optional[bytes] = None
+    bpe: Optional[bytes] = (
+        None  # SentencePiece model that splits transcripts into tokens; only of the type bpe
+    )
 
     def save(self, directory: str) -> None:
         """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if there is one."""
@@ -74,21 +72,15 @@ class Vocabularies:
 
 
 class Collector:
-    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus.
-
-    Attributes:
-        tokens, characters: each with its number of occurrences in all splits.
-        training_tokens, training_characters: those of the train split.
-        pairs: token to the characters that are written for it in the train split.
-    """
+    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
-        self.tokens: collections.Counter[str] = collections.Counter()
+        self.tokens: collections.Counter[str] = collections.Counter()  # of all splits
         self.characters: collections.Counter[str] = collections.Counter()
-        self.training_tokens: set[str] = set()
+        self.training_tokens: set[str] = set()  # of the train split alone, as are the next
         self.training_characters: set[str] = set()
-        self.pairs: dict[str, set[str]] = {}
+        self.pairs: dict[str, set[str]] = {}  # token to the characters that are written for it
 
     def add(self, labels: labelling.Labels, split: str) -> None:
         """Counts the labels of one utterance."""
@@ -101,7 +93,6 @@ class Collector:
                 self.pairs.setdefault(token, set()).add(character)
 
     def to_json(self) -> dict:
-        """Returns the counts as merge takes them, for JSON."""
         return {
             "tokens": self.tokens,
             "characters": self.characters,
@@ -158,13 +149,10 @@ def make_subwords(
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Returns the vocabularies of a build.
+    """Returns the vocabularies of a build; labels of the train split give whatever is not frozen.
 
-    Labels of the train split give whatever is not frozen. Characters and readings may be missing in a frozen
-    directory: a model that writes tokens has none. Only the token type bpe has a SentencePiece model.
-
-    Raises:
-        errors.UserError: there is no train split and no frozen vocabulary, or the frozen one is missing.
+    Characters and readings may be missing in a frozen directory: a model that writes tokens has none. Raises
+    errors.UserError if there is neither a train split nor a frozen vocabulary, or the frozen one is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary

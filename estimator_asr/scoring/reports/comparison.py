@@ -23,28 +23,22 @@ Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure; as report.r
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """System B against system A, named by their reports, in one measure.
-
-    Attributes:
-        difference: error rate of B minus that of A.
-        confidence_interval: of the difference, at 95 %, by a paired bootstrap over speakers and sentences as
-            that of a rate; None where there is one speaker and one sentence.
-        probability_of_improvement: fraction of the resamples in which B has fewer errors, and half of those
-            in which it has as many (Bisani and Ney, ICASSP 2004).
-        mapsswe: the matched-pairs test of A and B.
-        p_holm: its p, corrected for the number of comparisons of this measure (Holm, 1979).
-    """
+    """System B against system A, named by their reports, in one measure."""
 
     measure: str
     a: str
     b: str
     rate_a: float
     rate_b: float
-    difference: float
+    difference: float  # error rate of B minus that of A
+    # Of the difference, at 95 %, by a paired bootstrap over speakers and sentences; None where there is one of
+    # each.
     confidence_interval: Optional[tuple[float, float]]
+    # Fraction of the resamples in which B has fewer errors, and half of those in which it has as many (Bisani
+    # and Ney, ICASSP 2004).
     probability_of_improvement: Optional[float]
-    mapsswe: dict
-    p_holm: float = 1.0
+    mapsswe: dict  # the matched-pairs test of A and B
+    p_holm: float = 1.0  # its p, corrected for the number of comparisons of this measure (Holm, 1979)
 
     def __str__(self) -> str:
         text = f"{formats.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "

@@ -22,33 +22,21 @@ Scored = Sequence[utterances.ScoredUtterance]
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSplit:
-    """A split, recognised and scored.
+    """A split, recognised and scored."""
 
-    Attributes:
-        facts: what was evaluated: model, checkpoint, data, split.
-        measures: utterances by the keys of utterances.MEASURES; the last one is attributed and shown.
-        group_pattern: as for breakdown.by_group; None for no groups.
-        are_speakers_people: as for breakdown.overall.
-        outputs: of each utterance, for hypotheses.jsonl.
-        hotwords: as for biasing.measure.
-        pronunciations: what the language model was given, by utterance id; empty for an acoustic model.
-        vocabularies: of the models.
-        on_reference_pinyin: what the language model writes for the references; empty where there is none.
-        recordings: by utterance id; those that can be read are heard in the report.
-        command: that makes the report again.
-    """
-
-    facts: Mapping[str, object]
-    measures: Mapping[str, Scored]
-    group_pattern: Optional[str] = None
-    are_speakers_people: bool = True
-    outputs: Sequence[Mapping] = ()
-    hotwords: Sequence[str] = ()
+    facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
+    measures: Mapping[str, Scored]  # by the keys of utterances.MEASURES; the last one is attributed and shown
+    group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
+    are_speakers_people: bool = True  # as for breakdown.overall
+    outputs: Sequence[Mapping] = ()  # of each utterance, for hypotheses.jsonl
+    hotwords: Sequence[str] = ()  # as for biasing.measure
+    # What the language model was given, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.Vocabularies = attribution.Vocabularies()
-    on_reference_pinyin: Scored = ()
+    on_reference_pinyin: Scored = ()  # what the language model writes for the references
+    # By utterance id; those that can be read are heard in the report.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
-    command: str = ""
+    command: str = ""  # that makes the report again
 
     @property
     def measure(self) -> str:
@@ -57,7 +45,6 @@ class ScoredSplit:
 
     @property
     def scored(self) -> Scored:
-        """The utterances of that measure."""
         return self.measures[self.measure]
 
     @functools.cached_property
@@ -70,7 +57,6 @@ class ScoredSplit:
 
     @functools.cached_property
     def positions(self) -> list[list[attribution.Position]]:
-        """The aligned positions of each utterance."""
         return [attribution.attribute(*pair, self.vocabularies) for pair in self.units]
 
     def _spoken(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
@@ -142,8 +128,7 @@ def _choose(measure: str, row: utterances.ScoredUtterance, n_best: Sequence[Mapp
     return min(scored, key=lambda each: each.edits.errors)
 
 
-def _table(split, break_down):
-    """Returns label -> measure -> error rate."""
+def _table(split: ScoredSplit, break_down) -> dict[str, dict[str, dict]]:
     rows = {}
     for name, scored in split.measures.items():
         for label, rate in break_down(scored).items():
