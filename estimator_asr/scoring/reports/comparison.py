@@ -31,8 +31,8 @@ class Comparison:
     rate_a: float
     rate_b: float
     difference: float  # error rate of B minus that of A
-    # Of the difference, at 95 %, by a paired bootstrap over speakers and sentences; None where there is one of
-    # each.
+    # Of the difference, at 95 %, by a paired bootstrap over speakers and sentences; None where each is only
+    # one.
     confidence_interval: Optional[tuple[float, float]]
     # Fraction of the resamples in which B has fewer errors, and half of those in which it has as many (Bisani
     # and Ney, ICASSP 2004).
