@@ -53,7 +53,7 @@ def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifes
     recordings are absolute.
 
     Raises:
-        errors.UserError: a directory is missing, given twice, cannot be read or has another layout.
+        errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
     """
     for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs)):
         for utterance in _list_directory(corpus, corpus_dir):
