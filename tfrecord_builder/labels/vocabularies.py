@@ -112,7 +112,15 @@ class Collector:
 def check_token_type(directory: str, token_type: str) -> None:
     """Raises errors.UserError if a data or model directory has tokens of another type."""
     for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
-        saved = _read_token_type(path) if files.exists(path) else token_type
+        if not files.exists(path):
+            continue
+        try:
+            saved = json.loads(files.read_text(path))["token_type"]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise errors.UserError(
+                f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
+                "pass a data or model directory, or --vocabulary=FILE."
+            ) from error
         if saved != token_type:
             raise errors.UserError(
                 f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type} as in this build; "
@@ -175,16 +183,6 @@ def most_frequent_unknown(
     """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
     unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
-
-
-def _read_token_type(path: str) -> object:
-    try:
-        return json.loads(files.read_text(path))["token_type"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise errors.UserError(
-            f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
-            "pass a data or model directory, or --vocabulary=FILE."
-        ) from error
 
 
 def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
