@@ -118,8 +118,8 @@ def check_token_type(directory: str, token_type: str) -> None:
             saved = json.loads(files.read_text(path))["token_type"]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise errors.UserError(
-                f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
-                "pass a data or model directory, or --vocabulary=FILE."
+                f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key "
+                "token_type; pass a data or model directory, or --vocabulary=FILE."
             ) from error
         if saved != token_type:
             raise errors.UserError(
