@@ -1,7 +1,8 @@
 """Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
-GB18030, into rare characters: GB18030 is accepted only where the most frequent hanzi are frequent.
+GB18030, into rare characters: GB18030 is accepted only where the most frequent hanzi are frequent. A transcript
+is often one line, of which charset-normalizer takes GB18030 for Big5, and Cyrillic and Korean for GB18030.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
             file.seek(0)
             if not encoding.startswith("utf-8"):
                 logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())
-            for line in io.TextIOWrapper(file, encoding):
-                yield line.removesuffix("\n")
+            with io.TextIOWrapper(file, encoding) as lines:
+                for line in lines:
+                    yield line.removesuffix("\n")
     except FileNotFoundError:
         raise errors.UserError(f"{path}: file does not exist; {remedy}.") from None
     except OSError as error:
