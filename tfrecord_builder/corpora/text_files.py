@@ -1,8 +1,8 @@
 """Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
-GB18030, into rare characters: GB18030 is accepted only where the most frequent hanzi are frequent. A transcript
-is often one line, of which charset-normalizer takes GB18030 for Big5, and Cyrillic and Korean for GB18030.
+GB18030, into rare characters: it is accepted only where the most frequent hanzi are frequent. Of a single
+line, as many transcripts are, charset-normalizer takes GB18030 for Big5 and Cyrillic for GB18030.
 """
 
 from __future__ import annotations
