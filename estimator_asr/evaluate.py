@@ -33,7 +33,7 @@ from estimator_asr.recognition import recognition
 from estimator_asr.recognition import subject as subject_lib
 from estimator_asr.saved_model import recogniser
 from estimator_asr.scoring import biasing, utterances
-from estimator_asr.scoring.reports import comparison, formats, report, report_reader, scored_split
+from estimator_asr.scoring.reports import comparison, formats, report, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.settings import config_flags, program
@@ -182,7 +182,7 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
 
 def _compare(config: EvaluateConfig) -> None:
     report.create_output_dir(config.output_dir)
-    reports = {path: report_reader.read(path) for path in config.compare}
+    reports = {path: report.read(path) for path in config.compare}
     found = comparison.compare(reports)
     comparison.write(found, reports, config.output_dir)
     print(*found, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")

@@ -25,7 +25,7 @@ import tqdm
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.ngrams import arpa_writer, counting, kneser_ney
+from estimator_asr.ngrams import arpa, counting, kneser_ney
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.settings import config_flags, program
@@ -82,7 +82,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
         progress.update()
         estimate = kneser_ney.estimate(text, config.order, config.prune)
         progress.update()
-        arpa_writer.write(estimate.model, config.output_file)
+        arpa.write(estimate.model, config.output_file)
         progress.update()
     return estimate
 

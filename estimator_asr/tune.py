@@ -29,7 +29,7 @@ from absl import logging
 
 from estimator_asr.experiment import decoding_files, model_directory, task_spec
 from estimator_asr.inputs import splits
-from estimator_asr.ngrams import arpa_reader, back_off
+from estimator_asr.ngrams import arpa, back_off
 from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, picture, posteriors, search, sentences, trials
@@ -129,7 +129,7 @@ def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.SimpleNamespace:
     """Returns an n-gram model for what a model writes, as ModelDirectory has it; logs what it lacks."""
-    ngram_model, words = arpa_reader.read(path), model.output_vocabulary.tokens
+    ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:
         logging.warning("%s", warning)

@@ -27,7 +27,7 @@ import tqdm
 from benchmarks.input_methods import peers
 from estimator_asr.scoring import edit_distance
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import columns, rows
+from tfrecord_builder.corpora import rows
 from tfrecord_builder.settings import program
 
 
@@ -61,7 +61,7 @@ def read(path: str) -> list[Line]:
         errors.UserError: the file cannot be read, lacks a column or lines, or a line does not have as many
             hanzi as syllables.
     """
-    lines = [_make_line(where, row) for where, row in rows.read_table(path, columns.SENTENCES)]
+    lines = [_make_line(where, row) for where, row in rows.read_table(path, rows.SENTENCES)]
     if not lines:
         raise errors.UserError(
             f"{path}: has 0 lines below its first one, expected sentences; pass another file."

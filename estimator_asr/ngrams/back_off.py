@@ -6,12 +6,12 @@ order that has a back-off weight or starts a longer n-gram.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.ngrams import model, states
+from estimator_asr.ngrams import model
 from tfrecord_builder import errors
 
 # Probability of tokens that a model without <unk> does not know, 10 ** -7: below all words of a usual model.
@@ -26,41 +26,26 @@ class BackOffArrays(NamedTuple):
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0
                              = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
 
-    Attributes:
-        order: int, length of the longest n-grams; after order - 1 back-offs the state is 0.
-        keys: int64 [num_ngrams], increasing; n-grams of order 2 and higher, without those that end in </s>.
-            The first is -1, which no n-gram has, so that there is always one.
-        log_probs: float32 [num_ngrams].
-        next_states: int32 [num_ngrams].
-        unigram_log_probs: float32 [num_tokens].
-        unigram_states: int32 [num_tokens].
-        back_off_weights: float32 [num_states]; 0 for state 0.
-        back_off_states: int32 [num_states]; 0 for state 0.
-        end_log_probs: float32 [num_states], of </s>, with the back-off weights.
-        start_state: int32 [], after <s>.
+    Keys are of n-grams of order 2 and higher, without those that end in </s>. The first is -1, which no
+    n-gram has, so that there is always one.
     """
 
-    order: int
-    keys: np.ndarray
-    log_probs: np.ndarray
-    next_states: np.ndarray
-    unigram_log_probs: np.ndarray
-    unigram_states: np.ndarray
-    back_off_weights: np.ndarray
-    back_off_states: np.ndarray
-    end_log_probs: np.ndarray
-    start_state: np.ndarray
-
-
-def find_missing(ngram_model: model.NgramModel, tokens: Sequence[str]) -> list[str]:
-    """Returns the tokens that the model does not know, except <unk>."""
-    known = set(ngram_model.words)
-    return [token for token in tokens if token not in known and token != model.UNKNOWN]
+    order: int  # length of the longest n-grams; after order - 1 back-offs the state is 0
+    keys: np.ndarray  # int64 [num_ngrams], increasing
+    log_probs: np.ndarray  # float32 [num_ngrams]
+    next_states: np.ndarray  # int32 [num_ngrams]
+    unigram_log_probs: np.ndarray  # float32 [num_tokens]
+    unigram_states: np.ndarray  # int32 [num_tokens]
+    back_off_weights: np.ndarray  # float32 [num_states]; 0 for state 0
+    back_off_states: np.ndarray  # int32 [num_states]; 0 for state 0
+    end_log_probs: np.ndarray  # float32 [num_states], of </s>, with the back-off weights
+    start_state: np.ndarray  # int32 [], after <s>
 
 
 def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
     """Returns a warning that the model of `path` lacks tokens, or None if it knows all of them."""
-    missing = find_missing(ngram_model, tokens)
+    words = {*ngram_model.words, model.UNKNOWN}
+    missing = [token for token in tokens if token not in words]
     if not missing:
         return None
     score = "the probability of <unk>" if model.UNKNOWN in ngram_model.words else "the probability 1e-7"
@@ -68,22 +53,15 @@ def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path:
 
 
 def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> BackOffArrays:
-    """Returns the arrays of a model for a token list.
+    """Returns the arrays of a model for a token list, which has no blank; `path` is for messages.
 
     A token that the model does not know is its <unk>, or has UNKNOWN_LOG_PROB and leads to state 0. Words
-    that are not in the list, and n-grams with them, are left out.
-
-    Args:
-        ngram_model: the model.
-        tokens: the token of each id, without the blank.
-        path: of the model, for messages.
-
-    Raises:
-        errors.UserError: the model knows none of the tokens.
+    that are not in the list, and n-grams with them, are left out. Raises errors.UserError if the model knows
+    none of the tokens.
     """
     word_ids = _find_words(ngram_model, tokens, path)
-    graph = states.StateGraph(ngram_model, set(word_ids.tolist()))
-    known = word_ids >= 0
+    graph = _StateGraph(ngram_model, set(word_ids.tolist()))
+    has_word = word_ids >= 0
     unigrams = ngram_model.orders[0]
     keys, log_probs, next_states = _make_entries(graph, word_ids)
     return BackOffArrays(
@@ -91,13 +69,84 @@ def compile_model(ngram_model: model.NgramModel, tokens: Sequence[str], path: st
         keys=keys,
         log_probs=log_probs.astype(np.float32),
         next_states=next_states.astype(np.int32),
-        unigram_log_probs=np.where(known, unigrams.log_probs[word_ids], UNKNOWN_LOG_PROB).astype(np.float32),
-        unigram_states=np.where(known, graph.find_states(word_ids[:, None]), 0).astype(np.int32),
+        unigram_log_probs=np.where(has_word, unigrams.log_probs[word_ids], UNKNOWN_LOG_PROB).astype(
+            np.float32
+        ),
+        unigram_states=np.where(has_word, graph.find_states(word_ids[:, None]), 0).astype(np.int32),
         back_off_weights=graph.back_off_weights.astype(np.float32),
         back_off_states=graph.back_off_states.astype(np.int32),
         end_log_probs=graph.find_end_log_probs().astype(np.float32),
         start_state=np.int32(graph.find_states(np.array([[ngram_model.words.index(model.START)]]))[0]),
     )
+
+
+class _StateGraph:
+    """States of a model in which only `words` occur; <s> starts contexts and </s> ends n-grams besides.
+
+    Attributes:
+        back_off_weights: float64 [num_states], natural logarithms; state 0 is the empty context.
+        back_off_states: int64 [num_states], the longest shorter suffix that is a state.
+    """
+
+    def __init__(self, ngram_model: model.NgramModel, words: set[int]):
+        self._model, self._index = ngram_model, model.Index(ngram_model)
+        self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
+        self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
+        self._states = self._number_states()  # for each order the state of each n-gram, or -1
+        weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
+        for ngrams, numbers in zip(ngram_model.orders, self._states):
+            weights.append(ngrams.back_offs[numbers >= 0])
+            parents.append(self.find_states(ngrams.words[numbers >= 0, 1:]))
+        self.back_off_weights, self.back_off_states = np.concatenate(weights), np.concatenate(parents)
+
+    def find_states(self, words: np.ndarray) -> np.ndarray:
+        """Returns the longest suffix of each row that is a state, int64 [num_sequences].
+
+        `words` is int64 [num_sequences, length].
+        """
+        longest = np.zeros(len(words), np.int64)
+        for length in range(1, min(words.shape[1], len(self._states)) + 1):
+            rows = self._index.find(words[:, words.shape[1] - length :])
+            numbers = np.where(rows >= 0, self._states[length - 1][rows], -1)
+            longest = np.where(numbers >= 0, numbers, longest)
+        return longest
+
+    def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields words and log probabilities of each order from 2, without n-grams that end in </s>."""
+        for ngrams in self._model.orders[1:]:
+            rows = self._may_be_context(ngrams.words)
+            yield ngrams.words[rows], ngrams.log_probs[rows]
+
+    def find_end_log_probs(self) -> np.ndarray:
+        """Returns the log probability of </s> in each state, with back-off weights, float64 [num_states]."""
+        log_probs = np.full(len(self.back_off_weights), self._model.orders[0].log_probs[self._end])
+        for numbers, longer in zip(self._states, self._model.orders[1:]):
+            here = numbers[numbers >= 0]  # after those of shorter states, which they back off to
+            log_probs[here] = self.back_off_weights[here] + log_probs[self.back_off_states[here]]
+            ends = longer.words[:, -1] == self._end
+            rows = self._index.find(longer.words[ends, :-1])
+            is_state = numbers[rows] >= 0
+            log_probs[numbers[rows[is_state]]] = longer.log_probs[ends][is_state]
+        return log_probs
+
+    def _number_states(self) -> list[np.ndarray]:
+        numbered, count = [], 1
+        for ngrams, longer in zip(self._model.orders, self._model.orders[1:]):
+            extended = np.zeros(len(ngrams.words), bool)
+            extended[self._index.find(longer.words[self._may_extend(longer.words), :-1])] = True
+            chosen = self._may_be_context(ngrams.words) & (extended | (ngrams.back_offs != 0))
+            numbers = np.where(chosen, count - 1 + np.cumsum(chosen), -1)
+            numbered.append(numbers)
+            count += int(np.sum(chosen))
+        return numbered
+
+    def _may_be_context(self, words) -> np.ndarray:
+        rest = np.all(self._allowed[words[:, 1:]], axis=1)
+        return rest & (self._allowed[words[:, 0]] | (words[:, 0] == self._start))
+
+    def _may_extend(self, words) -> np.ndarray:
+        last = self._allowed[words[:, -1]] | (words[:, -1] == self._end)
+        return last & self._may_be_context(words[:, :-1])
 
 
 def _find_words(ngram_model, tokens, path) -> np.ndarray:

@@ -16,43 +16,32 @@ START_ID, _END_ID = _RESERVED.index(model.START), _RESERVED.index(model.END)
 
 
 class Text(NamedTuple):
-    """Sentences as word ids.
+    """Sentences as word ids."""
 
-    Attributes:
-        words: <unk>, <s>, </s>, then the others, sorted.
-        stream: int64 [num_words + 2 * num_sentences], each sentence between <s> and </s>.
-    """
-
-    words: tuple[str, ...]
-    stream: np.ndarray
+    words: tuple[str, ...]  # <unk>, <s>, </s>, then the others, sorted
+    stream: np.ndarray  # int64 [num_words + 2 * num_sentences], each sentence between <s> and </s>
 
 
 class Counts(NamedTuple):
-    """The distinct n-grams of one order, sorted by context and word.
+    """The distinct n-grams of one order, sorted by context and word; all are int64 [num_ngrams]."""
 
-    Attributes:
-        contexts: int64 [num_ngrams], index of the words but the last among the n-grams of the order below.
-        words: int64 [num_ngrams], the last word.
-        suffixes: int64 [num_ngrams], index of the words but the first among the n-grams of the order below.
-        occurrences: int64 [num_ngrams].
-    """
-
-    contexts: np.ndarray
-    words: np.ndarray
-    suffixes: np.ndarray
+    contexts: np.ndarray  # index of the words but the last among the n-grams of the order below
+    words: np.ndarray  # the last word
+    suffixes: np.ndarray  # index of the words but the first among the n-grams of the order below
     occurrences: np.ndarray
 
 
 def encode(sentences: Iterable[Sequence[str]]) -> Text:
-    """Numbers the words of sentences.
-
-    Raises:
-        errors.UserError: there is no word, or one is <s> or </s>.
-    """
+    """Numbers the words of sentences; raises errors.UserError if there is none, or one is <s> or </s>."""
     ids = {word: index for index, word in enumerate(_RESERVED)}
     stream = array.array("q")
     for sentence in sentences:
-        _check(sentence)
+        for mark in (model.START, model.END):
+            if mark in sentence:
+                raise errors.UserError(
+                    f"text: sentence {' '.join(sentence)!r} has the word {mark}, expected it to mark the "
+                    "ends of sentences alone; remove it"
+                )
         stream.append(START_ID)
         stream.extend(ids.setdefault(word, len(ids)) for word in sentence)
         stream.append(_END_ID)
@@ -61,17 +50,7 @@ def encode(sentences: Iterable[Sequence[str]]) -> Text:
     return _sort(list(ids), np.array(stream, np.int64))
 
 
-def _check(sentence):
-    for mark in (model.START, model.END):
-        if mark in sentence:
-            raise errors.UserError(
-                f"text: sentence {' '.join(sentence)!r} has the word {mark}, expected it to mark the ends of "
-                "sentences alone; remove it"
-            )
-
-
 def _sort(words, stream):
-    """Makes the ids independent of the order of the sentences."""
     order = [*range(len(_RESERVED)), *sorted(range(len(_RESERVED), len(words)), key=words.__getitem__)]
     new_ids = np.empty(len(words), np.int64)
     new_ids[order] = np.arange(len(words))

@@ -20,19 +20,12 @@ FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 class Estimate(NamedTuple):
-    """A model and how it was made.
-
-    Attributes:
-        model: the model.
-        num_ngrams: for each order the number of n-grams before pruning.
-        discounts: for each order what is subtracted from the counts 1, 2, and 3 or more.
-        has_fallback: for each order whether these are FALLBACK_DISCOUNTS.
-    """
+    """A model and how it was made, for each order."""
 
     model: model.NgramModel
-    num_ngrams: tuple[int, ...]
-    discounts: tuple[tuple[float, float, float], ...]
-    has_fallback: tuple[bool, ...]
+    num_ngrams: tuple[int, ...]  # before pruning
+    discounts: tuple[tuple[float, float, float], ...]  # subtracted from the counts 1, 2, and 3 or more
+    has_fallback: tuple[bool, ...]  # whether these are FALLBACK_DISCOUNTS
 
 
 def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Estimate:
@@ -51,9 +44,10 @@ def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Esti
     adjusted = _adjust(counts)
     discounts = [find_discounts(each) for each in adjusted]
     used = [each or FALLBACK_DISCOUNTS for each in discounts]
-    made = _interpolate(counts, adjusted, kept, used)
+    made = zip(_interpolate(counts, adjusted, kept, used), kept)
+    orders = [model.Ngrams(*(array[keeps] for array in each)) for each, keeps in made if np.any(keeps)]
     return Estimate(
-        model.NgramModel(text.words, tuple(_select(made, kept))),
+        model.NgramModel(text.words, tuple(orders)),
         tuple(len(each.words) for each in counts),
         tuple(used),
         tuple(each is None for each in discounts),
@@ -63,18 +57,15 @@ def estimate(text: counting.Text, order: int, prune: Sequence[int] = ()) -> Esti
 def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
     """Returns the discounts of the counts 1, 2, and 3 or more (Chen and Goodman, equation 17).
 
-    Args:
-        counts: int64 [num_ngrams], adjusted counts.
-
-    Returns:
-        None if a count from 1 to 3 does not occur, or a discount is not above 0 and at most its count.
+    Returns None if one of these counts does not occur, or a discount is not above 0 and at most its count.
+    `counts` are adjusted counts, int64 [num_ngrams].
     """
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if not min(n1, n2, n3):
         return None
     y = n1 / (n1 + 2 * n2)
-    found = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-    return found if all(0 < value <= count for count, value in enumerate(found, start=1)) else None
+    discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+    return discounts if all(0 < value <= count for count, value in enumerate(discounts, start=1)) else None
 
 
 def _adjust(counts) -> list[np.ndarray]:
@@ -87,10 +78,10 @@ def _adjust(counts) -> list[np.ndarray]:
     for lower, higher in zip(counts, [*counts[1:], None]):
         if lower is not counts[0]:
             starts = starts[lower.contexts]
-        found = lower.occurrences
+        numbers = lower.occurrences
         if higher is not None:
-            found = np.where(starts, found, np.bincount(higher.suffixes, minlength=len(found)))
-        adjusted.append(found)
+            numbers = np.where(starts, numbers, np.bincount(higher.suffixes, minlength=len(numbers)))
+        adjusted.append(numbers)
     adjusted[0] = np.where(counts[0].words == counting.START_ID, 0, adjusted[0])
     return adjusted
 
@@ -114,10 +105,3 @@ def _interpolate(counts, adjusted, kept, discounts) -> list[model.Ngrams]:
         lower_probs = probs
     made[0].log_probs[counting.START_ID] = model.ZERO_LOG10 * np.log(10)
     return made
-
-
-def _select(made, kept) -> list[model.Ngrams]:
-    """Returns the n-grams that are left, up to the highest order that has some."""
-    return [
-        model.Ngrams(*(array[keeps] for array in each)) for each, keeps in zip(made, kept) if np.any(keeps)
-    ]

@@ -17,29 +17,18 @@ ZERO_LOG10 = -99.0  # log10 of the probability of <s>, which is a context alone 
 
 
 class Ngrams(NamedTuple):
-    """The n-grams of one order; all logarithms are natural.
+    """The n-grams of one order; all logarithms are natural."""
 
-    Attributes:
-        words: int64 [num_ngrams, order], indices into NgramModel.words.
-        log_probs: float64 [num_ngrams], of the last word after the others.
-        back_offs: float64 [num_ngrams], weight of the n-gram as a context; 0 in the highest order.
-    """
-
-    words: np.ndarray
-    log_probs: np.ndarray
-    back_offs: np.ndarray
+    words: np.ndarray  # int64 [num_ngrams, order], indices into NgramModel.words
+    log_probs: np.ndarray  # float64 [num_ngrams], of the last word after the others
+    back_offs: np.ndarray  # float64 [num_ngrams], weight of the n-gram as a context; 0 in the highest order
 
 
 class NgramModel(NamedTuple):
-    """A model.
+    """A model; the context of each n-gram is itself an n-gram of the model."""
 
-    Attributes:
-        words: among them START, END and usually UNKNOWN; row i of the 1-grams is of word i.
-        orders: n-grams of order 1, 2 and so on. The context of each is itself an n-gram of the model.
-    """
-
-    words: tuple[str, ...]
-    orders: tuple[Ngrams, ...]
+    words: tuple[str, ...]  # among them START, END and usually UNKNOWN; row i of the 1-grams is of word i
+    orders: tuple[Ngrams, ...]  # of order 1, 2 and so on
 
     @property
     def order(self) -> int:
@@ -59,19 +48,15 @@ class Index:
             self._keys.append(keys[self._rows[-1]])
 
     def find(self, words: np.ndarray) -> np.ndarray:
-        """Returns the rows of n-grams in their order of the model, int64 [num_ngrams]; -1 if it lacks one.
-
-        Args:
-            words: int64 [num_ngrams, order].
-        """
-        found = words[:, 0]
+        """Returns the rows, int64 [num_ngrams], of n-grams int64 [num_ngrams, order]; -1 if there is none."""
+        indices = words[:, 0]
         for order, (keys, rows) in enumerate(zip(self._keys, self._rows), start=1):
             if order < words.shape[1]:
-                found = _find_sorted(keys, rows, self._make_keys(found, words[:, order]))
-        return found
+                indices = _find_sorted(keys, rows, self._make_keys(indices, words[:, order]))
+        return indices
 
     def find_duplicate(self, order: int) -> int:
-        """Returns the row of an n-gram that is in the model already, or -1; order is at least 2."""
+        """Returns the row of an n-gram that is in the model twice, or -1; order is at least 2."""
         keys, rows = self._keys[order - 2], self._rows[order - 2]
         repeated = np.flatnonzero(keys[1:] == keys[:-1])
         return int(rows[repeated + 1].min()) if len(repeated) else -1

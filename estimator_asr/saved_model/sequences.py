@@ -8,7 +8,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.experiment import model_directory
-from tfrecord_builder.tokens import initials_finals, vocabulary
+from tfrecord_builder.tokens import syllables as syllables_lib
+from tfrecord_builder.tokens import vocabulary
 
 _TABLES = "vocabulary_tables"  # collection of the graph: path, key type and table
 
@@ -44,8 +45,8 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
     """
     strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
     counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
-    is_initial = tf.strings.regex_full_match(sequences.strings, initials_finals.INITIAL)
-    is_final = tf.strings.regex_full_match(sequences.strings, initials_finals.FINAL)
+    is_initial = tf.strings.regex_full_match(sequences.strings, syllables_lib.INITIAL)
+    is_final = tf.strings.regex_full_match(sequences.strings, syllables_lib.FINAL)
     ends_syllable = tf.pad(is_initial[:, :-1], [[0, 0], [1, 0]]) & is_final
     places = tf.cumsum(1 - tf.cast(ends_syllable, tf.int32), axis=1) - 1
     return Sequences(syllables, counts, sequences.scores, tf.ones(tf.shape(syllables))), places

@@ -60,11 +60,11 @@ class Vocabularies(NamedTuple):
 
     def has(self, unit: Unit) -> bool:
         """False if the models cannot write this, whatever they are given."""
-        pairs = ((unit.text, self.characters), (unit.syllable, self.syllables))
-        return all(
-            text is None or (text != vocabulary.UNKNOWN and (known is None or text in known))
-            for text, known in pairs
-        )
+        for text, tokens in ((unit.text, self.characters), (unit.syllable, self.syllables)):
+            is_missing = text is not None and tokens is not None and text not in tokens
+            if is_missing or text == vocabulary.UNKNOWN:
+                return False
+        return True
 
     def split(self, syllable: Optional[str]) -> Optional[tuple[str, ...]]:
         """Returns initial, final and tone; None if it is no syllable."""
@@ -75,8 +75,7 @@ class Vocabularies(NamedTuple):
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
     """Returns the units of an utterance; without syllables unless there is one for each text."""
-    known = spoken if len(spoken) == len(texts) else [None] * len(texts)
-    return [Unit(text, syllable) for text, syllable in zip(texts, known)]
+    return list(map(Unit, texts, spoken if len(spoken) == len(texts) else [None] * len(texts)))
 
 
 def attribute(
@@ -88,11 +87,11 @@ def attribute(
     alignment of 是市 and 市是 inserts one and deletes one, though both are heard right.
     """
     aligned = _align(reference, hypothesis, lambda *pair: _compare(*pair, vocabularies))
-    heard = {}
+    heard: set[int] = set()
     if any(not _is_right(left, right) for left, right in aligned):
-        by_syllable = _align(reference, hypothesis, _compare_syllables)
-        found = [pair for pair in by_syllable if None not in pair and _is_heard(*pair)]
-        heard = {id(unit) for pair in found for unit in pair}
+        for left, right in _align(reference, hypothesis, _compare_syllables):
+            if left is not None and right is not None and _is_heard(left, right):
+                heard |= {id(left), id(right)}
     return [Position(*pair, _find_cause(*pair, vocabularies, heard)) for pair in aligned]
 
 
@@ -108,10 +107,10 @@ def count(positions: Sequence[Position]) -> dict[str, dict[str, float]]:
 
 def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
     """Returns the errors of the acoustic model, of the language model and of the vocabularies."""
-    found = collections.Counter()
+    errors = collections.Counter()
     for cause, each in attributed.items():
-        found[cause.partition("_")[0]] += each["errors"]
-    return dict(found)
+        errors[cause.partition("_")[0]] += each["errors"]
+    return dict(errors)
 
 
 def _find_cause(
@@ -128,7 +127,10 @@ def _find_cause(
         return LETTER
     if reference is None or hypothesis is None:
         return DELETION if hypothesis is None else INSERTION
-    return _find_wrong_part(reference.syllable, hypothesis.syllable, vocabularies)
+    is_initial_wrong, is_final_wrong, _ = _find_wrong_parts(reference, hypothesis, vocabularies)
+    if is_initial_wrong and is_final_wrong:
+        return SUBSTITUTION
+    return INITIAL if is_initial_wrong else FINAL if is_final_wrong else TONE
 
 
 def _is_right(reference: Optional[Unit], hypothesis: Optional[Unit]) -> bool:
@@ -141,25 +143,15 @@ def _is_heard(reference: Unit, hypothesis: Unit) -> bool:
 
 
 def _is_letter(unit: Unit, vocabularies: Vocabularies) -> bool:
-    """Whether it is a letter, digit or word of them where most tokens are syllables."""
     is_word = unit.text.isascii() and unit.text.isalnum()
     return vocabularies.token_type in _TONES and is_word and not vocabularies.split(unit.syllable)
 
 
-def _find_wrong_part(reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies) -> str:
-    wrong = _wrong_parts(reference, hypothesis, vocabularies)
-    if wrong[:2] == (True, True):
-        return SUBSTITUTION
-    return INITIAL if wrong[0] else FINAL if wrong[1] else TONE
-
-
-def _wrong_parts(
-    reference: Optional[str], hypothesis: Optional[str], vocabularies: Vocabularies
-) -> tuple[bool, ...]:
+def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> tuple[bool, ...]:
     """Returns whether initial, final and tone differ; all do if a side is no syllable."""
-    parts = [vocabularies.split(each) for each in (reference, hypothesis)]
+    parts = [vocabularies.split(each.syllable) for each in (reference, hypothesis)]
     if None in parts:
-        return (reference is None or reference != hypothesis,) * _NUM_PARTS
+        return (not _is_heard(reference, hypothesis),) * _NUM_PARTS
     return tuple(left != right for left, right in zip(*parts))
 
 
@@ -167,34 +159,34 @@ def _compare(reference: Unit, hypothesis: Unit, vocabularies: Vocabularies) -> i
     """Returns the cost of a pair in the alignment of texts: an edit, and less than one for wrong parts."""
     if _is_right(reference, hypothesis):
         return 0
-    return _EDIT + sum(_wrong_parts(reference.syllable, hypothesis.syllable, vocabularies))
+    return _EDIT + sum(_find_wrong_parts(reference, hypothesis, vocabularies))
 
 
 def _compare_syllables(reference: Unit, hypothesis: Unit) -> int:
-    """Returns that in the alignment of syllables, where the same text has a part in common."""
+    """Returns the cost in the alignment of syllables, less for the same text."""
     return _EDIT * (not _is_heard(reference, hypothesis)) + (reference.text != hypothesis.text)
 
 
 def _align(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
 ) -> list[tuple[Optional[Unit], Optional[Unit]]]:
-    found, i, j = [], len(reference), len(hypothesis)
+    aligned, i, j = [], len(reference), len(hypothesis)
     while i and j and not compare(reference[i - 1], hypothesis[j - 1]):  # no alignment costs less
         i, j = i - 1, j - 1
-        found.append((reference[i], hypothesis[j]))
+        aligned.append((reference[i], hypothesis[j]))
     costs = [[compare(left, right) for right in hypothesis[:j]] for left in reference[:i]]
     sums = _accumulate(costs, j)
     while i or j:
         if i and j and sums[i][j] == sums[i - 1][j - 1] + costs[i - 1][j - 1]:
             i, j = i - 1, j - 1
-            found.append((reference[i], hypothesis[j]))
+            aligned.append((reference[i], hypothesis[j]))
         elif i and sums[i][j] == sums[i - 1][j] + _EDIT:
             i -= 1
-            found.append((reference[i], None))
+            aligned.append((reference[i], None))
         else:
             j -= 1
-            found.append((None, hypothesis[j]))
-    return found[::-1]
+            aligned.append((None, hypothesis[j]))
+    return aligned[::-1]
 
 
 def _accumulate(costs: Sequence[Sequence[int]], num_columns: int) -> list[list[int]]:

@@ -24,13 +24,10 @@ def measure(
     scored: Sequence[utterances.ScoredUtterance],
     are_speakers_people: bool = True,
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns both rates of the utterances.
+    """Returns both rates of utterances in the measure `name`, a key of utterances.MEASURES.
 
-    Args:
-        hotwords: as the SavedModel reads them: text, a syllable for each of its characters, boost.
-        name: key of utterances.MEASURES; what tokens are. Syllables of hotwords also match without tones.
-        scored: utterances in that measure.
-        are_speakers_people: as for breakdown.overall.
+    Hotwords are as the SavedModel reads them: text, a syllable for each of its characters, boost. Their
+    syllables also match without tones. are_speakers_people is as for breakdown.overall.
     """
     phrases = index([phrase for hotword in hotwords for phrase in _spell(hotword, name)])
     parts = zip(*(_split(phrases, each) for each in scored))
@@ -56,7 +53,6 @@ def mark(phrases: Phrases, tokens: Sequence[str]) -> list[bool]:
 
 
 def _spell(hotword: str, name: str) -> list[tuple[str, ...]]:
-    """Returns the tokens of a hotword in the measure."""
     text, *rest = hotword.split()
     if name == utterances.CHARACTER_ERROR_RATE:
         return [utterances.split_characters(text)]
@@ -65,8 +61,8 @@ def _spell(hotword: str, name: str) -> list[tuple[str, ...]]:
 
 
 def _split(phrases: Phrases, scored: utterances.ScoredUtterance) -> list[utterances.ScoredUtterance]:
-    """Returns the utterance with the edits inside, and with those outside."""
     texts = scored.reference_tokens, scored.hypothesis_tokens
     is_biased = [mark(phrases, tokens) for tokens in texts]
-    found = edit_distance.split_edits(*texts, *is_biased)
-    return [dataclasses.replace(scored, edits=edits) for edits in found]
+    return [
+        dataclasses.replace(scored, edits=edits) for edits in edit_distance.split_edits(*texts, *is_biased)
+    ]

@@ -1,18 +1,33 @@
-"""Breakdown of errors: by speaker, group of speakers and length; worst utterances and common confusions."""
+"""Breakdown of errors: by speaker, length and loudness; by part of a syllable; worst utterances; confusions.
+
+Each part of the tokens is a sequence of its own, compared by its own shortest alignment: the initials of
+`ni3 hao3` are n, h. A token that is no syllable, a letter for instance, is its own part.
+"""
 
 from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from estimator_asr.scoring import edit_distance, error_rate, utterances
+from estimator_asr.scoring import attribution, edit_distance, error_rate, utterances
+from tfrecord_builder.tokens import syllables
 
+SENTENCE_ERROR_RATE = "sentence_error_rate"
+PARTS = {
+    "toneless_error_rate": syllables.without_tone,
+    "initial_error_rate": lambda token: _take_part(token, 0),
+    "final_error_rate": lambda token: _take_part(token, 1),
+    "tone_error_rate": lambda token: _take_part(token, 2),
+}
 OTHER_GROUP = "other"
 _LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # tokens: last length of each bin; one open bin follows
 _LEVEL_BIN_DB = 5
+_MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
 Scored = Sequence[utterances.ScoredUtterance]
 
@@ -38,8 +53,7 @@ def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
 
 
 def by_speaker(scored: Scored) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate of each speaker."""
-    return _by_label(scored, lambda utterance: utterance.speaker, are_speakers_people=True)
+    return _by_label(scored, lambda utterance: utterance.speaker, True)
 
 
 def by_group(
@@ -61,29 +75,31 @@ def by_group(
 def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each bin of reference lengths, e.g. `5-6`, shortest first."""
 
-    def bin_index(utterance):
+    def find_bin(utterance):
         return bisect.bisect_left(_LENGTH_BINS, len(utterance.reference_tokens))
 
-    rates = _by_label(scored, bin_index, are_speakers_people)
-    return {_bin_name(index): rate for index, rate in rates.items()}
+    rates = _by_label(scored, find_bin, are_speakers_people)
+    return {_name_bin(index): rate for index, rate in rates.items()}
 
 
-def by_level(scored: Scored, levels: Mapping[str, float], **options) -> dict[str, error_rate.ErrorRate]:
+def by_level(
+    scored: Scored, levels: Mapping[str, float], are_speakers_people: bool = True
+) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rate of each 5 dB of `levels`, which are in dBFS by utterance, quietest first."""
-    known = [utterance for utterance in scored if utterance.utterance_id in levels]
+    measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
         return _LEVEL_BIN_DB * math.floor(levels[utterance.utterance_id] / _LEVEL_BIN_DB)
 
-    rates = _by_label(known, lower_limit, **options)
+    rates = _by_label(measured, lower_limit, are_speakers_people)
     return {f"{low} to {low + _LEVEL_BIN_DB} dBFS": rate for low, rate in rates.items()}
 
 
 def by_membership(
-    scored: Scored, members: Collection[str], names: tuple[str, str], **options
+    scored: Scored, members: Collection[str], names: tuple[str, str], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
     """Returns the error rates of the utterances in `members` (ids) and of the others, by the two names."""
-    rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, **options)
+    rates = _by_label(scored, lambda utterance: utterance.utterance_id not in members, are_speakers_people)
     return {names[is_other]: rate for is_other, rate in rates.items()}
 
 
@@ -94,23 +110,94 @@ def worst(scored: Scored, limit: int) -> list[utterances.ScoredUtterance]:
 
 
 def confusions(scored: Scored, limit: int) -> list[tuple[edit_distance.Pair, int]]:
-    """Returns the most frequent confused pairs with their counts."""
     counts = collections.Counter()
     for each in scored:
         counts.update(edit_distance.confused_pairs(each.reference_tokens, each.hypothesis_tokens))
     return counts.most_common(limit)
 
 
-def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people: bool = True) -> dict:
+def _by_label(scored: Scored, label: Callable[..., Hashable], are_speakers_people: bool) -> dict:
     members = collections.defaultdict(list)
     for utterance in scored:
         members[label(utterance)].append(utterance)
     return {name: overall(members[name], are_speakers_people) for name in sorted(members)}
 
 
-def _bin_name(index):
+def _name_bin(index):
     first = _LENGTH_BINS[index - 1] + 1 if index else 0
     if index == len(_LENGTH_BINS):
         return f"{first}+"
     last = _LENGTH_BINS[index]
     return str(last) if first == last else f"{first}-{last}"
+
+
+def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.ScoredUtterance]]]:
+    """Yields the names of PARTS and SENTENCE_ERROR_RATE, each with its utterances.
+
+    Args:
+        measures: scored utterances by the keys of utterances.MEASURES. Sentences are those of the last one;
+            parts are of toned syllables, and there are none without.
+    """
+    scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
+    if any(syllables.split_syllable(token) for each in scored for token in each.reference_tokens):
+        for name, take in PARTS.items():
+            yield name, [_compare(each, take) for each in scored]
+    *_, last = measures.values()
+    yield SENTENCE_ERROR_RATE, [_compare_whole(each) for each in last]
+
+
+def _compare_whole(scored: utterances.ScoredUtterance) -> utterances.ScoredUtterance:
+    """Counts the sentence as one token, substituted if anything in it is wrong."""
+    return dataclasses.replace(scored, edits=edit_distance.Edits(int(scored.edits.errors > 0), 0, 0, 1))
+
+
+def _take_part(token: str, place: int) -> str:
+    parts = syllables.split_syllable(token)
+    return token if parts is None else parts[place]
+
+
+def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> utterances.ScoredUtterance:
+    reference = tuple(map(take, scored.reference_tokens))
+    hypothesis = tuple(map(take, scored.hypothesis_tokens))
+    edits = edit_distance.count_edits(reference, hypothesis)
+    return dataclasses.replace(scored, reference_tokens=reference, hypothesis_tokens=hypothesis, edits=edits)
+
+
+class Matrix(NamedTuple):
+    """How often each reference became each hypothesis; `names` are those that occur, in their usual order."""
+
+    names: list[str]
+    counts: dict[tuple[str, str], int]
+
+    @property
+    def totals(self) -> dict[str, int]:
+        totals = dict.fromkeys(self.names, 0)
+        for (reference, _), number in self.counts.items():
+            totals[reference] += number
+        return totals
+
+
+def count_matrices(positions: Sequence[Sequence[attribution.Position]]) -> dict[str, Matrix]:
+    """Returns the confusion matrices of initials, finals and tones where both sides are syllables."""
+    counts: dict[str, collections.Counter] = {kind: collections.Counter() for kind in _MATRICES}
+    for pair, number in collections.Counter(_list_pairs(positions)).items():
+        for kind, parts in zip(_MATRICES, zip(*pair)):
+            counts[kind][parts] += number
+    return {kind: _make_matrix(kind, counter) for kind, counter in counts.items() if counter}
+
+
+def _list_pairs(positions: Sequence[Sequence[attribution.Position]]) -> Iterator[tuple]:
+    for row in positions:
+        for each in row:
+            if each.reference and each.hypothesis:
+                spoken = (each.reference.syllable or "", each.hypothesis.syllable or "")
+                parts = tuple(map(syllables.split_syllable, spoken))
+                if None not in parts:
+                    yield parts
+
+
+def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
+    order = {name: index for index, name in enumerate(_MATRICES[kind])}
+    occurring = {name for pair in counts for name in pair}
+    # Finals with er-hua, "ianr", follow the others.
+    return Matrix(sorted(occurring, key=lambda name: (order.get(name, len(order)), name)), dict(counts))

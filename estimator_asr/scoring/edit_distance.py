@@ -55,11 +55,9 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
 
 
 def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
-    """Counts the errors of one shortest alignment at each place of the reference.
+    """Counts the errors of one shortest alignment at each token of the reference, and at its end.
 
-    Returns:
-        int64 [2, len(reference) + 1]: insertions before the token, and 1 where it is substituted or deleted;
-        the last place is the end.
+    Returns int64 [2, len(reference) + 1]: insertions before the token; 1 where it is substituted or deleted.
     """
     counts = np.zeros([2, len(reference) + 1], np.int64)
     for edit in _edit_operations(reference, hypothesis):
@@ -75,23 +73,20 @@ def split_edits(
 ) -> tuple[Edits, Edits]:
     """Counts the edits of one shortest alignment inside and outside of marked tokens.
 
-    Args:
-        reference: tokens.
-        hypothesis: tokens.
-        is_inside_reference: whether each reference token is marked; decides for substitutions and deletions.
-        is_inside_hypothesis: whether each hypothesis token is marked; decides for insertions.
+    Marks of the reference decide for substitutions and deletions, those of the hypothesis for insertions.
     """
-    tags: dict[bool, list[str]] = {True: [], False: []}
+    inside, outside = [], []
     for edit in _edit_operations(reference, hypothesis):
         is_insertion = edit.tag == "insert"
-        marked = is_inside_hypothesis[edit.dest_pos] if is_insertion else is_inside_reference[edit.src_pos]
-        tags[marked].append(edit.tag)
-    inside, outside = (
-        Edits(*map(tags[side].count, _TAGS), list(is_inside_reference).count(side)) for side in (True, False)
+        is_inside = is_inside_hypothesis[edit.dest_pos] if is_insertion else is_inside_reference[edit.src_pos]
+        (inside if is_inside else outside).append(edit.tag)
+    length = sum(is_inside_reference)
+    return (
+        Edits(*map(inside.count, _TAGS), length),
+        Edits(*map(outside.count, _TAGS), len(reference) - length),
     )
-    return inside, outside
 
 
 def _edit_operations(reference, hypothesis):
-    known = [_NO_TOKEN if token == vocabulary.UNKNOWN else token for token in hypothesis]
-    return Levenshtein.editops(reference, known)
+    tokens = [_NO_TOKEN if token == vocabulary.UNKNOWN else token for token in hypothesis]
+    return Levenshtein.editops(reference, tokens)

@@ -10,7 +10,7 @@ import pytest
 import small_records
 
 from estimator_asr import train_ngram
-from estimator_asr.ngrams import arpa_reader
+from estimator_asr.ngrams import arpa
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
@@ -33,7 +33,7 @@ def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
         f"2-grams: 8 of 8, {fixed}",
         f"{path}: 0.0 MB",
     ]
-    made = arpa_reader.read(str(path))
+    made = arpa.read(str(path))
     assert made.words == ("<unk>", "<s>", "</s>", "hao3", "hao4", "ni3", "xie4", "xie5")
     assert {tuple(made.words[index] for index in row) for row in made.orders[1].words} == {
         *{("<s>", "ni3"), ("ni3", "hao3"), ("hao3", "</s>"), ("<s>", "xie4")},
@@ -44,7 +44,7 @@ def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
 def test_characters_of_transcripts(text_dir, tmp_path):
     path = str(tmp_path / "characters.arpa")
     train_ngram.train(train_ngram.TrainNgramConfig((text_dir,), path, order=2, unit="character"))
-    assert arpa_reader.read(path).words == ("<unk>", "<s>", "</s>", "你", "好", "谢")
+    assert arpa.read(path).words == ("<unk>", "<s>", "</s>", "你", "好", "谢")
 
 
 def test_white_space_of_transcripts_is_left_out(tmp_path):

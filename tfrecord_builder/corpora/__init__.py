@@ -1,1 +1,1 @@
-"""One file a corpus, each with list_utterances(corpus_dir), and what they share: layout, json_lines."""
+"""Readers of corpora, by the kind of their layout; registry.py has the name of each."""

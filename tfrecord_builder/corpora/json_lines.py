@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, Optional
@@ -20,8 +21,7 @@ from tfrecord_builder.storage import files
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (where, object) for every object of a file, which is a list if it starts with a bracket.
 
-    Raises:
-        errors.UserError: the file cannot be read, or contains anything but JSON objects.
+    Raises errors.UserError if the file cannot be read, or contains anything but JSON objects.
     """
     lines = _read_compressed(path) if path.endswith(".gz") else text_files.read_lines(path)
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
@@ -29,25 +29,21 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if first is None:
         return
     if first[1].lstrip().startswith("["):
-        found = _parse(path, "\n".join([first[1], *(line for _, line in numbered)]), list, "list of objects")
-        objects = ((f"{path}: object {number}", each) for number, each in enumerate(found, 1))
-    else:
-        objects = (
-            (f"{path}: line {number}", _parse(f"{path}: line {number}", line, dict, "object"))
-            for number, line in itertools.chain([first], numbered)
-        )
-    for where, each in objects:
-        yield where, _require_object(where, each)
+        text = "\n".join([first[1], *(line for _, line in numbered)])
+        for number, fields in enumerate(_parse(path, text, list, "list of objects"), 1):
+            yield f"{path}: object {number}", _require_object(f"{path}: object {number}", fields)
+        return
+    for number, line in itertools.chain([first], numbered):
+        yield f"{path}: line {number}", _parse(f"{path}: line {number}", line, dict, "object")
 
 
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (where, object) for every value of a file with one object of named ones; the name is its id.
 
-    Raises:
-        errors.UserError: the file cannot be read, or contains anything else.
+    Raises errors.UserError if the file cannot be read, or contains anything else.
     """
-    found = _parse(path, "\n".join(text_files.read_lines(path)), dict, "object of named objects")
-    for name, fields in found.items():
+    text = "\n".join(text_files.read_lines(path))
+    for name, fields in _parse(path, text, dict, "object of named objects").items():
         where = f"{path}: {ascii(name)}"
         yield where, {**_require_object(where, fields), "id": name}
 
@@ -55,31 +51,31 @@ def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def get_text(where: str, fields: dict[str, Any], name: str, default: Optional[str] = None) -> str:
     """Returns a text field, or the default where it is missing or null; whole numbers become their digits.
 
-    Raises:
-        errors.UserError: the field is missing without a default, or is not text that a file can hold.
+    Raises errors.UserError if the field is missing without a default, or is not text that a file can hold.
     """
     value = default if fields.get(name) is None else fields[name]
     if isinstance(value, int) and not isinstance(value, bool):
         return ascii(value)
-    if not isinstance(value, str) or not _is_usable(value):
+    # JSON can escape what no path can hold: half a surrogate pair, and the character NUL.
+    if not isinstance(value, str) or re.search("[\0\ud800-\udfff]", value):
         raise errors.UserError(f"{where}: {name} is {_show(value)}, expected text; fix the line.")
     return value
 
 
 def _parse(where: str, text: str, wanted: type, name: str) -> Any:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, wanted):
+        value = None
+    if not isinstance(value, wanted):
         raise errors.UserError(f"{where}: {_show(text)} is not a valid JSON {name}; write the file again.")
-    return found
+    return value
 
 
-def _require_object(where: str, found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise errors.UserError(f"{where}: {_show(found)} is not a JSON object; write the file again.")
-    return found
+def _require_object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise errors.UserError(f"{where}: {_show(value)} is not a JSON object; write the file again.")
+    return value
 
 
 def _read_compressed(path: str) -> Iterator[str]:
@@ -90,11 +86,6 @@ def _read_compressed(path: str) -> Iterator[str]:
         raise errors.UserError(
             f"{path}: cannot be unpacked ({error}), expected UTF-8 text packed by gzip; copy it again."
         ) from error
-
-
-def _is_usable(value: str) -> bool:
-    """False for what JSON can escape but no path can hold: half a surrogate pair, the character NUL."""
-    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _show(value: Any) -> str:

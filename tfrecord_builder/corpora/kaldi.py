@@ -35,29 +35,26 @@ _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the utterances of each data directory, then its transcripts without a recording."""
-    found = layout.find_lists(corpus_dir, ("wav.scp",))
-    if not found:
+    lists = layout.find_lists(corpus_dir, ("wav.scp",))
+    if not lists:
         raise errors.UserError(
             f"{corpus_dir}: wav.scp is missing, also in train, dev and test (or valid, eval, ...), expected "
             "a Kaldi data directory; pass one that has wav.scp and text."
         )
-    for split, path in found:
+    for split, path in lists:
         yield from _list_split(os.path.dirname(path), split)
 
 
 def _list_split(directory: str, split: str) -> Iterator[manifest.Utterance]:
     transcripts = {key: value for _, key, value in _read_columns(os.path.join(directory, "text"))}
-    speakers = _read_speakers(os.path.join(directory, "utt2spk"))
+    path = os.path.join(directory, "utt2spk")
+    speakers = {key: value for _, key, value in _read_columns(path)} if files.exists(path) else {}
     for key, audio, segment in _read_sources(directory):
         text, speaker = transcripts.pop(key, ""), speakers.get(key, "")
         yield manifest.Utterance(key, audio, speaker, text, "", split, *segment)
     for key, text in transcripts.items():
         audio = os.path.join(directory, "wav.scp", key)
         yield manifest.Utterance(key, audio, speakers.get(key, ""), text, "", split)
-
-
-def _read_speakers(path: str) -> dict[str, str]:
-    return {key: value for _, key, value in _read_columns(path)} if files.exists(path) else {}
 
 
 def _read_sources(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
@@ -73,10 +70,11 @@ def _read_sources(directory: str) -> Iterator[tuple[str, str, segments.Segment]]
 
 def _read_recordings(directory: str) -> Iterator[tuple[str, str, segments.Segment]]:
     for _, key, value in _read_columns(os.path.join(directory, "wav.scp")):
-        command = value.removesuffix("|")
-        found = (value, None) if command == value else kaldi_commands.find_file(command)
-        if found and found[0]:
-            yield key, layout.resolve(directory, found[0]), segments.Segment(channel=found[1])
+        path, channel = value, None
+        if value.endswith("|"):
+            path, channel = kaldi_commands.find_file(value[:-1]) or ("", None)
+        if path:
+            yield key, layout.resolve(directory, path), segments.Segment(channel=channel)
         else:
             yield key, os.path.join(directory, "wav.scp", value or key), segments.Segment(problem=NOT_READ)
 

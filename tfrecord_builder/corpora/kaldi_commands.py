@@ -10,40 +10,46 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import Optional
+from typing import NamedTuple, Optional
 
 _QUIET = re.compile(r"\s+2>\s*/dev/null")
 _SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # more than one command, or one that the shell changes
-_FILE = r"\n(?P<file>[^-\n][^\n]*)"
 
 
-def _command(name: str, options: str, leading: str = "", file: str = _FILE, output: str = "") -> re.Pattern:
-    """Returns the pattern of a command line, one word per line, whose options do not change the sound."""
-    before = "|".join(filter(None, (options, leading)))
-    return re.compile(rf"{name}(?:\n(?:{before}))*{file}(?:\n(?:{options}))*{output}")
+class _Command(NamedTuple):
+    """Patterns of the words, besides the file, that do not change the sound."""
+
+    flags: str = ""  # words without a value
+    options: dict[str, str] = {}  # words with a value, and that of the value
+    output: str = ""  # what follows the file
+    needs: str = ""  # a word that must be there
 
 
-_COMMANDS = (
-    re.compile(f"cat{_FILE}"),
-    _command(
-        r"flac(?=(?:\n[^\n]*)*\n(?:-[csf]*d[cdsf]*|--decode)(?:\n|$))",
-        "-[cdsf]+|--decode|--stdout|--silent|--totally-silent|--force",
+_COMMANDS = {
+    "cat": _Command(),
+    "flac": _Command(
+        "-[cdsf]+|--decode|--stdout|--silent|--totally-silent|--force", needs="-[csf]*d[cdsf]*|--decode"
     ),
-    _command("sph2pipe", r"-p|-f\n(?:wav|rif|riff)", leading=r"-c\n(?P<channel>[12])"),
-    _command(
-        "sox",
-        r"-q|-D|-G|-R|-V[0-6]?|-t\n(?:wav|wavpcm|flac|mp3|sph|nist|ogg)"
-        r"|-r\n?\d+k?|-b\n?\d+|-c\n?[12]|-e\nsigned[^\n]*",
-        output=r"\n-",
+    "sph2pipe": _Command("-p", {"-f": "wav|rif|riff", "-c": "[12]"}),
+    "sox": _Command(
+        r"-[qDGR]|-V[0-6]?|-r\d+k?|-b\d+|-c[12]",
+        {
+            **{"-t": "wav|wavpcm|flac|mp3|sph|nist|ogg", "-e": "signed.*"},
+            **{"-r": r"\d+k?", "-b": r"\d+", "-c": "[12]"},
+        },
+        output="-",
     ),
-    _command(
-        "ffmpeg",
-        r"-nostdin|-hide_banner|-nostats|-vn|-y|-v\n[^\n]*|-loglevel\n[^\n]*|-f\nwav|-ar\n\d+k?|-ac\n[12]"
-        r"|-threads\n\d+|(?:-acodec|-codec:a|-c:a)\npcm_[suf][^\n]*",
-        file=rf"\n-i{_FILE}",
-        output=r"\n(?:-|pipe:1?)",
+    "ffmpeg": _Command(
+        "-nostdin|-hide_banner|-nostats|-vn|-y",
+        {
+            **{"-i": "[^-].*", "-v": ".+", "-loglevel": ".+", "-threads": r"\d+"},
+            **{"-f": "wav", "-ar": r"\d+k?", "-ac": "[12]"},
+            **dict.fromkeys(("-acodec", "-codec:a", "-c:a"), "pcm_[suf].*"),
+        },
+        output="-|pipe:1?",
+        needs="-i",
     ),
-)
+}
 
 
 def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
@@ -51,13 +57,24 @@ def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
 
     Returns None for a command that does anything else, or that is not known.
     """
-    words = _split(_QUIET.sub("", command))
-    line = "\n".join([os.path.basename(words[0]), *words[1:]]) if words else ""
-    match = next(filter(None, (pattern.fullmatch(line) for pattern in _COMMANDS)), None)
-    if match is None:
+    path, *words = _split(_QUIET.sub("", command)) or [""]
+    name = os.path.basename(path)
+    accepted = _COMMANDS.get(name)
+    if accepted is None or (accepted.needs and not any(re.fullmatch(accepted.needs, word) for word in words)):
         return None
-    channel = match.groupdict().get("channel")
-    return match["file"], int(channel) - 1 if channel else None
+    operands, channel, rest = [], None, iter(words)
+    for word in rest:
+        if word in accepted.options:
+            value = next(rest, "")
+            if not re.fullmatch(accepted.options[word], value):
+                return None
+            operands += [value] if word == "-i" else []
+            channel = int(value) - 1 if (name, word) == ("sph2pipe", "-c") else channel
+        elif not re.fullmatch(accepted.flags, word):
+            operands.append(word)
+    file, *output = operands or ["-"]
+    is_decoding = not file.startswith("-") and re.fullmatch(accepted.output, " ".join(output))
+    return (file, channel) if is_decoding else None
 
 
 def _split(command: str) -> list[str]:

@@ -1,20 +1,17 @@
-"""Directories of corpora: their parts, recordings with transcripts, relative paths and names of splits."""
+"""Directories of corpora: their parts, recordings, relative paths and names of splits."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Optional
 
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import text_files
-from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-_ARCHIVE = ".tar.gz"
 _MAX_NOTES = 3  # on parent directories, one per line of a list
 # What corpora call their splits, in lower case.
 SPLIT_NAMES = {
@@ -22,45 +19,6 @@ SPLIT_NAMES = {
     "dev": ("dev", "devel", "development", "val", "valid", "validation"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-
-
-class Transcript(NamedTuple):
-    """The transcript of a recording, by the fields of manifest.Utterance."""
-
-    text: str = ""
-    pinyin: str = ""
-    speaker: str = ""
-
-
-def pair(
-    folders: Mapping[str, str],
-    transcripts: Mapping[str, Transcript],
-    find_place: Callable[[str], tuple[str, str]],
-) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording, then for every transcript without one, rejected later.
-
-    Args:
-        folders: split to the folder that has its .wav files, at any depth; a file name is an id.
-        transcripts: by id. The speaker is the recording's folder where the transcript names none.
-        find_place: returns (path, split) of the recording that an id should have.
-    """
-    missing = dict(transcripts)
-    for split, folder in folders.items():
-        for path in find_recordings(folder, ".wav"):
-            yield _make_utterance(path, split, missing.pop(recording_id(path), Transcript()))
-    for utterance_id, transcript in missing.items():
-        yield _make_utterance(*find_place(utterance_id), transcript)
-
-
-def _make_utterance(path: str, split: str, transcript: Transcript) -> manifest.Utterance:
-    speaker = transcript.speaker or os.path.basename(os.path.dirname(path))
-    return manifest.Utterance(recording_id(path), path, speaker, transcript.text, transcript.pinyin, split)
-
-
-def read_transcripts(path: str, remedy: str) -> dict[str, Transcript]:
-    """Reads lines `<id> <transcript>`, as text_files.read_lines; a line without a transcript is ignored."""
-    parts = (line.split(maxsplit=1) for line in text_files.read_lines(path, remedy))
-    return {part[0]: Transcript(part[1].strip()) for part in parts if len(part) == 2}
 
 
 def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> None:
@@ -71,21 +29,6 @@ def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> 
         raise errors.UserError(
             f"{corpus_dir}: {', '.join(missing)} is missing, expected {', '.join(names[:-1])} and "
             f"{names[-1]} of {corpus}; {remedy}."
-        )
-
-
-def check_unpacked(directory: str, folders: Iterable[str]) -> None:
-    """Raises errors.UserError if an archive in a directory has no folder of its name in any given folder."""
-    if not files.is_directory(directory):
-        return
-    unpacked = {name for folder in folders if files.is_directory(folder) for name in files.list_names(folder)}
-    names = files.list_names(directory)
-    archives = [name for name in names if name.endswith(_ARCHIVE) and not name.startswith(".")]
-    packed = [name for name in archives if name.removesuffix(_ARCHIVE) not in unpacked]
-    if packed:
-        raise errors.UserError(
-            f"{directory}: {len(packed)} of {len(archives)} archives are not unpacked ({packed[0]} is one), "
-            "expected a folder for each; unpack them, or move away the others."
         )
 
 
@@ -108,10 +51,11 @@ def resolve(directory: str, path: str) -> str:
     Paths of many lists are relative to where a recipe ran, as download/a.wav in egs/s5/data/train/wav.scp: if
     the file does not exist, the nearest parent directory that has it is used, but not for a bare file name.
     """
-    found = os.path.join(directory, path)
-    is_remote = files.is_remote(path) or files.is_remote(directory)
-    if is_remote or os.path.isabs(path) or os.sep not in path or files.exists(found):
-        return path if files.is_remote(path) else found
+    joined = os.path.join(directory, path)
+    if files.is_remote(path):
+        return path
+    if files.is_remote(directory) or os.path.isabs(path) or os.sep not in path or files.exists(joined):
+        return joined
     above = os.path.abspath(directory)
     while above != os.path.dirname(above):
         above = os.path.dirname(above)
@@ -119,7 +63,7 @@ def resolve(directory: str, path: str) -> str:
             note = "%s: %s is read from %s"
             logging.log_first_n(logging.WARNING, note, _MAX_NOTES, directory, path, above)
             return os.path.join(above, path)
-    return found
+    return joined
 
 
 def split_of(name: str) -> Optional[str]:
@@ -130,8 +74,8 @@ def split_of(name: str) -> Optional[str]:
 
 def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
     """Returns (split, name) of those names that are a split and the suffix; train, then dev, then test."""
-    found = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
-    return [(split, name) for split in SPLIT_NAMES for each, name in found if each == split]
+    splits = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
+    return [(split, name) for split in SPLIT_NAMES for each, name in splits if each == split]
 
 
 def find_lists(

@@ -6,22 +6,33 @@ Layout: Lhotse's documentation, and the names that `lhotse prepare` and icefall'
     aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
 The split is the last word of the name, up to a hyphen; in train_cuts.jsonl.gz it is the word before. A file
-without one, such as cuts.jsonl.gz, is train, and is read if no other file of its kind names a split. A cut
-becomes utterances in lhotse_cuts.
+without one, such as cuts.jsonl.gz, is train, and is read if no other file of its kind names a split. Of a cut
+these fields are read; each supervision is an utterance, and a cut without any is one without a transcript:
+
+    {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
+     {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
+     "recording": {"sources": [{"type": "file", "channels": [0], "source": "/data/a.wav"}],
+     "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
+
+A supervision's start is relative to its cut's, and both are times after the transforms. Speed and volume are
+applied as Lhotse would; Resample needs nothing. A padded cut is read without its padding. Anything else that
+Lhotse can describe (mixtures, other transforms, sources other than a file or a command that only decodes one,
+some but not all channels of a file) is rejected, cut by cut.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Optional
 
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import json_lines, layout, lhotse_cuts
+from tfrecord_builder.corpora import json_lines, kaldi_commands, layout
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
@@ -30,6 +41,15 @@ _ACCEPTED = (
     "expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
     "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
 )
+_TOLERANCE_SECONDS = 0.1  # by which rounding may move a supervision beyond its cut
+_RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # the ranges of --speeds and --volume_db
+_MIXED = "mixed"  # in place of a recording: several sounds
+
+Fields = dict[str, Any]
+
+
+class _Unsupported(Exception):
+    """A cut uses what is not supported; str() is the reason for the rejection."""
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -37,15 +57,15 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
-        found = ", ".join(names) or "missing"
-        raise errors.UserError(f"{corpus_dir}: Lhotse manifests are {found}, {_ACCEPTED}; rename them.")
+        listing = ", ".join(names) or "missing"
+        raise errors.UserError(f"{corpus_dir}: Lhotse manifests are {listing}, {_ACCEPTED}; rename them.")
     unread = [name for name in names if "cuts" in name and name not in cuts]
     if unread:
         logging.warning("%s: not read: %s, %s.", corpus_dir, ", ".join(unread), _ACCEPTED)
     for name, split in cuts.items():
         path = os.path.join(corpus_dir, name)
         for where, cut in json_lines.read_objects(path):
-            yield from _convert(where, lhotse_cuts.list_cut, path, cut, split)
+            yield from _list_cut(where, path, cut, split)
     for name, split in {} if cuts else recordings.items():
         yield from _list_pair(corpus_dir, name, split)
 
@@ -69,7 +89,6 @@ def _find_split(stem: str, kind: str) -> Optional[str]:
 
 
 def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of a file of recordings and its file of supervisions."""
     path = os.path.join(corpus_dir, name)
     partner = os.path.join(corpus_dir, name.replace("recordings", "supervisions"))
     if not files.exists(partner):
@@ -77,12 +96,29 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
     recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
     for where, supervision in json_lines.read_objects(partner):
         recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))
-        yield _convert(where, lhotse_cuts.make_utterance, partner, recording, supervision, split)
+        cut = {"id": supervision.get("id"), "recording": recording, "supervisions": [supervision]}
+        cut["channel"] = supervision.get("channel", 0)
+        yield from _list_cut(where, partner, cut, split)
 
 
-def _convert(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Returns the id of a recording and only the fields that are used: all recordings are kept in memory."""
+    sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
+    return json_lines.get_text(where, recording, "id"), sound
+
+
+def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Utterance]:
+    """Returns the utterances of a cut in the file `path`; several are named <cut>-<supervision>."""
+    name = json_lines.get_text(where, cut, "id")
     try:
-        return function(where, *arguments)
+        if cut.get("type") == "MixedCut":
+            tracks = [track["cut"] for track in cut["tracks"] if not _is_padding(track)]
+            is_padded = len(tracks) == 1 and not cut.get("transforms")
+            cut = tracks[0] if is_padded else {"recording": _MIXED}
+        supervisions = cut.get("supervisions") or [{}]
+        names = [f"{name}-{each.get('id', i)}" for i, each in enumerate(supervisions, 1)]
+        names = names if len(names) > 1 else [name]
+        return [_make_utterance(where, path, *each, cut, split) for each in zip(names, supervisions)]
     except errors.UserError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -91,7 +127,107 @@ def _convert(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
         ) from error
 
 
-def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns the id of a recording and only the fields that are used: all recordings are kept in memory."""
-    sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
-    return json_lines.get_text(where, recording, "id"), sound
+def _make_utterance(
+    where: str, path: str, name: str, supervision: Fields, cut: Fields, split: str
+) -> manifest.Utterance:
+    speaker, text = (json_lines.get_text(where, supervision, each, "") for each in ("speaker", "text"))
+    try:
+        sound = _find_sound(os.path.dirname(path), cut, supervision)
+    except _Unsupported as reason:
+        return manifest.Utterance(name, path, speaker, text, "", split, problem=str(reason))
+    return manifest.Utterance(utterance_id=name, speaker=speaker, text=text, pinyin="", split=split, **sound)
+
+
+def _is_padding(track: Fields) -> bool:
+    return track["cut"].get("type", track.get("type")) == "PaddingCut"
+
+
+def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, Any]:
+    """Returns the fields of an Utterance that describe its audio."""
+    recording = cut.get("recording")
+    if recording == _MIXED:
+        raise _Unsupported("Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one")
+    if recording is None:
+        raise _Unsupported("Lhotse cut or supervision without a recording, expected one with its sources")
+    factors = _read_transforms(recording.get("transforms") or [])
+    start, seconds = _find_part(cut, supervision)
+    source, channel = _find_source(recording["sources"], _find_channels(cut, supervision))
+    return {
+        "audio": layout.resolve(directory, source),
+        "start_seconds": start * factors["Speed"],
+        "seconds": seconds and seconds * factors["Speed"],
+        "channel": channel,
+        "speed": factors["Speed"],
+        "volume_db": 20 * math.log10(factors["Volume"]),
+    }
+
+
+def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
+    """Returns start and duration of the supervision, relative to the start of the recording."""
+    cut_start, start = float(cut.get("start") or 0), float(supervision.get("start") or 0)
+    limit = float(math.inf if cut.get("duration") is None else cut["duration"])
+    seconds = supervision.get("duration")
+    end = limit if seconds is None else start + float(seconds)
+    is_within = start >= -_TOLERANCE_SECONDS and end <= limit + _TOLERANCE_SECONDS
+    if not is_within or not 0 <= cut_start + max(start, 0) < math.inf:
+        raise _Unsupported("Lhotse supervision or cut with invalid times, expected one within the other")
+    start, end = max(start, 0.0), min(end, limit)
+    return cut_start + start, None if math.isinf(end) else round(max(end - start, 0.0), 6)
+
+
+def _find_channels(cut: Fields, supervision: Fields) -> list[int]:
+    """Returns the cut's channels, or those of them that the supervision names."""
+    channels = _as_list(cut.get("channel", 0))
+    chosen = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
+    if not all(channel in channels for channel in chosen):
+        raise _Unsupported("Lhotse supervision of a channel that its cut lacks, expected one of the cut's")
+    return chosen
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optional[int]]:
+    """Returns the file that has the channels, and which of the file's channels to read; None for all."""
+    for source in sources:
+        available = source["channels"]
+        if not channels or not set(channels) <= set(available):
+            continue
+        path, channel = _find_file(source)
+        if len(available) == 1 and source["type"] == "command":  # it may select a channel, or mix all of them
+            return path, channel
+        if len(channels) == 1:
+            return path, available.index(channels[0])
+        if len(channels) == len(available):
+            return path, None
+    raise _Unsupported("Lhotse channels that are some of a file's, expected one or all")
+
+
+def _find_file(source: Fields) -> tuple[str, Optional[int]]:
+    """Returns the file that a source reads, and the channel that its command selects."""
+    kind = source["type"]
+    if kind == "file":
+        return source["source"], None
+    decoded = kaldi_commands.find_file(source["source"]) if kind == "command" else None
+    if decoded is None:
+        expected = "expected file or command that only decodes one"
+        raise _Unsupported(f"Lhotse audio source of type {kind!a}, {expected}")
+    return decoded
+
+
+def _read_transforms(transforms: list[Fields]) -> dict[str, float]:
+    """Returns the factors of speed and volume of a recording's transforms together."""
+    factors = {"Speed": 1.0, "Volume": 1.0}
+    for transform in transforms:
+        name = transform.get("name")
+        if name == "Resample":
+            continue
+        if name not in factors:
+            raise _Unsupported(f"Lhotse transform {name!a}, expected Speed, Volume or Resample")
+        lowest, highest = _RANGES[name]
+        factor = transform["kwargs"]["factor"]
+        if factor is None or not lowest <= factor <= highest:
+            raise _Unsupported(f"Lhotse transform {name} with a factor outside {lowest:g} to {highest:g}")
+        factors[name] *= factor
+    return factors

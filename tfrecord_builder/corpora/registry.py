@@ -1,4 +1,4 @@
-"""The corpora by name. To add one: a file with list_utterances(corpus_dir) here, and an entry in CORPORA."""
+"""The corpora by name. To add one: a reader in the module here that has its kind, and an entry in CORPORA."""
 
 from __future__ import annotations
 
@@ -9,45 +9,35 @@ from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import (
-    aidatatang_200zh,
-    aishell1,
-    aishell3,
-    common_voice,
+    json_lists,
     kaldi,
     lhotse,
-    librispeech,
-    ljspeech,
-    magicdata,
-    nemo,
-    primewords,
-    st_cmds,
-    table,
-    thchs30,
-    wenet,
+    tables,
+    transcript_files,
+    transcript_lists,
 )
-from tfrecord_builder.corpora import manifest as manifest_corpus
-from tfrecord_builder.corpora import text as text_corpus
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
+# Each lists the utterances of a directory.
 CORPORA = {
-    "aidatatang_200zh": aidatatang_200zh.list_utterances,
-    "aishell1": aishell1.list_utterances,
-    "aishell3": aishell3.list_utterances,
-    "common_voice": common_voice.list_utterances,
+    "aidatatang_200zh": transcript_lists.list_aidatatang_200zh,
+    "aishell1": transcript_lists.list_aishell1,
+    "aishell3": transcript_lists.list_aishell3,
+    "common_voice": tables.list_common_voice,
     "kaldi": kaldi.list_utterances,
     "lhotse": lhotse.list_utterances,
-    "librispeech": librispeech.list_utterances,
-    "ljspeech": ljspeech.list_utterances,
-    "magicdata": magicdata.list_utterances,
-    "manifest": manifest_corpus.list_utterances,
-    "nemo": nemo.list_utterances,
-    "primewords": primewords.list_utterances,
-    "st_cmds": st_cmds.list_utterances,
-    "table": table.list_utterances,
-    "text": text_corpus.list_utterances,
-    "thchs30": thchs30.list_utterances,
-    "wenet": wenet.list_utterances,
+    "librispeech": transcript_files.list_librispeech,
+    "ljspeech": tables.list_ljspeech,
+    "magicdata": transcript_lists.list_magicdata,
+    "manifest": tables.list_manifest,
+    "nemo": json_lists.list_nemo,
+    "primewords": transcript_lists.list_primewords,
+    "st_cmds": transcript_files.list_st_cmds,
+    "table": tables.list_table,
+    "text": tables.list_text,
+    "thchs30": transcript_files.list_thchs30,
+    "wenet": json_lists.list_wenet,
 }
 
 _LISTS = ("table", "wenet")  # of these a file can be passed in place of its directory
@@ -63,10 +53,9 @@ def list_utterances(corpus: str, corpus_dirs: Sequence[str]) -> Iterator[manifes
     recordings are absolute.
 
     Raises:
-        errors.UserError: a directory is missing, given twice, cannot be read or has another layout.
+        errors.UserError: a directory is missing, a duplicate, cannot be read or has another layout.
     """
-    names = _name_directories(corpus_dirs)
-    for corpus_dir, name in zip(corpus_dirs, names):
+    for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs)):
         for utterance in _list_directory(corpus, corpus_dir):
             yield _name_utterance(utterance, name, len(corpus_dirs) > 1)
 
@@ -100,13 +89,12 @@ def _name_utterance(utterance: manifest.Utterance, name: str, is_one_of_several:
     if utterance.audio is None:
         return dataclasses.replace(utterance, utterance_id=f"{name}-{utterance.utterance_id}", speaker=name)
     speaker = f"{name}/{utterance.speaker}" if is_one_of_several else utterance.speaker
-    names = {
-        "utterance_id": _to_printable(utterance.utterance_id),
-        "speaker": _to_printable(speaker),
-        "audio": _to_absolute(utterance.audio),
-    }
-    is_named = names.items() <= vars(utterance).items()
-    return utterance if is_named else dataclasses.replace(utterance, **names)
+    return dataclasses.replace(
+        utterance,
+        utterance_id=_to_printable(utterance.utterance_id),
+        speaker=_to_printable(speaker),
+        audio=_to_absolute(utterance.audio),
+    )
 
 
 def _to_absolute(path: str) -> str:

@@ -43,8 +43,8 @@ class Segment(NamedTuple):
 def read(where: str, row: Mapping[str, str]) -> Segment:
     """Reads the segment that a row describes, by the columns of NAMES; missing ones count as empty.
 
-    Raises:
-        errors.UserError: a value is not a number of 0 or more, or end and duration contradict each other.
+    Raises errors.UserError if a value is not a number of 0 or more, or end and duration contradict each
+    other.
     """
     if not row.keys() & NAMES.keys():
         return Segment()
@@ -69,9 +69,9 @@ def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Op
     """Converts a start in samples if the duration in seconds tells the sample rate."""
     if seconds and stop.isdecimal():
         rate = (int(stop) - start) / seconds
-        for known in _RATES:
-            if abs(rate / known - 1) < 0.01:
-                return Segment(start / known, seconds, channel)
+        nearest = min(_RATES, key=lambda usual: abs(rate / usual - 1))
+        if abs(rate / nearest - 1) < 0.01:
+            return Segment(start / nearest, seconds, channel)
     return Segment(problem=SAMPLES)
 
 

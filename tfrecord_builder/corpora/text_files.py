@@ -1,15 +1,17 @@
 """Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
 
 Spreadsheets save the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also decodes as
-GB18030, into rare characters: GB18030 is accepted only where the most frequent hanzi are frequent.
+GB18030, into rare characters: it is accepted only where the most frequent hanzi are frequent. Of a single
+line, as many transcripts are, charset-normalizer takes GB18030 for Big5 and Cyrillic for GB18030.
 """
 
 from __future__ import annotations
 
 import codecs
 import collections
+import contextlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 from absl import logging
@@ -33,13 +35,17 @@ _FREQUENT = frozenset(
 def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") -> Iterator[str]:
     """Yields the lines of a text file, without line ends; `remedy` ends the message if it cannot be read.
 
-    Raises:
-        errors.UserError: the file does not exist, cannot be read, or has another encoding.
+    Raises errors.UserError if the file does not exist, cannot be read, or has another encoding.
     """
     try:
-        with files.open_binary(path) as file, io.TextIOWrapper(file, _choose_encoding(path, file)) as lines:
-            for line in lines:
-                yield line.removesuffix("\n")
+        with files.open_binary(path) as file:
+            encoding = find_encoding(file) or "utf-8"  # which then fails at the first bad byte
+            file.seek(0)
+            if not encoding.startswith("utf-8"):
+                logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())
+            with io.TextIOWrapper(file, encoding) as lines:
+                for line in lines:
+                    yield line.removesuffix("\n")
     except FileNotFoundError:
         raise errors.UserError(f"{path}: file does not exist; {remedy}.") from None
     except OSError as error:
@@ -56,31 +62,21 @@ def find_encoding(file: BinaryIO) -> Optional[str]:
     """Returns the encoding of a text file that is open at its first byte; None if it is not accepted."""
     if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
-    if _decodes(file, "utf-8", lambda text: None):
+    with contextlib.suppress(UnicodeDecodeError):
+        for _ in _decode(file, "utf-8"):
+            pass
         return "utf-8-sig"
     counts: collections.Counter[str] = collections.Counter()
-    return "gb18030" if _decodes(file, "gb18030", counts.update) and _is_chinese(counts) else None
+    with contextlib.suppress(UnicodeDecodeError):
+        for text in _decode(file, "gb18030"):
+            counts.update(text)
+        return "gb18030" if _is_chinese(counts) else None
+    return None
 
 
-def _choose_encoding(path: str, file: BinaryIO) -> str:
-    encoding = find_encoding(file) or "utf-8"  # which then fails at the first bad byte
+def _decode(file: BinaryIO, encoding: str) -> Iterator[str]:
     file.seek(0)
-    if not encoding.startswith("utf-8"):
-        logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())
-    return encoding
-
-
-def _decodes(file: BinaryIO, encoding: str, take: Callable[[str], None]) -> bool:
-    """Decodes a whole file block by block into `take`; False if it is not in the encoding."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    file.seek(0)
-    try:
-        for block in iter(lambda: file.read(_BLOCK_BYTES), b""):
-            take(decoder.decode(block))
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+    return codecs.iterdecode(iter(lambda: file.read(_BLOCK_BYTES), b""), encoding)
 
 
 def _is_chinese(counts: collections.Counter[str]) -> bool:

@@ -10,15 +10,15 @@ from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
-from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation, user_dictionary
+from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
 from tfrecord_builder.settings import config_flags
-from tfrecord_builder.tokens import initials_finals, syllables, vocabulary
+from tfrecord_builder.tokens import syllables, vocabulary
 
 # From a syllable to its tokens, for the token types that are pinyin.
 _OF_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
-    "initial_final": initials_finals.split,
+    "initial_final": syllables.split_initial_final,
 }
 PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
 # The flags that have no effect on other token types.
@@ -76,16 +76,13 @@ class LabelConfig(config_flags.Checked):
 class Labels:
     """The labels of one utterance.
 
-    Attributes:
-        transcript: normalised transcript; empty where the corpus has only a pronunciation.
-        tokens: labels of the acoustic model, of the token type of LabelConfig.
-        characters: labels of the language model, one per token; empty where they do not align one to one, and
-            for token types that are not in PAIRED_TOKEN_TYPES.
+    Characters are empty where they do not align one to one with tokens, and for token types that are not in
+    PAIRED_TOKEN_TYPES.
     """
 
-    transcript: str
-    tokens: tuple[str, ...]
-    characters: tuple[str, ...]
+    transcript: str  # normalised; empty where the corpus has only a pronunciation
+    tokens: tuple[str, ...]  # labels of the acoustic model, of the token type of LabelConfig
+    characters: tuple[str, ...]  # labels of the language model, one per token
 
 
 class Labeller:
@@ -94,13 +91,16 @@ class Labeller:
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
         """Loads the user's dictionary and the SentencePiece model, which only the token type bpe needs.
 
-        Raises:
-            errors.UserError: the dictionary or the model cannot be read or is not valid.
+        Raises errors.UserError if the dictionary or the model cannot be read or is not valid.
         """
         self.config = config
         self._bpe_sha256 = bpe_model and hashlib.sha256(bpe_model).hexdigest()
         self._subwords = None if bpe_model is None else subwords.SubwordModel(bpe_model)
-        self._phrases = user_dictionary.load(config.user_dictionary) if config.user_dictionary else {}
+        self._phrases: dict[str, tuple[str, ...]] = {}
+        if config.user_dictionary:
+            from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
+
+            self._phrases = pinyin.load_phrases(config.user_dictionary)
 
     def describe(self) -> list:
         """Returns all that labels depend on besides the utterance and the code, for JSON."""
@@ -131,7 +131,7 @@ class Labeller:
 
     @functools.cached_property
     def _reader(self):
-        from tfrecord_builder.labels import pinyin  # slow to import; not needed if the corpus has pinyin
+        from tfrecord_builder.labels import pinyin
 
         return pinyin.Reader(self._phrases, self.config.tone_sandhi)
 
@@ -160,10 +160,10 @@ def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
         return set()
     from tfrecord_builder.labels import pinyin
 
-    found = set(pinyin.dictionary_readings(character))
+    spoken = set(pinyin.dictionary_readings(character))
     if config.tone_sandhi:
-        found |= {f"{syllable[:-1]}2" for syllable in found if syllable.endswith("3")}
-    return {token for syllable in found for token in _OF_SYLLABLE[config.token_type](syllable)}
+        spoken |= {f"{syllable[:-1]}2" for syllable in spoken if syllable.endswith("3")}
+    return {token for syllable in spoken for token in _OF_SYLLABLE[config.token_type](syllable)}
 
 
 def _read_numbers(utterance: manifest.Utterance, config: LabelConfig) -> str:

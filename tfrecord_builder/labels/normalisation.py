@@ -27,9 +27,8 @@ def normalise(transcript: str) -> str:
 
 def split_phrases(transcript: str) -> list[str]:
     """Returns the normalised phrases of a transcript, which end at punctuation."""
-    text = "".join(
-        "\n" if unicodedata.category(c)[0] == "P" else c for c in _join_elisions(_fold(transcript))
-    )
+    folded = _join_elisions(_fold(transcript))
+    text = "".join("\n" if unicodedata.category(c)[0] == "P" else c for c in folded)
     return [phrase for phrase in map(normalise, text.split("\n")) if phrase]
 
 
@@ -37,9 +36,9 @@ def find_traditional(characters: Iterable[str]) -> dict[str, str]:
     """Returns the traditional characters whose simplified ones are there too, each with that one."""
     import wetext  # slow to import
 
-    known = "".join(sorted(filter(is_hanzi, characters)))
-    simplified = wetext.Normalizer(lang="zh", operator="tn", traditional_to_simple=True).normalize(known)
-    return {one: other for one, other in zip(known, simplified) if one != other and other in known}
+    hanzi = "".join(sorted(filter(is_hanzi, characters)))
+    simplified = wetext.Normalizer(lang="zh", operator="tn", traditional_to_simple=True).normalize(hanzi)
+    return {one: other for one, other in zip(hanzi, simplified) if one != other and other in hanzi}
 
 
 def is_hanzi(text: str) -> bool:
@@ -58,7 +57,6 @@ def _join_elisions(text: str) -> str:
 
 
 def _drop_punctuation(text: str) -> str:
-    """Punctuation and symbols become spaces; control and zero-width characters are removed."""
     return "".join(map(_keep_or_space, text))
 
 

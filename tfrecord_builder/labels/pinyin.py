@@ -12,15 +12,20 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import pypinyin
 from pypinyin.seg import mmseg
 
-from tfrecord_builder.labels import context_readings, normalisation, tone_sandhi
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import text_files
+from tfrecord_builder.labels import context_readings, normalisation, tokenisation, tone_sandhi
+from tfrecord_builder.tokens import syllables
 
 _TONED = re.compile("[a-z]+[1-5]")
+_FORM = "phrase<TAB>pin1 yin1"  # of a line of the user's dictionary
 
 
 class Reader:
@@ -44,22 +49,23 @@ class Reader:
 
     def _read_hanzi(self, hanzi: str) -> list[str]:
         words = self._segment(hanzi)
-        syllables = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
+        spoken = [syllable for word in words for syllable in self._user_phrases.get(word) or _read(word)]
         if not self._has_sandhi:
-            return syllables
+            return spoken
         is_fixed = [word in self._user_phrases for word in words for _ in word]
         grouped = self._group_words(words)
-        syllables = context_readings.correct(grouped, syllables, is_fixed)
-        return tone_sandhi.change_tones(grouped, syllables, is_fixed)
+        spoken = context_readings.correct(grouped, spoken, is_fixed)
+        return tone_sandhi.change_tones(grouped, spoken, is_fixed)
 
     def _segment(self, hanzi: str) -> list[str]:
-        words: list[str] = []
-        start = 0
         if not self._user_phrases:
             return self._cut(hanzi)
+        words: list[str] = []
+        start = 0
         while start < len(hanzi):
             for word in self._cut(hanzi[start:]):
-                phrase = self._find_phrase(hanzi, start)
+                phrases = (hanzi[start : start + length] for length in self._user_lengths)
+                phrase = next((phrase for phrase in phrases if phrase in self._user_phrases), "")
                 words.append(phrase if len(phrase) >= len(word) else word)
                 start += len(words[-1])
                 if len(phrase) > len(word):
@@ -74,27 +80,62 @@ class Reader:
         parts = tone_sandhi.segment(hanzi) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
 
-    def _find_phrase(self, hanzi: str, start: int) -> str:
-        """Returns the longest of the user's phrases that starts here."""
-        phrases = (hanzi[start : start + length] for length in self._user_lengths)
-        return next((phrase for phrase in phrases if phrase in self._user_phrases), "")
-
     def _group_words(self, words: Sequence[str]) -> list[str]:
         """Returns the words for tone sandhi: the user's phrases, and jieba's between them."""
-        found: list[str] = []
-        for is_user_phrase, group in itertools.groupby(words, self._is_user_phrase):
-            phrases = list(group)
-            found += phrases if is_user_phrase else tone_sandhi.segment("".join(phrases))
-        return found
+        grouped: list[str] = []
+        for is_phrase, group in itertools.groupby(words, self._is_user_phrase):
+            group = list(group)
+            grouped += group if is_phrase else tone_sandhi.segment("".join(group))
+        return grouped
 
     def _is_user_phrase(self, word: str) -> bool:
         return len(word) > 1 and word in self._user_phrases
 
 
+def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
+    """Returns the syllables of each phrase in a user's dictionary; a line is like 重庆<TAB>chong2 qing4.
+
+    Raises errors.UserError if the file cannot be read, or a line has another form or a duplicate phrase.
+    """
+    phrases: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(text_files.read_lines(path, f"give a text file with lines {_FORM}"), 1):
+        if not line.strip():
+            continue
+        phrase, tab, spoken = line.partition("\t")
+        phrase = unicodedata.normalize("NFKC", phrase.strip())  # as transcripts are
+        problem = _find_problem(phrase, tab, spoken.split()) or (
+            phrase in phrases and f"{phrase} is a duplicate"
+        )
+        if problem:
+            raise errors.UserError(
+                f"--user_dictionary: {path}: line {number}: {problem}, expected {_FORM}; fix the line."
+            )
+        phrases[phrase] = tuple(tokenisation.normalise_pinyin(spoken, phrase))
+    return phrases
+
+
+def _find_problem(phrase: str, tab: str, spoken: list[str]) -> str:
+    if not tab:
+        return "tab is missing"
+    if not normalisation.is_hanzi(phrase):
+        return f"phrase is {phrase!r}, which is not only hanzi"
+    if len(spoken) != len(phrase):
+        return f"{phrase} has {len(phrase)} hanzi and {len(spoken)} syllables"
+    for token in spoken:
+        normalised = tokenisation.normalise_pinyin(token)  # two if NFKC writes the token with a space: ´
+        if (
+            len(normalised) != 1
+            or not syllables.split_syllable(normalised[0])
+            or token[-1] not in syllables.TONES
+        ):
+            return f"{token!r} is not a toned syllable"
+    return ""
+
+
 def dictionary_readings(character: str) -> list[str]:
     """Returns the toned syllables that pypinyin's dictionary has for one hanzi; [] for other characters."""
-    found = _pypinyin(pypinyin.pinyin, character, heteronym=True)
-    return [reading for reading in found[0] if _TONED.fullmatch(reading)] if found else []
+    readings = _pypinyin(pypinyin.pinyin, character, heteronym=True)
+    return [reading for reading in readings[0] if _TONED.fullmatch(reading)] if readings else []
 
 
 @functools.lru_cache(maxsize=1 << 16)

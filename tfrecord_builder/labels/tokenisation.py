@@ -87,7 +87,9 @@ def _normalise_token(token: str, character: str) -> str:
         return character
     spelled = token.lower().replace("u:", "v")
     if is_hanzi and not spelled.isascii():
-        spelled = _tone_marks_to_digits(spelled)
+        from pypinyin.contrib import tone_convert  # slow to import; most corpora write digits
+
+        spelled = tone_convert.to_tone3(spelled, v_to_u=False)
     spelled = spelled.replace("ü", "v")
     spelled = re.sub("^([ln])ue", r"\1ve", spelled)  # lue is written for lüe; no other syllable is spelled so
     spelled = re.sub("^([jqxy])v", r"\1u", spelled)  # after j q x y the dots are left out
@@ -95,9 +97,3 @@ def _normalise_token(token: str, character: str) -> str:
         is_pinyin = is_hanzi or (token == token.lower() and len(token) > 1)
         spelled = spelled.removesuffix("0") + "5" if is_pinyin else ""
     return spelled if syllables.split_syllable(spelled) else token
-
-
-def _tone_marks_to_digits(spelled: str) -> str:
-    from pypinyin.contrib import tone_convert  # slow to import; most corpora write digits
-
-    return tone_convert.to_tone3(spelled, v_to_u=False)

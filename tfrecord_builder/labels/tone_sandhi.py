@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _DIGITS = frozenset("〇零一二三四五六七八九")
 _BEFORE_FIRST_TONE = _DIGITS | frozenset("十百千万亿两点第初周期拜之统唯惟单专归逐")
@@ -49,23 +49,18 @@ def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Seque
     for place, character in enumerate(hanzi):
         if changed[place] in _CHANGING.get(character, ()) and not is_fixed[place]:
             changed[place] = changed[place][:-1] + _TONES[character](hanzi, changed, place)
-    for place in _doubled_kinship(words):
-        if not is_fixed[place]:
-            changed[place] = changed[place][:-1] + "5"
+    end = 0
+    for word in words:
+        start, end = end, end + len(word)
+        for place in range(start + 1, end):
+            is_doubled = hanzi[place] == hanzi[place - 1] and hanzi[place] in _KINSHIP
+            if is_doubled and not is_fixed[place]:
+                changed[place] = changed[place][:-1] + "5"
     tones = "".join(syllable[-1] for syllable in changed)
     for place in _order(_group_feet(words), tones) if "33" in tones else ():
         if changed[place][-1] == changed[place + 1][-1] == "3" and not is_fixed[place]:
             changed[place] = changed[place][:-1] + "2"
     return changed
-
-
-def _doubled_kinship(words: Sequence[str]) -> Iterator[int]:
-    start = 0
-    for word in words:
-        for place in range(1, len(word)):
-            if word[place] in _KINSHIP and word[place] == word[place - 1]:
-                yield start + place
-        start += len(word)
 
 
 def _tone_of_bu(hanzi: str, syllables: Sequence[str], place: int) -> str:

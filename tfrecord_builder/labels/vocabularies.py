@@ -20,7 +20,6 @@ from tfrecord_builder.settings import config_flags
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
 
-_TRAIN = manifest.SPLITS[0]
 _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # of a data directory, of a model directory
 
 
@@ -52,16 +51,14 @@ class VocabularyConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """Tokens of the acoustic model, characters of the language model, and the readings between them.
-
-    Attributes:
-        bpe: the SentencePiece model that splits transcripts into tokens; None for other token types.
-    """
+    """Tokens of the acoustic model, characters of the language model, and the readings between them."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
     readings: readings.Readings
-    bpe: Optional[bytes] = None
+    bpe: Optional[bytes] = (
+        None  # SentencePiece model that splits transcripts into tokens; only of the type bpe
+    )
 
     def save(self, directory: str) -> None:
         """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if there is one."""
@@ -75,38 +72,34 @@ class Vocabularies:
 
 
 class Collector:
-    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus.
-
-    Attributes:
-        tokens, characters: each with its number of occurrences in all splits.
-        training_tokens, training_characters: those of the train split.
-        pairs: token to the characters that are written for it in the train split.
-    """
+    """Counts the labels of a corpus; its size grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
-        self.tokens: collections.Counter[str] = collections.Counter()
+        self.tokens: collections.Counter[str] = collections.Counter()  # of all splits
         self.characters: collections.Counter[str] = collections.Counter()
-        self.training_tokens: set[str] = set()
+        self.training_tokens: set[str] = set()  # of the train split alone, as are the next
         self.training_characters: set[str] = set()
-        self.pairs: dict[str, set[str]] = {}
+        self.pairs: dict[str, set[str]] = {}  # token to the characters that are written for it
 
-    def add(self, found: labelling.Labels, split: str) -> None:
+    def add(self, labels: labelling.Labels, split: str) -> None:
         """Counts the labels of one utterance."""
-        self.tokens.update(found.tokens)
-        self.characters.update(found.characters)
-        if split == _TRAIN:
-            self.training_tokens.update(found.tokens)
-            self.training_characters.update(found.characters)
-            for token, character in zip(found.tokens, found.characters):
+        self.tokens.update(labels.tokens)
+        self.characters.update(labels.characters)
+        if split == "train":
+            self.training_tokens.update(labels.tokens)
+            self.training_characters.update(labels.characters)
+            for token, character in zip(labels.tokens, labels.characters):
                 self.pairs.setdefault(token, set()).add(character)
 
     def to_json(self) -> dict:
-        """Returns the counts as merge takes them, for JSON."""
-        sets = {"training_tokens": self.training_tokens, "training_characters": self.training_characters}
-        pairs = {token: sorted(written) for token, written in self.pairs.items()}
-        counts = {"tokens": self.tokens, "characters": self.characters, "pairs": pairs}
-        return {**counts, **{name: sorted(found) for name, found in sets.items()}}
+        return {
+            "tokens": self.tokens,
+            "characters": self.characters,
+            "training_tokens": sorted(self.training_tokens),
+            "training_characters": sorted(self.training_characters),
+            "pairs": {token: sorted(written) for token, written in self.pairs.items()},
+        }
 
     def merge(self, counts: dict) -> None:
         """Adds the counts of another collector."""
@@ -119,7 +112,15 @@ class Collector:
 def check_token_type(directory: str, token_type: str) -> None:
     """Raises errors.UserError if a data or model directory has tokens of another type."""
     for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
-        saved = _read_token_type(path) if files.exists(path) else token_type
+        if not files.exists(path):
+            continue
+        try:
+            saved = json.loads(files.read_text(path))["token_type"]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise errors.UserError(
+                f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key "
+                "token_type; pass a data or model directory, or --vocabulary=FILE."
+            ) from error
         if saved != token_type:
             raise errors.UserError(
                 f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type} as in this build; "
@@ -132,8 +133,7 @@ def make_subwords(
 ) -> Optional[bytes]:
     """Returns the SentencePiece model of a frozen vocabulary, or learns one; None for other token types.
 
-    Raises:
-        errors.UserError: the frozen vocabulary has no such model, or none can be learned.
+    Raises errors.UserError if the frozen vocabulary has no such model, or none can be learned.
     """
     if label_config.token_type != "bpe":
         return None
@@ -157,13 +157,10 @@ def make_subwords(
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Returns the vocabularies of a build.
+    """Returns the vocabularies of a build; labels of the train split give whatever is not frozen.
 
-    Labels of the train split give whatever is not frozen. Characters and readings may be missing in a frozen
-    directory: a model that writes tokens has none. Only the token type bpe has a SentencePiece model.
-
-    Raises:
-        errors.UserError: there is no train split and no frozen vocabulary, or the frozen one is missing.
+    Characters and readings may be missing in a frozen directory: a model that writes tokens has none. Raises
+    errors.UserError if there is neither a train split nor a frozen vocabulary, or the frozen one is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
@@ -181,28 +178,18 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 
 
 def most_frequent_unknown(
-    counts: Mapping[str, int], known: vocabulary.Vocabulary, limit: int
+    counts: Mapping[str, int], saved: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
     """Returns at most `limit` of the tokens that a vocabulary lacks and their counts, most frequent first."""
-    unknown = [(token, count) for token, count in counts.items() if known.count_unknown([token])]
+    unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
     return sorted(unknown, key=lambda each: (-each[1], each[0]))[:limit]
 
 
-def _read_token_type(path: str) -> object:
-    try:
-        return json.loads(files.read_text(path))["token_type"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise errors.UserError(
-            f"--vocabulary_dir: {path} cannot be read ({error!r}), expected JSON with the key token_type; "
-            "pass a data or model directory, or --vocabulary=FILE."
-        ) from error
-
-
-def _make_vocabulary(path: str, found: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
+def _make_vocabulary(path: str, training: Iterable[str], is_extended: bool) -> vocabulary.Vocabulary:
     if not path:
-        return vocabulary.Vocabulary.build([found])
+        return vocabulary.Vocabulary.build([training])
     frozen = vocabulary.Vocabulary.load(path)
-    return frozen.extended(found) if is_extended else frozen
+    return frozen.extended(training) if is_extended else frozen
 
 
 def _make_readings(
@@ -214,9 +201,8 @@ def _make_readings(
     if path and not config.extend_vocabulary:
         return frozen
     pairs = collections.defaultdict(set)
-    for known in (frozen.pairs, collector.pairs):
-        for token, written in known.items():
-            pairs[token].update(written)
+    for token, written in (*frozen.pairs.items(), *collector.pairs.items()):
+        pairs[token].update(written)
     for character in characters.tokens:
         for token in labelling.dictionary_tokens(character, collector.config):
             pairs[token].add(character)

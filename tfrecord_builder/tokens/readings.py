@@ -28,8 +28,7 @@ class Readings:
     def load(cls, path: str) -> Readings:
         """Reads what `save` wrote.
 
-        Raises:
-            errors.UserError: the file is missing, or a line is not a syllable, a tab and characters.
+        Raises errors.UserError if the file is missing, or a line is not a syllable, a tab and characters.
         """
         pairs = {}
         for number, line in enumerate(vocabulary.read_lines(path, "readings"), start=1):

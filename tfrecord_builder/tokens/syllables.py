@@ -2,7 +2,8 @@
 
 Tones are the digits 1 to 5 (5 is neutral), v is u-umlaut. Finals are named by sound, not by spelling: you3 is
 ("", "iou", "3") as liu2 is ("l", "iou", "2"); ju4 is ("j", "v", "4") as yu4 is ("", "v", "4"); the vowel of
-zhi, chi, shi, ri, zi, ci, si is "-i".
+zhi, chi, shi, ri, zi, ci, si is "-i". No part is in capitals: a Latin letter, written as a capital, cannot be
+mistaken for one.
 """
 
 from __future__ import annotations
@@ -54,7 +55,25 @@ _ZERO_INITIAL |= {"y": "", "w": ""}  # not syllables by themselves
 _GLIDES = {"y": "i", "w": "u"}
 _CONTRACTED = {"iu": "iou", "ui": "uei", "un": "uen"}
 _UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # how v is written after j, q and x
-_INITIAL = re.compile("zh|ch|sh|[bpmfdtnlgkhjqxrzcs]|")
+
+INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns of tokens of the type initial_final
+FINAL = "-?[a-zê]+[1-5]"
+# From initials and finals separated by two spaces to syllables separated by one: patterns and replacements,
+# in order. Each has the same meaning in Python's re and in TensorFlow's RE2.
+JOIN_RULES = (
+    (rf"(^| )({INITIAL})  ({FINAL})( |$)", r"\1\2\3\4"),
+    (rf"(^| )({INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
+    (rf"(^| )({INITIAL})uei(r?[1-5])", r"\1\2ui\3"),
+    (rf"(^| )({INITIAL})uen(r?[1-5])", r"\1\2un\3"),
+    (rf"(^| )({INITIAL})-i", r"\1\2i"),
+    (r"(^| )([jqx])v", r"\1\2u"),
+    (r"(^| )i((?:n|ng)?r?[1-5])", r"\1yi\2"),
+    (r"(^| )i", r"\1y"),
+    (r"(^| )u(r?[1-5])", r"\1wu\2"),
+    (r"(^| )u", r"\1w"),
+    (r"(^| )v", r"\1yu"),
+    ("  ", " "),
+)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -95,6 +114,18 @@ def capitalise(token: str) -> str:
     return token.upper() if token.isascii() and token.isalpha() else token
 
 
+def split_initial_final(token: str) -> tuple[str, ...]:
+    """Returns the initial and the toned final of a syllable, zh ong1, or the final alone without initial.
+
+    Any other token stays one token (see capitalise), as does the suffix r5, which would become er5.
+    """
+    parts = split_syllable(token)
+    if parts is None or token[:-1] == "r":
+        return (capitalise(token),)
+    initial, final, tone = parts
+    return tuple(filter(None, (initial, final + tone)))
+
+
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
     """Returns the parts of each token, so that tokens that sound alike can share parameters.
 
@@ -107,29 +138,32 @@ def part_matrix(tokens: Sequence[str]) -> np.ndarray:
     """
     matrix = np.zeros([len(tokens), len(_COLUMNS)], np.float32)
     for row, token in enumerate(tokens):
-        matrix[row, [_COLUMNS[part] for part in _parts(token)]] = 1.0
+        matrix[row, [_COLUMNS[part] for part in _list_parts(token)]] = 1.0
     return matrix
 
 
-def _parts(token: str) -> list[tuple]:
-    split = split_syllable(token)
-    if split is None:
+_COLUMNS = {
+    part: column
+    for column, part in enumerate(
+        [
+            *(("initial", initial) for initial in INITIALS),
+            *(("final", final) for final in FINALS),
+            *(("tone", tone) for tone in TONES),
+            *(("toned final", final, tone) for final in FINALS for tone in TONES),
+            ("er-hua",),
+        ]
+    )
+}
+
+
+def _list_parts(token: str) -> list[tuple[str, ...]]:
+    initial, final, tone = split_syllable(token) or (None, None, None)
+    if final is None:
         return []
-    initial, final, tone = split
     has_er_hua = final.endswith("r") and (initial, final) != ("", "er")
     final = final[:-1] if has_er_hua else final
     parts = [("initial", initial), ("final", final), ("tone", tone), ("toned final", final, tone)]
     return [*parts, ("er-hua",)] if has_er_hua else parts
-
-
-def _column_index() -> dict[tuple, int]:
-    columns = [("initial", initial) for initial in INITIALS] + [("final", final) for final in FINALS]
-    columns += [("tone", tone) for tone in TONES]
-    columns += [("toned final", final, tone) for final in FINALS for tone in TONES] + [("er-hua",)]
-    return {column: index for index, column in enumerate(columns)}
-
-
-_COLUMNS = _column_index()
 
 
 def _split_toneless(spelling: str) -> tuple[str, Optional[str]]:
@@ -139,7 +173,7 @@ def _split_toneless(spelling: str) -> tuple[str, Optional[str]]:
     if spelling[0] in "yw" or spelling == "r":
         final = _ZERO_INITIAL.get(spelling, _GLIDES.get(spelling[0], "") + spelling[1:])
         return "", final if final in FINALS else None
-    initial = _INITIAL.match(spelling).group()
+    initial = re.match(f"{INITIAL}|", spelling)[0]
     final = spelling[len(initial) :]
     if initial in ("j", "q", "x"):
         final = _UMLAUT.get(final, final)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import initials_finals
+from tfrecord_builder.tokens import syllables
 
 UNKNOWN = "<unk>"
 SPACE = "<space>"  # a space in a transcript
@@ -27,7 +27,7 @@ class Joining(NamedTuple):
 JOININGS = {
     "syllable": Joining(" "),
     "toneless": Joining(" "),
-    "initial_final": Joining("  ", initials_finals.JOIN_RULES),
+    "initial_final": Joining("  ", syllables.JOIN_RULES),
     "character": Joining("", ((SPACE, " "),)),
     "bpe": Joining("", ((WORD_START, " "), ("^ ", ""))),
 }
@@ -68,8 +68,7 @@ class Vocabulary:
     def load(cls, path: str) -> Vocabulary:
         """Reads what `save` wrote.
 
-        Raises:
-            errors.UserError: the file is missing, is not UTF-8, or is not a vocabulary.
+        Raises errors.UserError if the file is missing, is not UTF-8, or is not a vocabulary.
         """
         lines = read_lines(path, "vocabulary")
         try:
@@ -91,16 +90,15 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Returns the tokens of ids; raises IndexError for any other id, such as the blank."""
-        return [self._token(index) for index in ids]
+        ids = list(ids)
+        for index in ids:
+            if not 0 <= index < self.size:
+                raise IndexError(f"id is {index}, expected 0 to {self.size - 1}")
+        return [self.tokens[index] for index in ids]
 
     def count_unknown(self, tokens: Iterable[str]) -> int:
         """Counts the tokens that are not in the list."""
         return sum(token not in self._ids for token in tokens)
-
-    def _token(self, index: int) -> str:
-        if not 0 <= index < self.size:
-            raise IndexError(f"id is {index}, expected 0 to {self.size - 1}")
-        return self.tokens[index]
 
     def _to_text(self) -> str:
         return "".join(f"{token}\n" for token in self.tokens)
@@ -109,8 +107,7 @@ class Vocabulary:
 def read_lines(path: str, content: str) -> list[str]:
     """Returns the lines of a vocabulary or readings file.
 
-    Raises:
-        errors.UserError: the file, named with its content, cannot be read or is not UTF-8.
+    Raises errors.UserError if the file, named with its content, cannot be read or is not UTF-8.
     """
     try:
         return files.read_text(path).removesuffix("\n").split("\n")
@@ -124,10 +121,7 @@ def read_lines(path: str, content: str) -> list[str]:
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
     """Returns the text of tokens: syllables separated by spaces, characters and subwords without.
 
-    Initials and finals become syllables again.
-
-    Raises:
-        ValueError: the token type is not one of TOKEN_TYPES.
+    Initials and finals become syllables again. Raises ValueError for a type that is not one of TOKEN_TYPES.
     """
     if token_type not in JOININGS:
         raise ValueError(f"token_type is {token_type!r}, expected one of {', '.join(TOKEN_TYPES)}")

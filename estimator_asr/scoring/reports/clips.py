@@ -24,10 +24,10 @@ _FFT_SIZE, _NUM_ROWS, _MAX_COLUMNS, _RANGE_DB = 512, 64, 160, 70.0
 _FULL_SCALE_SINE = math.sqrt(0.5)  # RMS of 0 dBFS
 
 
-def measure_levels(found: Mapping[str, recordings.Recording]) -> dict[str, float]:
+def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float]:
     """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine has 0."""
     levels = {}
-    for name, recording in tqdm.tqdm(found.items(), unit=" recordings", desc="loudness", disable=None):
+    for name, recording in tqdm.tqdm(by_id.items(), unit=" recordings", desc="loudness", disable=None):
         waveform = _read(recording)
         if waveform is not None:
             rms = float(np.sqrt(np.mean(np.square(waveform))))
@@ -35,14 +35,13 @@ def measure_levels(found: Mapping[str, recordings.Recording]) -> dict[str, float
     return levels
 
 
-def embed(found: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
-    """Returns the named recordings that can be read.
+def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
+    """Returns the named recordings that can be read, by name.
 
-    Returns:
-        {"url": data URL of an MP3 file, "picture": base64 of the spectrogram, a byte for each of its pixels,
-        row by row from the highest frequency, "width": its columns} by name.
+    Each is {"url": data URL of an MP3 file, "picture": base64 of the spectrogram, a byte for each of its
+    pixels, row by row from the highest frequency, "width": its columns}.
     """
-    embedded = {name: _embed(found[name]) for name in names if name in found}
+    embedded = {name: _embed(by_id[name]) for name in names if name in by_id}
     return {name: clip for name, clip in embedded.items() if clip is not None}
 
 
@@ -53,11 +52,8 @@ def _embed(recording: recordings.Recording) -> Optional[dict]:
     file = io.BytesIO()
     soundfile.write(file, np.clip(waveform, -1, 1), _SAMPLE_RATE, format="MP3")
     picture = draw(waveform)
-    return {
-        "url": f"data:audio/mpeg;base64,{_to_base64(file.getvalue())}",
-        "picture": _to_base64(picture.tobytes()),
-        "width": picture.shape[1],
-    }
+    sound, pixels = (base64.b64encode(data).decode() for data in (file.getvalue(), picture.tobytes()))
+    return {"url": f"data:audio/mpeg;base64,{sound}", "picture": pixels, "width": picture.shape[1]}
 
 
 def draw(waveform: np.ndarray) -> np.ndarray:
@@ -74,18 +70,14 @@ def draw(waveform: np.ndarray) -> np.ndarray:
     return np.clip(255 * (1 + (decibels - decibels.max()) / _RANGE_DB), 0, 255).astype(np.uint8)
 
 
-def _to_base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Optional[np.ndarray]:
     """Returns float32 samples at 16 kHz; None if the file is elsewhere by now, too long, or damaged."""
     if files.is_remote(recording.path):
         return None
-    segment = {"start_seconds": recording.start_seconds, "seconds": recording.seconds}
-    options = {"channel": recording.channel, **segment}
+    names = ("start_seconds", "seconds", "channel")
+    segment = {name: getattr(recording, name) for name in names}
     try:
-        waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **options)
+        waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **segment)
     except (errors.UserError, OSError):
         return None
     return waveform if np.isfinite(waveform).all() else None  # MP3's encoder aborts at NaN

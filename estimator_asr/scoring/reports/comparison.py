@@ -1,48 +1,51 @@
-"""Compares reports of evaluate on the same utterances: which system has fewer errors, and is it chance?"""
+"""Compares reports of evaluate on the same utterances: which system has fewer errors, and is it chance?
+
+The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
+each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
+ICASSP 1989, section 4; segments and statistic as in sc_stats of NIST's SCTK 2.4.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
+import math
 import os
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.scoring import breakdown, error_rate, matched_pairs, utterances
-from estimator_asr.scoring.reports import comparison_page, formats, report, report_reader
+from estimator_asr.scoring import breakdown, edit_distance, error_rate, utterances
+from estimator_asr.scoring.reports import comparison_page, formats, report
+from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
+_NUM_GOOD = 2  # tokens that both systems have right end a segment (sc_stats: min_num_good)
 Scored = Sequence[utterances.ScoredUtterance]
+Reports = Mapping[str, Mapping[str, Scored]]  # by path, by measure; as report.read returns them
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """System B against system A, named by their reports, in one measure.
-
-    Attributes:
-        difference: error rate of B minus that of A.
-        confidence_interval: of the difference, at 95 %, by a paired bootstrap over speakers and sentences as
-            that of a rate; None where there is one speaker and one sentence.
-        probability_of_improvement: fraction of the resamples in which B has fewer errors, and half of those
-            in which it has as many (Bisani and Ney, ICASSP 2004).
-        mapsswe: the matched-pairs test of A and B.
-        p_holm: its p, corrected for the number of comparisons of this measure (Holm, 1979).
-    """
+    """System B against system A, named by their reports, in one measure."""
 
     measure: str
     a: str
     b: str
     rate_a: float
     rate_b: float
-    difference: float
+    difference: float  # error rate of B minus that of A
+    # Of the difference, at 95 %, by a paired bootstrap over speakers and sentences; None where each is only
+    # one.
     confidence_interval: Optional[tuple[float, float]]
+    # Fraction of the resamples in which B has fewer errors, and half of those in which it has as many (Bisani
+    # and Ney, ICASSP 2004).
     probability_of_improvement: Optional[float]
-    mapsswe: dict
-    p_holm: float = 1.0
+    mapsswe: dict  # the matched-pairs test of A and B
+    p_holm: float = 1.0  # its p, corrected for the number of comparisons of this measure (Holm, 1979)
 
     def __str__(self) -> str:
         text = f"{formats.format_name(self.measure)}: {self.b} {100 * self.rate_b:.2f} %, {self.a} "
@@ -54,21 +57,20 @@ class Comparison:
         return f"{text}; MAPSSWE p = {self.p_holm:.2g}"
 
 
-def compare(reports: report_reader.Reports) -> list[Comparison]:
+def compare(reports: Reports) -> list[Comparison]:
     """Compares each pair of reports in each measure that all of them have.
 
-    Raises:
-        errors.UserError: the reports have no measure in common, or are of different utterances.
+    Raises errors.UserError if the reports have no measure in common, or are of different utterances.
     """
     path, first = next(iter(reports.items()))
-    found = []
-    for measure in report_reader.list_common_measures(reports):
+    comparisons = []
+    for measure in _list_common_measures(reports):
         for other, each in reports.items():
-            report_reader.check_same(path, first[measure], other, each[measure])
+            _check_same(path, first[measure], other, each[measure])
         pairs = itertools.combinations(reports.items(), 2)
         compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
-        found += correct(compared)
-    return found
+        comparisons += correct(compared)
+    return comparisons
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
@@ -81,12 +83,38 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
     return [corrected[index] for index in range(len(compared))]
 
 
-def write(found: Sequence[Comparison], reports: report_reader.Reports, output_dir: str) -> None:
+def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html with what each of the compared reports has wrong."""
-    content = json.dumps([dataclasses.asdict(each) for each in found], indent=2, ensure_ascii=False)
-    page = comparison_page.render(list(map(str, found)), reports)
+    content = json.dumps([dataclasses.asdict(each) for each in comparisons], indent=2, ensure_ascii=False)
+    page = comparison_page.render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
+
+
+def _list_common_measures(reports: Reports) -> list[str]:
+    common = [name for name in utterances.MEASURES if all(name in each for each in reports.values())]
+    if not common:
+        (path, measures), *_ = reports.items()
+        raise errors.UserError(
+            f"evaluate: --compare: the reports have no error rate in common, expected "
+            f"{' or '.join(measures)} as in {path}; compare models of one kind"
+        )
+    return common
+
+
+def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> None:
+    keys, others = ([(each.utterance_id, each.reference) for each in scored] for scored in (first, other))
+    if keys != others:
+        differing = set(keys).symmetric_difference(others) or {keys[0]}
+        raise errors.UserError(
+            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
+            f"{min(differing)[0]}; expected the same; evaluate both on the same data and split"
+        )
+    if not sum(each.edits.reference_length for each in first):
+        raise errors.UserError(
+            f"evaluate: --compare: {path} has no reference token, expected some; evaluate data with "
+            "transcripts"
+        )
 
 
 def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparison:
@@ -97,11 +125,51 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparis
     if resampled is not None:
         interval = error_rate.interval(resampled)
         probability = float(np.mean(resampled.rates < 0) + np.mean(resampled.rates == 0) / 2)
-    triples = [
-        matched_pairs.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens)
-        for x, y in zip(old, new)
-    ]
-    total = lengths.sum()
-    rates = float(errors_a.sum() / total), float(errors_b.sum() / total)
-    test = matched_pairs.test(triples)._asdict()
-    return Comparison(measure, a, b, *rates, rates[1] - rates[0], interval, probability, test)
+    triples = [Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens) for x, y in zip(old, new)]
+    rate_a, rate_b = (float(errors.sum() / lengths.sum()) for errors in (errors_a, errors_b))
+    mapsswe = compare_segments(triples)._asdict()
+    return Comparison(measure, a, b, rate_a, rate_b, rate_b - rate_a, interval, probability, mapsswe)
+
+
+class MatchedPairs(NamedTuple):
+    num_segments: int
+    mean: float  # errors of A minus errors of B per segment
+    z: float  # 0 if all segments are alike
+    p: float  # probability of a |z| at least as large if the systems do not differ; two-tailed
+
+
+class Triple(NamedTuple):
+    """Tokens of a reference, and of the hypothesis of each system."""
+
+    reference: Sequence[str]
+    a: Sequence[str]
+    b: Sequence[str]
+
+
+def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
+    """Compares systems A and B on utterances by MAPSSWE."""
+    differences = [difference for triple in triples for difference in _segment_differences(triple)]
+    count = len(differences)
+    mean = float(np.mean(differences)) if count else 0.0
+    deviation = float(np.std(differences, ddof=1)) if count > 1 else 0.0
+    z = mean / (deviation / math.sqrt(count)) if deviation else 0.0
+    return MatchedPairs(count, mean, z, math.erfc(abs(z) / math.sqrt(2)))
+
+
+def _segment_differences(triple: Triple) -> Iterator[int]:
+    """Yields errors of A minus those of B in each segment with errors."""
+    counts = np.stack(
+        [edit_distance.count_errors_at(triple.reference, each) for each in (triple.a, triple.b)]
+    )
+    difference, is_open, num_good = 0, False, 0
+    for place in range(len(triple.reference) + 1):
+        insertions, others = counts[:, 0, place], counts[:, 1, place]
+        is_end = place == len(triple.reference)
+        if insertions.any() or others.any():
+            is_open, num_good = True, 0
+        if not is_end and not others.any():
+            num_good += 1
+        difference += int(insertions[0] + others[0] - insertions[1] - others[1])
+        if is_open and (is_end or num_good == _NUM_GOOD):
+            yield difference
+            difference, is_open = 0, False

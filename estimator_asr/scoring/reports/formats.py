@@ -1,11 +1,46 @@
-"""Error rates in words."""
+"""metrics.json in words: error rates, and what to work on next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Optional
 
-from estimator_asr.scoring import error_rate
+from estimator_asr.scoring import attribution, error_rate
+from estimator_asr.scoring.reports import scored_split
+
+_NEXT = {
+    attribution.TONE: "train on more speakers; if third tones are confused with second ones, see whether the "
+    "transcripts have tone sandhi",
+    attribution.INITIAL: "train on more speakers, or on noise and other bandwidths with the builder's "
+    "augmentation",
+    attribution.FINAL: "train on more speakers of these accents",
+    attribution.SUBSTITUTION: "train on more recordings, or start from a pretrained encoder",
+    attribution.INSERTION: "listen for second voices and noise, and tune the decoding on dev",
+    attribution.DELETION: "listen for speech that is cut off or very fast, and tune the decoding on dev",
+    attribution.LETTER: "train on more recordings with spelled letters",
+    attribution.HOMOPHONE: "train the language model or its n-gram model on more text of this domain, and "
+    "give names as hotwords",
+    attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
+}
+_GAINS = {  # floor: the condition, and what it means
+    scored_split.REFERENCE_PINYIN: (
+        "each syllable had been heard right",
+        "hearing better can bring {gain} at most",
+    ),
+    scored_split.N_BEST_ORACLE: (
+        "the best hypothesis of each n-best list were chosen",
+        "ranking better can bring {gain} at most, of which hearing better brings a part too",
+    ),
+}
+_WROTE_NOTHING = (
+    "The model writes nothing for any utterance. Look at its loss in TensorBoard, and run doctor on the data "
+    "and the model: it is hardly trained, or its labels do not fit its audio."
+)
+_MODELS = {
+    "acoustic": "of the acoustic model",
+    "language": "of the language model, whose syllables were heard right",
+    "unreachable": "of characters or syllables that are in no vocabulary",
+}
 
 
 def format_name(measure: str) -> str:
@@ -36,3 +71,31 @@ def format_rate(rate: Mapping) -> str:
 def format_percent(fraction: Optional[float]) -> str:
     """Returns a fraction as a percentage, `no reference` for None."""
     return "no reference" if fraction is None else f"{100 * fraction:.2f} %"
+
+
+def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
+    """Yields sentences, the most important first; none where there is nothing wrong.
+
+    Args:
+        values: content of metrics.json with `attribution` and `floors`.
+        is_silent: whether all hypotheses are empty.
+    """
+    causes = values["attribution"]
+    total = sum(each["errors"] for each in causes.values())
+    if total and is_silent:
+        yield _WROTE_NOTHING
+    elif total:
+        by_model = sorted(attribution.by_model(causes).items(), key=lambda item: -item[1])
+        parts = [
+            f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count
+        ]
+        yield f"{total:,} error{'s' if total > 1 else ''}: {', '.join(parts)}."
+        own = [cause for cause in causes if cause.startswith(by_model[0][0])]
+        cause = max(own, key=lambda name: causes[name]["errors"])
+        most = f"Most frequent among them, {causes[cause]['errors']:,}: {attribution.CAUSES[cause]}"
+        yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
+        for name, (condition, part) in _GAINS.items():
+            if name in values["floors"]:
+                remaining = values["floors"][name]["errors"]
+                gain = f"{max(0.0, 100 * (1 - remaining / total)):.0f} %"
+                yield f"If {condition}, {remaining:,} errors would remain: {part.format(gain=gain)}."

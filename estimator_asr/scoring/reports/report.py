@@ -1,7 +1,11 @@
 """Evaluation report: metrics.json, hypotheses.tsv, hypotheses.jsonl and a self-contained report.html.
 
-All three are written under temporary names and then renamed, so that an older report stays complete until
-the new one is; metrics.json comes last.
+They are written under temporary names and then renamed, so that an older report stays complete until the new
+one is; metrics.json comes last. Where the recogniser tells times, there are also files for sclite of NIST's
+SCTK 2.4 (doc/infmts.htm). Each utterance is a recording of its own, which ends with its last token:
+
+    reference.stm    u1 1 s1 0.000 1.240 <O> 你 好     recording, channel, speaker, start, end, label, tokens
+    hypothesis.ctm   u1 1 0.480 0.040 你 0.952         recording, channel, start, duration, token, confidence
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from estimator_asr.scoring.reports import metrics, nist_files, report_page, scored_split
+from estimator_asr.scoring import utterances
+from estimator_asr.scoring.reports import report_page, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -21,26 +27,57 @@ METRICS_FILE = "metrics.json"
 HYPOTHESES_FILE = "hypotheses.tsv"
 OUTPUTS_FILE = "hypotheses.jsonl"
 REPORT_FILE = "report.html"
+STM_FILE = "reference.stm"
+CTM_FILE = "hypothesis.ctm"
+_CHANNEL = "1"
+_LABEL = "<O>"  # without it, a first token such as <unk> would be the label
+_SHORTEST = 0.001  # seconds; a recording without tokens must not end at its start
+_NO_SPEAKER = "unknown"
+# Signs with a meaning in the formats: optional words, alternatives, the empty word.
+_FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
 
 
 def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     """Writes the report into `output_dir`, which is created; returns the content of metrics.json."""
-    values = metrics.measure(split)
+    values = scored_split.measure(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         REPORT_FILE: report_page.render(split, values),
         OUTPUTS_FILE: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in _list_outputs(split)),
         HYPOTHESES_FILE: hypotheses(split),
-        **nist_files.contents(split.measure, split.scored, split.outputs),
+        **list_nist_files(split),
     }
     os.makedirs(output_dir, exist_ok=True)
     with contextlib.ExitStack() as stack:  # which renames the last one first, when all are written
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
             pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
-    for name in nist_files.FILES - contents.keys():
+    for name in {STM_FILE, CTM_FILE} - contents.keys():
         pathlib.Path(output_dir, name).unlink(missing_ok=True)  # of an older report
     return values
+
+
+def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
+    """Reads the utterances of a report back, by measure, ordered by their ids.
+
+    Raises errors.UserError if hypotheses.jsonl is missing, damaged or of an earlier version.
+    """
+    measures: dict[str, list[utterances.ScoredUtterance]] = {}
+    try:
+        lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
+        for row in map(json.loads, filter(None, lines)):
+            for measure, texts in row["scored"].items():
+                reference, hypothesis = texts
+                scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
+                measures.setdefault(measure, []).append(scored)
+        if not measures:
+            raise ValueError("it has no utterance")
+        return measures
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.UserError(
+            f"evaluate: --compare: {path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: "
+            f"{error}), expected a report of this version of evaluate; evaluate again"
+        ) from error
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
@@ -76,3 +113,34 @@ def hypotheses(split: scored_split.ScoredSplit) -> str:
         fields = scored.utterance_id, scored.reference, scored.hypothesis
         lines.append("\t".join(" ".join(field.split()) for field in fields))
     return "\n".join(lines) + "\n"
+
+
+def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
+    """Returns the content of reference.stm and hypothesis.ctm by name; none where outputs have no times.
+
+    `characters` of an output is a list of `character`, `start`, `end` (seconds) and `confidence`.
+    """
+    characters = {each["utterance_id"]: each["characters"] for each in split.outputs if "characters" in each}
+    if not split.scored or any(each.utterance_id not in characters for each in split.scored):
+        return {}
+    segments, words = "", ""
+    for each in split.scored:
+        items = characters[each.utterance_id]
+        name, speaker = (
+            re.sub(r"\s", "_", text) or _NO_SPEAKER for text in (each.utterance_id, each.speaker)
+        )
+        end = max([_SHORTEST, *(item["end"] for item in items)])
+        tokens = "".join(f" {token}" for token in each.reference_tokens).translate(_FULL_WIDTH)
+        segments += f"{name} {_CHANNEL} {speaker} 0.000 {end:.3f} {_LABEL}{tokens}\n"
+        words += "".join(f"{name} {_CHANNEL} {word}\n" for word in _list_words(split.measure, items))
+    return {STM_FILE: segments, CTM_FILE: words}
+
+
+def _list_words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
+    """Yields start, duration, token and confidence; the tokens of an item share its time."""
+    for item in items:
+        tokens = utterances.MEASURES[measure](item["character"])
+        duration = (item["end"] - item["start"]) / max(1, len(tokens))
+        for index, token in enumerate(tokens):
+            start = item["start"] + index * duration
+            yield f"{start:.3f} {duration:.3f} {token.translate(_FULL_WIDTH)} {item['confidence']:.3f}"

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
+import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Optional
 
 import jinja2
 import markupsafe
 
-from estimator_asr.scoring import (
-    attribution,
-    biasing,
-    breakdown,
-    error_rate,
-    floors,
-    syllable_parts,
-    utterances,
-)
-from estimator_asr.scoring.reports import (
-    advice,
-    clips,
-    confusion_matrix,
-    formats,
-    scored_split,
-    utterance_rows,
-)
+from estimator_asr.scoring import attribution, biasing, breakdown, utterances
+from estimator_asr.scoring.reports import clips, formats, scored_split
+from tfrecord_builder.data import recordings
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
 _NUM_CONFUSIONS = 40
-_PARTS = (*syllable_parts.PARTS, syllable_parts.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
+_PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
+_CAUSES = list(attribution.CAUSES)
 _WITH_UNREACHABLE = ("with a character or syllable outside of the vocabulary", "without")
 
 
@@ -43,13 +33,13 @@ def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
         facts=split.facts,
         command=split.command,
         metrics=values,
-        advice=list(advice.list_advice(values, is_silent)),
+        advice=list(formats.list_advice(values, is_silent)),
         sections=[_section(split, name) for name in split.measures],
         parts={formats.format_name(name): values[name] for name in _PARTS if name in values},
         causes=attribution.CAUSES,
-        floors=floors.FLOORS,
-        matrices=confusion_matrix.count_all(split.positions),
-        breakdowns={title: _as_dicts(rates) for title, rates in _break_down(split, levels)},
+        floors=scored_split.FLOORS,
+        matrices=breakdown.count_matrices(split.positions),
+        breakdowns=_break_down(split, levels),
         data=_data(split, levels),
     )
 
@@ -65,25 +55,24 @@ def _section(split: scored_split.ScoredSplit, name: str) -> dict:
     }
 
 
-def _break_down(
-    split: scored_split.ScoredSplit, levels: Mapping[str, float]
-) -> Iterator[tuple[str, dict[str, error_rate.ErrorRate]]]:
-    """Yields the title and the error rates of each further breakdown."""
-    options = {"are_speakers_people": split.are_speakers_people}
+def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict[str, dict]]:
+    """Returns the error rates of further breakdowns by their titles."""
     unreachable = {
         row.utterance_id
         for row, positions in zip(split.scored, split.positions)
         if any(each.cause == attribution.UNREACHABLE for each in positions)
     }
+    breakdowns = {}
     if levels:
-        yield "By loudness", breakdown.by_level(split.scored, levels, **options)
+        breakdowns["By loudness"] = breakdown.by_level(split.scored, levels, split.are_speakers_people)
     if unreachable:
-        rates = breakdown.by_membership(split.scored, unreachable, _WITH_UNREACHABLE, **options)
-        yield "By vocabulary", rates
-
-
-def _as_dicts(rates: Mapping[str, error_rate.ErrorRate]) -> dict[str, dict]:
-    return {name: dataclasses.asdict(rate) for name, rate in rates.items()}
+        breakdowns["By vocabulary"] = breakdown.by_membership(
+            split.scored, unreachable, _WITH_UNREACHABLE, split.are_speakers_people
+        )
+    return {
+        title: {name: dataclasses.asdict(rate) for name, rate in rates.items()}
+        for title, rates in breakdowns.items()
+    }
 
 
 def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
@@ -91,11 +80,67 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
     audio = clips.embed(split.recordings, worst)
     return {
         "separator": " " if split.measure == utterances.TOKEN_ERROR_RATE else "",
-        "causes": list(attribution.CAUSES),
-        **utterance_rows.list_rows(split.scored, split.positions, split.outputs, levels),
+        "causes": _CAUSES,
+        **list_rows(split, levels),
         "audio": audio,
-        "files": utterance_rows.list_files(split.recordings, set(audio)),
+        "files": list_files(split.recordings, set(audio)),
     }
+
+
+def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, list]:
+    """Returns the names of `speakers`, and `utterances`.
+
+    An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and `align`.
+    """
+    speakers = sorted({row.speaker for row in split.scored})
+    indices = {name: index for index, name in enumerate(speakers)}
+    confidences = {each["utterance_id"]: each.get("confidence") for each in split.outputs}
+    rows = [
+        [
+            row.utterance_id,
+            indices[row.speaker],
+            _round(levels.get(row.utterance_id), 1),
+            _round(confidences.get(row.utterance_id), 3),
+            align(positions),
+        ]
+        for row, positions in zip(split.scored, split.positions)
+    ]
+    return {"speakers": speakers, "utterances": rows}
+
+
+def align(positions: Sequence[attribution.Position]) -> list:
+    """Returns an alignment from left to right: runs of right texts and, between them, errors.
+
+    A run is a list, or a string where each text is one character, which takes less room. An error is
+    {"r": reference or None, "h": hypothesis or None, "s": their two syllables, "c": index of the cause}.
+    """
+    aligned: list = []
+    for is_right, group in itertools.groupby(positions, lambda each: each.cause is None):
+        if is_right:
+            texts = [each.reference.text for each in group]
+            aligned.append("".join(texts) if all(len(text) == 1 for text in texts) else texts)
+            continue
+        for each in group:
+            texts = [unit and unit.text for unit in (each.reference, each.hypothesis)]
+            spoken = [unit and unit.syllable for unit in (each.reference, each.hypothesis)]
+            aligned.append({"r": texts[0], "h": texts[1], "s": spoken, "c": _CAUSES.index(each.cause)})
+    return aligned
+
+
+def list_files(by_id: Mapping[str, recordings.Recording], left_out: Collection[str]) -> dict:
+    """Returns the URLs of the files of recordings, {"root": prefix of all, "rest": rest by utterance id}."""
+    urls = {
+        name: recordings.url(each.path, each.start_seconds, each.seconds)
+        for name, each in by_id.items()
+        if name not in left_out
+    }
+    urls = {name: url for name, url in urls.items() if url}
+    root = os.path.commonprefix(list(urls.values()))
+    return {"root": root, "rest": {name: url.removeprefix(root) for name, url in urls.items()}}
+
+
+def _round(value: Optional[float], digits: int) -> Optional[float]:
+    return None if value is None else round(value, digits)
 
 
 def template(name: str) -> jinja2.Template:

@@ -1,45 +1,42 @@
-"""A split, recognised and scored: what a report is made of."""
+"""A split, recognised and scored: what a report is made of, and the content of its metrics.json."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring import attribution, biasing, breakdown, edit_distance, utterances
 from tfrecord_builder.data import recordings
+
+# Floors: the error rate that would remain if one part of the recogniser made no error.
+REFERENCE_PINYIN, N_BEST_ORACLE, VOCABULARY = "reference_pinyin", "n_best_oracle", "vocabulary"
+FLOORS = {
+    REFERENCE_PINYIN: "the acoustic model heard each syllable, and the language model wrote them",
+    N_BEST_ORACLE: "the best of the hypotheses of each utterance was chosen",
+    VOCABULARY: "only what the vocabularies lack was wrong",
+}
+Scored = Sequence[utterances.ScoredUtterance]
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSplit:
-    """A split, recognised and scored.
+    """A split, recognised and scored."""
 
-    Attributes:
-        facts: what was evaluated: model, checkpoint, data, split.
-        measures: utterances by the keys of utterances.MEASURES; the last one is attributed and shown.
-        group_pattern: as for breakdown.by_group; None for no groups.
-        are_speakers_people: as for breakdown.overall.
-        outputs: of each utterance, for hypotheses.jsonl.
-        hotwords: as for biasing.measure.
-        pronunciations: what the language model was given, by utterance id; empty for an acoustic model.
-        vocabularies: of the models.
-        on_reference_pinyin: what the language model writes for the references; empty where there is none.
-        recordings: by utterance id; those that can be read are heard in the report.
-        command: that makes the report again.
-    """
-
-    facts: Mapping[str, object]
-    measures: Mapping[str, Sequence[utterances.ScoredUtterance]]
-    group_pattern: Optional[str] = None
-    are_speakers_people: bool = True
-    outputs: Sequence[Mapping] = ()
-    hotwords: Sequence[str] = ()
+    facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
+    measures: Mapping[str, Scored]  # by the keys of utterances.MEASURES; the last one is attributed and shown
+    group_pattern: Optional[str] = None  # as for breakdown.by_group; None for no groups
+    are_speakers_people: bool = True  # as for breakdown.overall
+    outputs: Sequence[Mapping] = ()  # of each utterance, for hypotheses.jsonl
+    hotwords: Sequence[str] = ()  # as for biasing.measure
+    # What the language model was given, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.Vocabularies = attribution.Vocabularies()
-    on_reference_pinyin: Sequence[utterances.ScoredUtterance] = ()
+    on_reference_pinyin: Scored = ()  # what the language model writes for the references
+    # By utterance id; those that can be read are heard in the report.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
-    command: str = ""
+    command: str = ""  # that makes the report again
 
     @property
     def measure(self) -> str:
@@ -47,8 +44,7 @@ class ScoredSplit:
         return list(self.measures)[-1]
 
     @property
-    def scored(self) -> Sequence[utterances.ScoredUtterance]:
-        """The utterances of that measure."""
+    def scored(self) -> Scored:
         return self.measures[self.measure]
 
     @functools.cached_property
@@ -61,12 +57,80 @@ class ScoredSplit:
 
     @functools.cached_property
     def positions(self) -> list[list[attribution.Position]]:
-        """The aligned positions of each utterance."""
         return [attribution.attribute(*pair, self.vocabularies) for pair in self.units]
 
     def _spoken(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
         if utterances.TOKEN_ERROR_RATE in self.measures:
             row = self.measures[utterances.TOKEN_ERROR_RATE][index]
             return row.reference_tokens, row.hypothesis_tokens
-        given = utterances.split_tokens(self.pronunciations.get(self.scored[index].utterance_id, ""))
-        return given, given
+        spoken = utterances.split_tokens(self.pronunciations.get(self.scored[index].utterance_id, ""))
+        return spoken, spoken
+
+
+def measure(split: ScoredSplit) -> dict:
+    """Returns the content of metrics.json: facts, error rates overall, by speaker and by group, causes."""
+    values = {**split.facts, "num_utterances": len(split.scored)}
+    if split.are_speakers_people:
+        speakers = [utterance.speaker for utterance in split.scored if utterance.is_speaker_known]
+        values["num_speakers"] = len(set(speakers))
+        values["num_utterances_of_unknown_speakers"] = len(split.scored) - len(speakers)
+    for name, scored in (*split.measures.items(), *breakdown.by_part(split.measures)):
+        values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+    if split.hotwords:
+        rates = biasing.measure(split.hotwords, split.measure, split.scored, split.are_speakers_people)
+        values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})
+    values["attribution"] = attribution.count([each for row in split.positions for each in row])
+    values["floors"] = {
+        name: dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+        for name, scored in _list_floors(split)
+    }
+    values["by_speaker"] = _table(split, breakdown.by_speaker)
+    if split.group_pattern is not None:
+        options = {"pattern": split.group_pattern, "are_speakers_people": split.are_speakers_people}
+        values["by_group"] = _table(split, functools.partial(breakdown.by_group, **options))
+    return values
+
+
+def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:
+    """Yields the floors that are known, each with its utterances."""
+    floors = {
+        REFERENCE_PINYIN: split.on_reference_pinyin,
+        N_BEST_ORACLE: choose_oracle(split.measure, split.scored, split.outputs),
+        VOCABULARY: reach_all(split.scored, [pair[0] for pair in split.units], split.vocabularies),
+    }
+    yield from ((name, scored) for name, scored in floors.items() if scored)
+
+
+def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> Scored:
+    """Returns each utterance with the hypothesis of fewest errors among its n best, the first among equals.
+
+    Empty if the outputs have no n best, which are of the last measure.
+    """
+    if not outputs or "n_best" not in outputs[0]:
+        return []
+    return [_choose(measure, row, output["n_best"]) for row, output in zip(scored, outputs)]
+
+
+def reach_all(
+    scored: Scored, references: Sequence[Sequence[attribution.Unit]], vocabularies: attribution.Vocabularies
+) -> Scored:
+    """Returns each utterance as if only what the vocabularies lack were substituted."""
+    missing = [sum(not vocabularies.has(unit) for unit in units) for units in references]
+    return [
+        dataclasses.replace(row, edits=edit_distance.Edits(number, 0, 0, row.edits.reference_length))
+        for row, number in zip(scored, missing)
+    ]
+
+
+def _choose(measure: str, row: utterances.ScoredUtterance, n_best: Sequence[Mapping]):
+    texts = dict.fromkeys([row.hypothesis, *(each["transcript"] for each in n_best)])
+    scored = [utterances.score(measure, row.utterance_id, row.speaker, row.reference, text) for text in texts]
+    return min(scored, key=lambda each: each.edits.errors)
+
+
+def _table(split: ScoredSplit, break_down) -> dict[str, dict[str, dict]]:
+    rows = {}
+    for name, scored in split.measures.items():
+        for label, rate in break_down(scored).items():
+            rows.setdefault(label, {})[name] = dataclasses.asdict(rate)
+    return rows

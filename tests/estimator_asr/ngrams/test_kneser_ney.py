@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import small_ngrams
 
-from estimator_asr.ngrams import arpa_reader, counting, kneser_ney
+from estimator_asr.ngrams import arpa, counting, kneser_ney
 
 
 def test_estimates_are_those_of_kenlm():
     made = kneser_ney.estimate(small_ngrams.read_text(), 3, (0, 0, 1))
     ours = ngram_reference.BackOffModel(made.model)
-    theirs = ngram_reference.BackOffModel(arpa_reader.read(str(small_ngrams.DIRECTORY / "kenlm.arpa")))
+    theirs = ngram_reference.BackOffModel(arpa.read(str(small_ngrams.DIRECTORY / "kenlm.arpa")))
     assert set(ours.contexts()) == set(theirs.contexts()) and len(ours.contexts()) == 78
     for context in ours.contexts():
         for word in set(ours.words) - {"<s>"}:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from estimator_asr.scoring import biasing, utterances
-from estimator_asr.scoring.reports import metrics as metrics_lib
 from estimator_asr.scoring.reports import scored_split
 
 HOTWORDS = ["重庆 chong2 qing4 4.000000", "北京 bei3 jing1"]
@@ -63,8 +62,8 @@ def test_both_parts_are_all_errors_in_the_metrics():
         for i, hypothesis in enumerate(["我在重新庆", "我再重", "重庆重庆"])
     ]
     split = scored_split.ScoredSplit({}, {utterances.CHARACTER_ERROR_RATE: scored}, hotwords=HOTWORDS)
-    values = metrics_lib.measure(split)
+    values = scored_split.measure(split)
     parts = [values[name] for name in ("biased_error_rate", "unbiased_error_rate")]
     for key in ("errors", "substitutions", "insertions", "deletions", "reference_length"):
         assert sum(part[key] for part in parts) == values["character_error_rate"][key]
-    assert "biased_error_rate" not in metrics_lib.measure(scored_split.ScoredSplit({}, split.measures))
+    assert "biased_error_rate" not in scored_split.measure(scored_split.ScoredSplit({}, split.measures))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import jiwer
+import numpy as np
 import pytest
 
-from estimator_asr.scoring import breakdown, utterances
+from estimator_asr.scoring import attribution, breakdown, utterances
 
 
 def syllables(name, speaker, reference, hypothesis):
@@ -87,3 +89,104 @@ def test_utterances_of_unknown_speakers_count_as_speakers_of_their_own(unknown):
     )
     assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=0.1)
     assert found[1] - found[0] > 1.5 * (as_one[1] - as_one[0])
+
+
+INITIALS, FINALS = ("b", "zh", "g", "m"), ("a", "ang", "ai", "e")
+
+
+def score(*pairs, measure=utterances.TOKEN_ERROR_RATE):
+    return [utterances.score(measure, f"u{i}", "s", *pair) for i, pair in enumerate(pairs)]
+
+
+def count(measures) -> dict[str, tuple]:
+    """Name to (errors, reference length) of all utterances together."""
+    return {
+        name: tuple(
+            sum(getattr(each.edits, what) for each in scored) for what in ("errors", "reference_length")
+        )
+        for name, scored in breakdown.by_part(measures)
+    }
+
+
+def count_tokens(*pairs):
+    return count({utterances.TOKEN_ERROR_RATE: score(*pairs)})
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "wrong"),
+    [
+        ("zhong1 guo2 ren2", []),
+        ("zhong4 guo2 ren2", ["tone"]),
+        ("zong1 guo2 ren2", ["toneless", "initial"]),
+        ("zhang1 guo2 ren2", ["toneless", "final"]),
+        ("zhang4 guo2 ren2", ["toneless", "final", "tone"]),
+        ("guo2 ren2", ["toneless", "initial", "final", "tone"]),
+    ],
+)
+def test_each_part_has_its_own_errors(hypothesis, wrong):
+    found = count_tokens(("zhong1 guo2 ren2", hypothesis))
+    assert found.pop("sentence_error_rate") == (1 if wrong else 0, 1)
+    assert found == {
+        f"{part}_error_rate": (1 if part in wrong else 0, 3)
+        for part in ("toneless", "initial", "final", "tone")
+    }
+
+
+def test_letters_are_their_own_parts_and_erhua_is_in_the_final():
+    found = count_tokens(("a b dianr3", "a c dian3"))
+    assert found["initial_error_rate"] == found["tone_error_rate"] == (1, 3)  # the letter
+    assert found["final_error_rate"] == (2, 3)
+
+
+def test_an_unknown_token_is_wrong_in_every_part():
+    assert set(count_tokens(("ma1", "<unk>")).values()) == {(1, 1)}
+
+
+def test_other_tokens_have_no_parts():
+    assert count_tokens(("hello world", "hello")) == {"sentence_error_rate": (1, 1)}
+
+
+def test_sentences_are_those_of_the_characters():
+    tokens = score(("ni3 hao3", "ni3 hao3"), ("ma5", "ma5"))
+    characters = score(("你好", "你好"), ("吗", "嘛"), measure=utterances.CHARACTER_ERROR_RATE)
+    measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
+    assert count(measures)["sentence_error_rate"] == (1, 2)
+
+
+def test_counts_are_those_of_jiwer():
+    rng = np.random.default_rng(0)
+
+    def draw():
+        parts = (rng.choice(each, 12) for each in (INITIALS, FINALS, list("1234")))
+        return list(zip(*parts))[: rng.integers(1, 12)]
+
+    pairs = [(draw(), draw()) for _ in range(200)]
+    found = count_tokens(*((" ".join("".join(each) for each in side) for side in pair) for pair in pairs))
+    for place, name in enumerate(("initial", "final", "tone")):
+        texts = [[" ".join(each[place] for each in side) for side in sides] for sides in zip(*pairs)]
+        measured = jiwer.process_words(*texts)
+        errors = measured.substitutions + measured.insertions + measured.deletions
+        assert found[f"{name}_error_rate"][0] == errors
+
+
+def attribute(reference, hypothesis):
+    sides = [attribution.pair(text.split(), text.split()) for text in (reference, hypothesis)]
+    return attribution.attribute(*sides, attribution.Vocabularies())
+
+
+def test_right_and_wrong_parts_are_counted():
+    found = breakdown.count_matrices([attribute("ma1 ma3 you3", "ma1 ba3 you4"), attribute("ma1", "ma1")])
+    assert found["tones"].counts == {("1", "1"): 2, ("3", "3"): 1, ("3", "4"): 1}
+    assert found["initials"].counts == {("m", "m"): 2, ("m", "b"): 1, ("", ""): 1}
+    assert found["finals"].counts == {("a", "a"): 3, ("iou", "iou"): 1}
+
+
+def test_names_are_in_their_usual_order():
+    found = breakdown.count_matrices([attribute("you3 ma1 dianr3", "you3 ba1 dianr3")])
+    assert found["initials"].names == ["", "b", "m", "d"]
+    assert found["finals"].names == ["a", "iou", "ianr"]
+    assert found["initials"].totals == {"": 1, "b": 0, "m": 1, "d": 1}
+
+
+def test_what_is_no_syllable_is_left_out():
+    assert breakdown.count_matrices([attribute("A b", "A c"), attribute("ma1", "")]) == {}

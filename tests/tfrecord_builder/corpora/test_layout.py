@@ -20,19 +20,6 @@ def test_require(tmp_path):
     )
 
 
-def test_archives_without_a_folder(tmp_path):
-    folders = [str(tmp_path / split) for split in ("train", "dev", "test")]
-    layout.check_unpacked(str(tmp_path / "nowhere"), folders)
-    for name in ("S0002.tar.gz", "S0003.tar.gz", "._S0004.tar.gz", "notes.txt"):
-        small_corpora.write_text(tmp_path / name, "")
-    (tmp_path / "dev" / "S0002").mkdir(parents=True)
-    message = r"1 of 2 archives are not unpacked \(S0003.tar.gz is one\), expected a folder for each; unpack"
-    with pytest.raises(errors.UserError, match=message):
-        layout.check_unpacked(str(tmp_path), folders)
-    (tmp_path / "train" / "S0003").mkdir(parents=True)
-    layout.check_unpacked(str(tmp_path), folders)
-
-
 def test_recordings_in_order_without_hidden_ones(tmp_path):
     for name in ("b/2.wav", "a/1.WAV", "a/._1.wav", "a/1.txt"):
         small_corpora.write_text(tmp_path / name, "")

@@ -9,7 +9,7 @@ import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import registry
+from tfrecord_builder.corpora import registry, transcript_files
 from tfrecord_builder.data import manifest
 
 
@@ -160,18 +160,18 @@ def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
 
 def test_the_reader_that_contributing_md_shows(tmp_path):
     page = (paths.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    code = textwrap.dedent(re.search(r"( *\"\"\"VCTK.*?)\n *```", page, re.DOTALL).group(1))
-    reader = {}
+    code = textwrap.dedent(re.search(r"( *# VCTK.*?)\n *```", page, re.DOTALL).group(1))
+    reader = dict(vars(transcript_files))
     exec(code, reader)
     small_corpora.write_audio(
         tmp_path / "wav48_silence_trimmed" / "p225" / "p225_001_mic1.flac", small_corpora.tone(0.1)
     )
     small_corpora.write_text(tmp_path / "txt" / "p225" / "p225_001.txt", "Please call Stella.\n")
-    (found,) = reader["list_utterances"](str(tmp_path))
+    (found,) = reader["list_vctk"](str(tmp_path))
     assert (found.utterance_id, found.speaker, found.text) == ("p225_001", "p225", "Please call Stella.")
     small_corpora.write_audio(
         tmp_path / "wav48_silence_trimmed" / "p315" / "p315_001_mic1.flac", small_corpora.tone(0.1)
     )
-    assert [u.text for u in reader["list_utterances"](str(tmp_path))] == ["Please call Stella.", ""]
+    assert [u.text for u in reader["list_vctk"](str(tmp_path))] == ["Please call Stella.", ""]
     with pytest.raises(errors.UserError, match="pass the directory VCTK-Corpus-0.92"):
-        list(reader["list_utterances"](str(tmp_path / "txt")))
+        list(reader["list_vctk"](str(tmp_path / "txt")))

@@ -1,6 +1,6 @@
 import os
 
-from tfrecord_builder.corpora import manifest as manifest_corpus
+from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest
 
 
@@ -9,5 +9,5 @@ def test_write_then_read_is_identity(tmp_path):
     utterances = [manifest.Utterance("u1", audio, "s", "你 好", "ni3 hao3", "test")]
     path = str(tmp_path / "manifest.tsv")
     manifest.write_manifest(path, utterances)
-    assert list(manifest_corpus.list_utterances(str(tmp_path))) == utterances
+    assert list(tables.list_manifest(str(tmp_path))) == utterances
     assert "\taudio" + os.sep + "u1.wav\t" in open(path, encoding="utf-8").read()

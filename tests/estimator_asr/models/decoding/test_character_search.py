@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config
 from estimator_asr.models import candidates
 from estimator_asr.models.decoding import character_search, ngram
-from estimator_asr.ngrams import arpa_reader, back_off
+from estimator_asr.ngrams import arpa, back_off
 
 WEIGHT = 0.7
 NUM_TOKENS = [4, 0, 1, 3]
@@ -21,7 +21,7 @@ NUM_TOKENS = [4, 0, 1, 3]
 
 @pytest.fixture(scope="module")
 def model():
-    return arpa_reader.read(str(small_ngrams.DIRECTORY / "kenlm.arpa"))
+    return arpa.read(str(small_ngrams.DIRECTORY / "kenlm.arpa"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import small_ngrams
 import tensorflow as tf
 
 from estimator_asr.models.decoding import ngram
-from estimator_asr.ngrams import arpa_reader, back_off
+from estimator_asr.ngrams import arpa, back_off
 
 LOG_10 = np.log(10)
 
@@ -20,7 +20,7 @@ def session():
 
 @pytest.fixture
 def arrays(tmp_path):
-    model = arpa_reader.read(small_ngrams.write(tmp_path))
+    model = arpa.read(small_ngrams.write(tmp_path))
     return back_off.compile_model(model, ["<unk>", "a", "b"], "small.arpa")
 
 
@@ -43,7 +43,7 @@ def test_scores_by_hand(session, arrays):
 
 @pytest.mark.parametrize("tool", ["kenlm", "irstlm"])
 def test_random_sentences_score_as_the_definition(session, tool):
-    model = arpa_reader.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
+    model = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
     tokens = ["<unk>", *sorted(set(model.words) - {"<unk>", "<s>", "</s>"})]
     scorer = ngram.NgramScorer(back_off.compile_model(model, tokens, tool), 1.0)
     token_ids = np.random.default_rng(2).integers(0, len(tokens), [50, 8])
@@ -82,7 +82,7 @@ def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
 
 def test_a_model_of_unigrams_needs_no_lookup(session, tmp_path):
     text = "\\data\\\nngram 1=3\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-0.5 a\n\n\\end\\\n"
-    model = arpa_reader.read(small_ngrams.write(tmp_path, text))
+    model = arpa.read(small_ngrams.write(tmp_path, text))
     scorer = ngram.NgramScorer(back_off.compile_model(model, ["<unk>", "a"], "x"), 1.0)
     scores, states = session.run(scorer.extend(tf.constant([[0, 0]]), tf.constant([[1, 0]])))
     np.testing.assert_allclose(scores / LOG_10, [[[-0.5, -7]] * 2], rtol=1e-6)

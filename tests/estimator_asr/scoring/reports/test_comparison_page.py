@@ -29,7 +29,7 @@ def test_only_utterances_with_different_numbers_of_errors_are_shown():
             utterances.CHARACTER_ERROR_RATE: [score("u1", "他在"), score("u2", "他再"), score("u3", "他在")]
         },
     }
-    page = comparison_page.render(["a sentence & <more>"], reports)
+    page = comparison_page.render(utterances.CHARACTER_ERROR_RATE, ["a sentence & <more>"], reports)
     assert (
         '"utterances":[["u1","s",[[{"r":"他","h":"她"' in page and '"u2"' not in page and '"u3"' not in page
     )

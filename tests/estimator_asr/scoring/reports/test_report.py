@@ -10,7 +10,6 @@ import pathlib
 import pytest
 
 from estimator_asr.scoring import utterances
-from estimator_asr.scoring.reports import metrics as metrics_lib
 from estimator_asr.scoring.reports import report, scored_split
 from tfrecord_builder import errors
 
@@ -138,7 +137,7 @@ def test_known_speakers_are_counted_and_those_of_text_are_not(tmp_path):
     metrics = report.write(make_split(), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (3, 0)
     assert "<th>speakers</th><td>3</td>" in (tmp_path / "report.html").read_text("utf-8")
-    assert "num_speakers" not in metrics_lib.measure(make_split(are_speakers_people=False))
+    assert "num_speakers" not in scored_split.measure(make_split(are_speakers_people=False))
 
 
 def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
@@ -202,3 +201,78 @@ def test_names_that_are_not_text_are_replaced(tmp_path):
     report.write(split, str(tmp_path))
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["model"] == "a?"
     assert "evaluate a?" in (tmp_path / "report.html").read_text("utf-8")
+
+
+CHARACTERS = utterances.CHARACTER_ERROR_RATE
+
+
+def make_item(character, start, end, confidence=0.5):
+    return {"character": character, "start": start, "end": end, "confidence": confidence}
+
+
+def make_timed(*rows, measure=CHARACTERS):
+    """Rows: id, speaker, reference, characters."""
+    scored = [
+        utterances.score(measure, name, speaker, reference, " ".join(each["character"] for each in items))
+        for name, speaker, reference, items in rows
+    ]
+    outputs = [{"utterance_id": name, "characters": items} for name, _, _, items in rows]
+    return scored_split.ScoredSplit({}, {measure: scored}, outputs=outputs)
+
+
+def test_nist_files_of_two_utterances():
+    split = make_timed(
+        ("u1", "s1", "你好", [make_item("你", 0.48, 0.52, 0.9523), make_item("好", 1.2, 1.24)]),
+        ("u2", "s2", "天 气", [make_item("天", 0.04, 0.08)]),
+    )
+    assert report.list_nist_files(split) == {
+        "reference.stm": "u1 1 s1 0.000 1.240 <O> 你 好\nu2 1 s2 0.000 0.080 <O> 天 气\n",
+        "hypothesis.ctm": "u1 1 0.480 0.040 你 0.952\nu1 1 1.200 0.040 好 0.500\nu2 1 0.040 0.040 天 0.500\n",
+    }
+
+
+def test_syllables_are_tokens_of_an_acoustic_model():
+    measure = utterances.TOKEN_ERROR_RATE
+    split = make_timed(("u", "s", "ni3 hao3", [make_item("ni3", 0, 0.04)]), measure=measure)
+    found = report.list_nist_files(split)
+    assert found["reference.stm"].endswith("<O> ni3 hao3\n")
+    assert found["hypothesis.ctm"] == "u 1 0.000 0.040 ni3 0.500\n"
+
+
+def test_tokens_of_one_item_share_its_time():
+    split = make_timed(("u", "s", "AB", [make_item("A B", 1.0, 1.08)]))
+    assert report.list_nist_files(split)["hypothesis.ctm"].splitlines() == [
+        "u 1 1.000 0.040 A 0.500",
+        "u 1 1.040 0.040 B 0.500",
+    ]
+
+
+def test_nothing_said_has_a_segment_and_no_token():
+    split = make_timed(("u", "", "", []))
+    assert report.list_nist_files(split) == {
+        "reference.stm": "u 1 unknown 0.000 0.001 <O>\n",
+        "hypothesis.ctm": "",
+    }
+
+
+def test_signs_of_the_formats_are_not_read_as_such():
+    split = make_timed(("u 1", "a b", "(好)", [make_item("{", 0, 0.04), make_item("<unk>", 0.04, 0.08)]))
+    found = report.list_nist_files(split)
+    assert found["reference.stm"] == "u_1 1 a_b 0.000 0.080 <O> （ 好 ）\n"
+    assert [line.split()[4] for line in found["hypothesis.ctm"].splitlines()] == ["｛", "<unk>"]
+
+
+@pytest.mark.parametrize("outputs", [[], [{"utterance_id": "u", "transcript": "好"}]])
+def test_no_files_without_times(outputs):
+    split = make_timed(("u", "s", "好", [make_item("好", 0, 0.04)]))
+    assert report.list_nist_files(dataclasses.replace(split, outputs=outputs)) == {}
+    assert report.list_nist_files(make_timed()) == {}
+
+
+def test_a_report_has_them_and_keeps_none_of_an_older_one(tmp_path):
+    split = make_timed(("u", "s", "好", [make_item("好", 0, 0.04)]))
+    report.write(split, str(tmp_path))
+    assert (tmp_path / "reference.stm").read_text("utf-8") == "u 1 s 0.000 0.040 <O> 好\n"
+    assert (tmp_path / "hypothesis.ctm").read_text("utf-8") == "u 1 0.000 0.040 好 0.500\n"
+    report.write(dataclasses.replace(split, outputs=()), str(tmp_path))
+    assert not list(tmp_path.glob("*tm"))

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr.scoring.reports import comparison, report, report_reader
+from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import comparison, report, report_page, scored_split
 from tfrecord_builder.data import recordings
 
 in_a_browser = pytest.mark.skipif(
@@ -68,6 +69,56 @@ def test_data_of_the_tables_are_those_of_the_report(made):
     levels = [row[2] for row in data["utterances"] if row[2] is not None]
     assert levels == [-20.0, -20.0]
     assert len(data["audio"]) == len(data["files"]["rest"]) == 1
+
+
+HOMOPHONE = list(attribution.CAUSES).index(attribution.HOMOPHONE)
+DELETION = list(attribution.CAUSES).index(attribution.DELETION)
+
+
+def attribute(reference, hypothesis, spoken):
+    sides = [attribution.pair(*each) for each in zip((reference, hypothesis), spoken)]
+    return attribution.attribute(*sides, attribution.Vocabularies())
+
+
+def test_right_texts_are_joined_and_errors_are_named():
+    positions = attribute("我在他里", "我在她", (["wo3", "zai4", "ta1", "li3"], ["wo3", "zai4", "ta1"]))
+    assert report_page.align(positions) == [
+        "我在",
+        {"r": "他", "h": "她", "s": ["ta1", "ta1"], "c": HOMOPHONE},
+        {"r": "里", "h": None, "s": ["li3", None], "c": DELETION},
+    ]
+
+
+def test_tokens_of_several_letters_stay_apart():
+    tokens = ["ni3", "hao3"]
+    assert report_page.align(attribute(tokens, tokens, (tokens, tokens))) == [tokens]
+
+
+def test_rows():
+    scored = [
+        utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, "我", "我")
+        for name, speaker in (("u1", "b"), ("u2", "a"))
+    ]
+    outputs = [{"utterance_id": "u1", "confidence": 0.98765}, {"utterance_id": "u2"}]
+    split = scored_split.ScoredSplit({}, {utterances.CHARACTER_ERROR_RATE: scored}, outputs=outputs)
+    assert report_page.list_rows(split, {"u2": -20.04}) == {
+        "speakers": ["a", "b"],
+        "utterances": [["u1", 1, None, 0.988, ["我"]], ["u2", 0, -20.0, None, ["我"]]],
+    }
+
+
+def test_files_share_their_root():
+    found = {
+        "u1": recordings.Recording("/corpus/a b/1.wav"),
+        "u2": recordings.Recording("/corpus/a b/2.wav", 1.5, 2.0),
+        "u3": recordings.Recording("/elsewhere/3.wav"),
+        "u4": recordings.Recording("s3://bucket/4.wav"),
+    }
+    assert report_page.list_files(found, {"u3"}) == {
+        "root": "file:///corpus/a%20b/",
+        "rest": {"u1": "1.wav", "u2": "2.wav#t=1.5,3.5"},
+    }
+    assert os.path.commonprefix([]) == report_page.list_files({}, ())["root"]
 
 
 @pytest.fixture(params=[(1100, 900), (390, 844)], ids=["desktop", "telephone"])
@@ -147,7 +198,7 @@ def test_comparisons_show_what_differs(made, tmp_path):
     other = made_reports.make(120, wrong=0.05, seed=0)
     report.write(other, str(tmp_path / "b"))
     paths = [str(made[0] / "out"), str(tmp_path / "b")]
-    reports = {path: report_reader.read(path) for path in paths}
+    reports = {path: report.read(path) for path in paths}
     comparison.write(comparison.compare(reports), reports, str(tmp_path))
     with browser.Browser(browser.find(), 1100, 900) as opened:
         opened.open((tmp_path / "report.html").as_uri())

@@ -1,8 +1,9 @@
-"""Floors: what would remain."""
+"""Floors: the error rates that would remain."""
 
 from __future__ import annotations
 
-from estimator_asr.scoring import attribution, edit_distance, floors, utterances
+from estimator_asr.scoring import attribution, edit_distance, utterances
+from estimator_asr.scoring.reports import scored_split
 
 CHARACTERS = utterances.CHARACTER_ERROR_RATE
 
@@ -13,23 +14,23 @@ def score(reference, hypothesis):
 
 def test_the_best_hypothesis_is_chosen():
     n_best = [{"transcript": text} for text in ("他再这里", "她在这里", "他在这里", "他在")]
-    (found,) = floors.choose_oracle(CHARACTERS, [score("他在这里", "他再这里")], [{"n_best": n_best}])
+    (found,) = scored_split.choose_oracle(CHARACTERS, [score("他在这里", "他再这里")], [{"n_best": n_best}])
     assert (found.hypothesis, found.edits.errors) == ("他在这里", 0)
 
 
 def test_the_first_of_equals_and_the_transcript_itself_count():
     n_best = [{"transcript": "她再"}, {"transcript": "它在"}]
-    (found,) = floors.choose_oracle(CHARACTERS, [score("他在", "他再")], [{"n_best": n_best}])
+    (found,) = scored_split.choose_oracle(CHARACTERS, [score("他在", "他再")], [{"n_best": n_best}])
     assert found.hypothesis == "他再"
 
 
 def test_without_n_best_there_is_no_oracle():
-    assert floors.choose_oracle(CHARACTERS, [score("他", "她")], [{"transcript": "她"}]) == []
-    assert floors.choose_oracle(CHARACTERS, [], []) == []
+    assert scored_split.choose_oracle(CHARACTERS, [score("他", "她")], [{"transcript": "她"}]) == []
+    assert scored_split.choose_oracle(CHARACTERS, [], []) == []
 
 
 def test_only_what_the_vocabularies_lack_is_wrong():
     row, units = score("他在这里", "甲"), attribution.pair("他在这里", [])
     known = attribution.Vocabularies(characters=set("他在"))
-    (found,) = floors.reach_all([row], [units], known)
+    (found,) = scored_split.reach_all([row], [units], known)
     assert found.edits == edit_distance.Edits(2, 0, 0, 4)

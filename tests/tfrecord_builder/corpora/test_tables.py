@@ -1,13 +1,21 @@
+import os
+import shutil
+
 import corpus_trees
 import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import registry, segments, table
+from tfrecord_builder.corpora import registry, segments, tables
+from tfrecord_builder.data import manifest
 
 
 def _list(corpus_dir):
-    return list(table.list_utterances(str(corpus_dir)))
+    return list(tables.list_table(str(corpus_dir)))
+
+
+def _list_common_voice(corpus_dir):
+    return list(tables.list_common_voice(str(corpus_dir)))
 
 
 def test_csv_and_tsv(tmp_path):
@@ -206,3 +214,141 @@ def test_an_object_without_audio_is_named(tmp_path):
     small_corpora.write_text(tmp_path / "train.json", '{"u1": {"wrd": "好"}}')
     with pytest.raises(errors.UserError, match="train.json: 'u1': columns are wrd, id, expected also audio"):
         list(registry.list_utterances("table", [str(tmp_path / "train.json")]))
+
+
+HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\tseconds\tnote\n"
+
+
+def _read_manifest(tmp_path, content):
+    small_corpora.write_text(tmp_path / "manifest.tsv", content)
+    return list(tables.list_manifest(str(tmp_path)))
+
+
+def test_manifest_reads_columns_by_name(tmp_path):
+    (found,) = _read_manifest(tmp_path, "text\tid\taudio\tsplit\n你好\tu1\ta/u1.mp3\tdev\n")
+    assert found == manifest.Utterance("u1", str(tmp_path / "a" / "u1.mp3"), "", "你好", "", "dev")
+
+
+def test_manifest_missing_split_is_train_and_short_lines_are_filled(tmp_path):
+    assert [u.split for u in _read_manifest(tmp_path, HEADER + "u1\ta.wav\ts\t你\n")] == ["train"]
+
+
+def test_manifest_byte_order_mark_crlf_quotes_and_empty_lines(tmp_path):
+    (found,) = _read_manifest(
+        tmp_path, "\ufeff" + HEADER.replace("\n", "\r\n") + 'u1\ta.wav\ts\t"你好\t\tdev\t1.0\t\r\n\r\n'
+    )
+    assert (found.utterance_id, found.text, found.split) == ("u1", '"你好', "dev")
+
+
+def test_manifest_columns_of_a_segment_have_aliases_in_any_case(tmp_path):
+    (found,) = _read_manifest(tmp_path, "id\taudio\ttext\tStart Time\tEND_TIME\nu1\ta.wav\t你\t0.5\t2\n")
+    assert (found.start_seconds, found.seconds) == (0.5, 1.5)
+
+
+@pytest.mark.parametrize(("name", "split"), [("valid", "dev"), ("Train", "train"), ("Validation", "dev")])
+def test_manifest_splits_of_other_names(tmp_path, name, split):
+    assert [u.split for u in _read_manifest(tmp_path, HEADER + f"u1\ta.wav\ts\t你\t\t{name}\n")] == [split]
+
+
+@pytest.mark.parametrize("audio", ["/x/a.wav", "s3://x/a.wav"])
+def test_manifest_an_absolute_path_and_a_url_stay(tmp_path, audio):
+    assert _read_manifest(tmp_path, f"id\taudio\ttext\nu1\t{audio}\t你\n")[0].audio == audio
+
+
+def test_manifest_a_folder_named_like_a_split_is_ignored(tmp_path):
+    (found,) = _read_manifest(tmp_path, "id\taudio\ttext\nu1\ttest/a.wav\t你\n")
+    assert found.split == "train"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "id\ttext\nu1\t你\n",
+            r"manifest.tsv: columns are id, text, expected also audio \(audio, audio_path",
+        ),
+        ("", r"columns are missing, expected also id \(.*\) and audio \(.*\) and text \(.* or pinyin"),
+        ("id\taudio\nu1\ta.wav\n", "expected also text .* or pinyin .*; name the columns in the first line"),
+        (HEADER + "u1\ta.wav\ts\t你\t\tother\n", "line 2: split is 'other', expected one of train, .*; dev"),
+        (HEADER + "\ta.wav\ts\t你\n", "line 2: id or audio is empty"),
+        ("id\taudio\ttext\nu1\ta.wav\t你\tmore\n", "line 2 has 4 values, expected 3; quote"),
+    ],
+)
+def test_manifest_refuses(tmp_path, content, message):
+    with pytest.raises(errors.UserError, match=message):
+        _read_manifest(tmp_path, content)
+
+
+def test_common_voice_the_three_splits(tmp_path):
+    found = _list_common_voice(corpus_trees.make_common_voice_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("common_voice_zh-CN_18524189", "9f3c", "train", '"包应登，字稺升。'),  # no quoting
+        ("common_voice_zh-CN_18531538", "0b1d", "dev", "你好"),
+        ("common_voice_zh-CN_33655758", "77aa", "test", "谢谢"),
+    ]
+    assert found[0].audio == str(tmp_path / "clips" / "common_voice_zh-CN_18524189.mp3")
+
+
+def test_common_voice_other_columns_byte_order_mark_and_line_ends(tmp_path):
+    corpus_trees.make_common_voice_corpus(tmp_path)
+    for split in ("train", "test"):
+        os.remove(tmp_path / f"{split}.tsv")
+    content = "\ufeffclient_id\tpath\tsentence_id\tsentence\r\nab\tx.mp3\t7\tHello, \u201cyou\u201d!\r\n"
+    small_corpora.write_text(tmp_path / "dev.tsv", content)
+    (found,) = _list_common_voice(tmp_path)
+    assert (found.utterance_id, found.speaker, found.text) == ("x", "ab", "Hello, \u201cyou\u201d!")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "client_id\tpath\na\tb.mp3\n",
+            "train.tsv: columns are client_id, path, expected also text .text, transcript, .*sentence",
+        ),
+        (
+            "client_id\tpath\tsentence\na\t \t好\n",
+            "train.tsv: line 2: id or audio is empty, expected both",
+        ),
+    ],
+)
+def test_common_voice_invalid_tables_are_refused(tmp_path, content, message):
+    corpus_trees.make_common_voice_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "train.tsv", content)
+    with pytest.raises(errors.UserError, match=message):
+        _list_common_voice(tmp_path)
+
+
+def test_common_voice_other_directories(tmp_path):
+    corpus_trees.make_common_voice_corpus(tmp_path / "zh-CN")
+    message = "train.tsv, dev.tsv and test.tsv are missing, expected Common Voice; pass the directory of one"
+    with pytest.raises(errors.UserError, match=message):
+        _list_common_voice(tmp_path)
+    shutil.rmtree(tmp_path / "zh-CN" / "clips")
+    with pytest.raises(
+        errors.UserError, match="zh-CN: clips is missing, expected train.tsv, .* and clips of Com"
+    ):
+        _list_common_voice(tmp_path / "zh-CN")
+
+
+def test_ljspeech_the_normalised_transcript_takes_precedence(tmp_path):
+    found = list(tables.list_ljspeech(corpus_trees.make_ljspeech_corpus(tmp_path)))
+    assert [(u.utterance_id, u.text, u.split) for u in found] == [
+        ("LJ001-0007", '"printed", about fourteen fifty-five,', "train"),
+        ("LJ001-0008", "has never been surpassed.", "train"),
+    ]
+    assert all(os.path.isfile(u.audio) for u in found)
+
+
+def test_ljspeech_what_is_not_ljspeech_is_refused(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="metadata.csv, wavs is missing, expected metadata.csv and wavs of"
+    ):
+        list(tables.list_ljspeech(str(tmp_path)))
+    (tmp_path / "wavs").mkdir()
+    small_corpora.write_text(tmp_path / "metadata.csv", "file_name,transcription\n")
+    message = (
+        "metadata.csv: line 1 has 1 columns, expected 2 or 3 separated by .; .* read tables .* --corpus=table"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        list(tables.list_ljspeech(str(tmp_path)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from estimator_asr.scoring import attribution, floors
-from estimator_asr.scoring.reports import advice
+from estimator_asr.scoring import attribution
+from estimator_asr.scoring.reports import formats, scored_split
 
 
 def values(counts, oracle=None):
@@ -14,15 +14,15 @@ def values(counts, oracle=None):
     }
     return {
         "attribution": causes,
-        "floors": {} if oracle is None else {floors.N_BEST_ORACLE: {"errors": oracle}},
+        "floors": {} if oracle is None else {scored_split.N_BEST_ORACLE: {"errors": oracle}},
     }
 
 
 def test_models_next_step_and_floors():
     counts = {attribution.TONE: 3, attribution.FINAL: 4, attribution.HOMOPHONE: 6}
     given = values(counts, oracle=4)
-    given["floors"][floors.REFERENCE_PINYIN] = {"errors": 8}
-    assert list(advice.list_advice(given, False)) == [
+    given["floors"][scored_split.REFERENCE_PINYIN] = {"errors": 8}
+    assert list(formats.list_advice(given, False)) == [
         "13 errors: 7 of the acoustic model (54 %), 6 of the language model, whose syllables were heard "
         "right (46 %).",
         # Homophones are more frequent than wrong finals, but the acoustic model makes more errors.
@@ -37,25 +37,25 @@ def test_models_next_step_and_floors():
 
 def test_each_cause_has_its_advice():
     for cause, text in attribution.CAUSES.items():
-        _, sentence, *_ = advice.list_advice(values({cause: 1}), False)
+        _, sentence, *_ = formats.list_advice(values({cause: 1}), False)
         assert f"Most frequent among them, 1: {text}. Next: " in sentence
 
 
 def test_floors_that_are_no_better_bring_nothing():
-    (*_, sentence) = advice.list_advice(values({attribution.TONE: 2}, oracle=3), False)
+    (*_, sentence) = formats.list_advice(values({attribution.TONE: 2}, oracle=3), False)
     assert "3 errors would remain: ranking better can bring 0 % at most" in sentence
 
 
 def test_one_error():
-    sentence, *_ = advice.list_advice(values({attribution.TONE: 1}), False)
+    sentence, *_ = formats.list_advice(values({attribution.TONE: 1}), False)
     assert sentence == "1 error: 1 of the acoustic model (100 %)."
 
 
 def test_a_model_that_writes_nothing():
-    (sentence,) = advice.list_advice(values({attribution.DELETION: 9}), is_silent=True)
+    (sentence,) = formats.list_advice(values({attribution.DELETION: 9}), is_silent=True)
     assert sentence.startswith("The model writes nothing for any utterance. Look at its loss")
 
 
 def test_nothing_wrong_needs_no_advice():
-    assert list(advice.list_advice(values({}), False)) == []
-    assert list(advice.list_advice(values({}), is_silent=True)) == []
+    assert list(formats.list_advice(values({}), False)) == []
+    assert list(formats.list_advice(values({}), is_silent=True)) == []

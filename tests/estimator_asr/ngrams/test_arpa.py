@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 import gzip
+import os
 
 import numpy as np
 import pytest
 import small_ngrams
 
-from estimator_asr.ngrams import arpa_reader
+from estimator_asr.ngrams import arpa
 from tfrecord_builder import errors
 
 LOG_10 = np.log(10)
 
 
 def test_a_file_is_read_with_natural_logarithms(tmp_path):
-    made = arpa_reader.read(small_ngrams.write(tmp_path))
+    made = arpa.read(small_ngrams.write(tmp_path))
     assert made.words == ("<unk>", "<s>", "</s>", "a", "b") and made.order == 3
     np.testing.assert_allclose(made.orders[0].log_probs / LOG_10, [-2, -99, -1, -0.5, -0.75])
     np.testing.assert_allclose(made.orders[0].back_offs / LOG_10, [0, -0.5, 0, -0.25, -0.125])
@@ -23,11 +24,11 @@ def test_a_file_is_read_with_natural_logarithms(tmp_path):
 
 
 def test_compressed_and_with_other_white_space_it_is_the_same(tmp_path):
-    expected = arpa_reader.read(small_ngrams.write(tmp_path))
+    expected = arpa.read(small_ngrams.write(tmp_path))
     other = small_ngrams.ARPA.replace("\t", "  ").replace("\n", " \r\n").replace("ngram 1=5", "ngram  1 = 5")
     other = "made by a tool\n\n" + other.replace("<unk>", "<UNK>").replace("-0.05", "-5e-2")
     (tmp_path / "other.gz").write_bytes(gzip.compress(other.encode()))
-    got = arpa_reader.read(str(tmp_path / "other.gz"))
+    got = arpa.read(str(tmp_path / "other.gz"))
     assert got.words == expected.words
     for one, two in zip(got.orders, expected.orders):
         for column, other in zip(one, two):
@@ -36,14 +37,14 @@ def test_compressed_and_with_other_white_space_it_is_the_same(tmp_path):
 
 @pytest.mark.parametrize("tool, num_ngrams", [("kenlm", [19, 74, 30]), ("irstlm", [19, 75, 31])])
 def test_files_of_other_tools_are_read(tool, num_ngrams):
-    made = arpa_reader.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
+    made = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
     assert [len(each.words) for each in made.orders] == num_ngrams
     assert {"<s>", "</s>", "<unk>", "ni3"} < set(made.words)
 
 
 def test_highest_orders_without_ngrams_are_left_out(tmp_path):
     text = small_ngrams.ARPA.replace("ngram 3=1", "ngram 3=0").replace("-0.05\t<s> a b\n", "")
-    assert arpa_reader.read(small_ngrams.write(tmp_path, text)).order == 2
+    assert arpa.read(small_ngrams.write(tmp_path, text)).order == 2
 
 
 @pytest.mark.parametrize(
@@ -82,18 +83,37 @@ def test_a_damaged_file_is_refused(tmp_path, old, new, said):
     assert old in small_ngrams.ARPA
     path = small_ngrams.write(tmp_path, small_ngrams.ARPA.replace(old, new))
     with pytest.raises(errors.UserError, match=f"small.arpa: {said}"):
-        arpa_reader.read(path)
+        arpa.read(path)
 
 
 def test_a_word_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "latin.arpa").write_bytes(small_ngrams.ARPA.replace("b", "\u00e9").encode("latin-1"))
     with pytest.raises(errors.UserError, match="line 11: '\ufffd' is not UTF-8; copy"):
-        arpa_reader.read(str(tmp_path / "latin.arpa"))
+        arpa.read(str(tmp_path / "latin.arpa"))
 
 
 def test_a_missing_or_cut_file_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="no.arpa: n-gram model cannot be read .No such file"):
-        arpa_reader.read(str(tmp_path / "no.arpa"))
+        arpa.read(str(tmp_path / "no.arpa"))
     (tmp_path / "cut.gz").write_bytes(gzip.compress(small_ngrams.ARPA.encode())[:-20])
     with pytest.raises(errors.UserError, match="cut.gz: gzip file is damaged .*; copy or write the file"):
-        arpa_reader.read(str(tmp_path / "cut.gz"))
+        arpa.read(str(tmp_path / "cut.gz"))
+
+
+def test_what_was_read_is_written_again(tmp_path):
+    made = arpa.read(small_ngrams.write(tmp_path))
+    arpa.write(made, str(tmp_path / "again.arpa"))
+    assert (tmp_path / "again.arpa").read_text() == small_ngrams.ARPA
+    arpa.write(made, str(tmp_path / "again.arpa.gz"))
+    compressed = (tmp_path / "again.arpa.gz").read_bytes()
+    assert gzip.decompress(compressed).decode() == small_ngrams.ARPA
+    arpa.write(made, str(tmp_path / "other.arpa.gz"))
+    assert (tmp_path / "other.arpa.gz").read_bytes() == compressed
+
+
+def test_a_failed_write_leaves_the_older_file(tmp_path):
+    made = arpa.read(small_ngrams.write(tmp_path))
+    with pytest.raises(IndexError):
+        arpa.write(made._replace(words=made.words[:2]), str(tmp_path / "small.arpa"))
+    assert os.listdir(tmp_path) == ["small.arpa"]
+    assert (tmp_path / "small.arpa").read_text() == small_ngrams.ARPA

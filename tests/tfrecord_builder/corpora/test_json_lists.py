@@ -1,0 +1,198 @@
+import os
+import tarfile
+
+import corpus_trees
+import numpy as np
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.corpora import json_lists, registry
+from tfrecord_builder.records import items
+
+
+def _list_wenet(path):
+    return list(json_lists.list_wenet(str(path)))
+
+
+def test_wenet_lists_of_both_types(tmp_path):
+    found = _list_wenet(corpus_trees.make_wenet_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.text, u.split, u.start_seconds, u.seconds) for u in found] == [
+        ("a", "s1", "今天", "train", 0.0, None),
+        ("a-1", "", "你好", "train", 0.25, 0.5),
+        ("b", "", "广州市", "dev", 0.0, None),
+    ]
+    assert os.path.samefile(found[0].audio, tmp_path / "wav" / "a.wav")
+
+
+def test_wenet_a_recording_is_read_in_place(tmp_path):
+    found = _list_wenet(corpus_trees.make_wenet_corpus(tmp_path))[-1]
+    np.testing.assert_array_equal(
+        audio_files.read_audio(found.audio, 16000),
+        audio_files.read_audio(str(tmp_path / "wav" / "b.wav"), 16000),
+    )
+    assert items.file_signature(found.audio)[0] == os.path.getsize(
+        tmp_path / "shards" / "shards_000000000.tar"
+    )
+
+
+def test_wenet_a_single_list_with_paths_relative_to_where_the_recipe_ran(tmp_path):
+    corpus_trees.make_wenet_corpus(tmp_path / "data")
+    path = small_corpora.write_text(tmp_path / "data" / "valid.list", "data/shards/shards_000000000.tar\n")
+    (found,) = registry.list_utterances("wenet", [path])
+    assert (found.split, found.text) == ("dev", "广州市") and os.path.isabs(found.audio)
+    small_corpora.write_text(
+        tmp_path / "data" / "data.list", '{"key": "a", "wav": "data/wav/a.wav", "txt": "好"}'
+    )
+    (found,) = _list_wenet(tmp_path / "data")
+    assert (found.split, found.audio) == ("train", str(tmp_path / "data" / "wav" / "a.wav"))
+
+
+def test_wenet_a_shard_with_only_a_transcript_or_a_recording(tmp_path):
+    corpus_trees.make_wenet_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "c.txt", "没有 录音\n")
+    with tarfile.open(tmp_path / "a.tar", "w") as shard:
+        shard.add(tmp_path / "c.txt", "c.txt")
+        shard.add(tmp_path / "wav" / "a.wav", "d.wav")
+    path = small_corpora.write_text(tmp_path / "a.list", "a.tar\n")
+    found = _list_wenet(path)
+    assert [(u.utterance_id, u.text, os.path.exists(u.audio)) for u in found] == [
+        ("c", "没有 录音", False),
+        ("d", "", False),  # a part of a file, which no file is named like
+    ]
+    assert not found[0].problem
+    assert items.file_signature(found[0].audio) is None and items.file_signature(found[1].audio)
+
+
+def test_wenet_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
+    (tmp_path / "a.txt").write_bytes("今天天气很好".encode("gbk"))
+    with tarfile.open(tmp_path / "a.tar", "w") as shard:
+        shard.add(tmp_path / "a.txt", "a.txt")
+    assert [
+        (u.text, u.problem) for u in _list_wenet(small_corpora.write_text(tmp_path / "a.list", "a.tar\n"))
+    ] == [("", json_lists.NOT_UTF_8)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "a.tar\n",
+            "data.list: shard .*/a.tar does not exist, expected the path of a tar file or a JSON",
+        ),
+        (
+            "notes.txt\n",
+            r"notes.txt: is not a valid tar file \(.*\), expected an uncompressed one",
+        ),
+        ('{"key": "a", "txt": "好"}\n', "data.list: line 1: columns are key, txt, expected also audio"),
+        ('{"key": "a", "wav": "a", "txt": "好", "start": -1}\n', "line 1: start is '-1', expected a number"),
+    ],
+)
+def test_wenet_lists_that_are_refused(tmp_path, content, message):
+    small_corpora.write_text(tmp_path / "notes.txt", "no tar " * 200)
+    small_corpora.write_text(tmp_path / "data.list", content)
+    with pytest.raises(errors.UserError, match=message):
+        _list_wenet(tmp_path)
+
+
+def test_wenet_other_directories_are_refused(tmp_path):
+    with pytest.raises(
+        errors.UserError, match=r"data.list and train/data.list \(or dev, valid, test, ...\) are missing"
+    ):
+        _list_wenet(tmp_path)
+
+
+def _list_nemo(corpus_dir):
+    return list(json_lists.list_nemo(str(corpus_dir)))
+
+
+def test_nemo_manifests(tmp_path):
+    found = _list_nemo(corpus_trees.make_nemo_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text, u.pinyin) for u in found] == [
+        ("dev-1-c", "2", "dev", "谢谢", "xie4 xie5"),
+        ("train_manifest-1-a", "", "train", "今天天气很好", ""),
+        ("train_manifest-2-b", "s1", "train", "你好", ""),
+    ]
+    assert [(u.start_seconds, u.seconds) for u in found] == [(0.0, 1.0), (0.0, 1.0), (0.25, 0.5)]
+    assert found[1].audio == str(tmp_path / "wav" / "a.wav")
+
+
+def test_nemo_names_of_manifests(tmp_path):
+    line = (
+        '\ufeff{"audio_filepath": "/in/a.wav"}\r\n\r\n{"audio_filepath": "s3://in/a.wav", "text": null}\r\n'
+    )
+    for name in ("train_clean.json", "test.json", "dev-other.jsonl", "trainer.json", "tarred_train.json"):
+        small_corpora.write_text(tmp_path / name, line)
+    assert [(u.utterance_id, u.split, u.audio, u.text) for u in _list_nemo(tmp_path)] == [
+        ("dev-other-1-a", "dev", "/in/a.wav", ""),
+        ("dev-other-3-a", "dev", "s3://in/a.wav", ""),
+        ("test-1-a", "test", "/in/a.wav", ""),
+        ("test-3-a", "test", "s3://in/a.wav", ""),
+        ("train_clean-1-a", "train", "/in/a.wav", ""),
+        ("train_clean-3-a", "train", "s3://in/a.wav", ""),
+    ]
+
+
+def test_nemo_a_duration_without_an_offset_begins_at_0(tmp_path):
+    lines = [{"duration": 0.4}, {"duration": 0.4, "offset": 0}, {"offset": 0.3}, {}]
+    content = corpus_trees.to_lines({"audio_filepath": "a.wav", **each} for each in lines)
+    small_corpora.write_text(tmp_path / "train.json", content)
+    assert [(u.start_seconds, u.seconds) for u in _list_nemo(tmp_path)] == [
+        (0.0, 0.4),
+        (0.0, 0.4),
+        (0.3, None),
+        (0.0, None),
+    ]
+
+
+def test_nemo_channels(tmp_path):
+    selectors = [None, 0, 1, [1], "average", ["average"], [0, 1], [], -1, "1", True, 0.5]
+    lines = ({"audio_filepath": "a.wav", "channel_selector": selector} for selector in selectors)
+    small_corpora.write_text(tmp_path / "train.json", corpus_trees.to_lines(lines))
+    found = _list_nemo(tmp_path)
+    assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
+    assert [u.problem for u in found[:6]] == [""] * 6
+    wanted = 'NeMo channel_selector other than a channel from 0, a list of one or "average"'
+    assert [u.problem for u in found[6:]] == [wanted] * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("valid", "dev"),
+        ("validation_manifest", "dev"),
+        ("val.clean", "dev"),
+        ("Train", "train"),
+        ("eval", "test"),
+    ],
+)
+def test_nemo_other_names_of_splits(tmp_path, name, split):
+    small_corpora.write_text(tmp_path / f"{name}.json", '{"audio_filepath": "a.wav"}\n')
+    assert [u.split for u in _list_nemo(tmp_path)] == [split]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1", "train.json: line 1: '1' is not a valid JSON object"),
+        ("[1]", "train.json: object 1: 1 is not a JSON object"),
+        ('{"text": "好"}', "line 1: columns are text, expected also audio"),
+        ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),
+        ('{"audio_filepath": "a.wav", "offset": "x"}', "line 1: start is 'x', expected a number of seconds"),
+        ('{"audio_filepath": "a.wav", "duration": -1}', "line 1: duration is '-1', expected a number"),
+        ('{"audio_filepath": "a.wav", "text": {}}', "line 1: text is {}, expected text"),
+    ],
+)
+def test_nemo_invalid_lines_are_refused(tmp_path, line, message):
+    small_corpora.write_text(tmp_path / "train.json", line)
+    with pytest.raises(errors.UserError, match=message):
+        _list_nemo(tmp_path)
+
+
+def test_nemo_other_directories(tmp_path):
+    small_corpora.write_text(tmp_path / "manifest.json", "{}")
+    with pytest.raises(
+        errors.UserError, match="NeMo manifest is missing, expected train.json, train_manifest.json"
+    ):
+        _list_nemo(tmp_path)

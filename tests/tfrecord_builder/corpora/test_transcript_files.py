@@ -1,0 +1,160 @@
+import os
+
+import corpus_trees
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import transcript_files
+
+
+def _list_thchs30(corpus_dir):
+    return list(transcript_files.list_thchs30(str(corpus_dir)))
+
+
+def _list_st_cmds(corpus_dir):
+    return list(transcript_files.list_st_cmds(str(corpus_dir)))
+
+
+def _list_librispeech(corpus_dir):
+    return list(transcript_files.list_librispeech(str(corpus_dir)))
+
+
+def test_thchs30_the_three_splits(tmp_path):
+    found = _list_thchs30(small_corpora.make_thchs30_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split) for u in found] == [
+        ("A11_0", "A11", "train"),
+        ("B6_250", "B6", "dev"),
+        ("D4_750", "D4", "test"),
+    ]
+    assert found[0].audio == str(tmp_path / "data" / "A11_0.wav")
+    assert (found[0].text, found[0].pinyin) == ("绿 是 阳春", "lv4 shi4 yang2 chun1")
+
+
+def test_thchs30_transcripts_in_the_split_folders(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_audio(tmp_path / "dev" / "B6_250.wav", small_corpora.tone(0.5))
+    small_corpora.write_text(tmp_path / "dev" / "B6_250.wav.trn", "好\nhao3\nh ao3\n")
+    (found,) = [u for u in _list_thchs30(tmp_path) if u.split == "dev"]
+    assert (found.text, found.audio) == ("好", str(tmp_path / "dev" / "B6_250.wav"))
+
+
+def test_thchs30_leaves_hidden_files_alone(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    (tmp_path / "train" / "._A11_0.wav.trn").write_bytes(b"Mac OS X\xff")
+    assert len(_list_thchs30(tmp_path)) == 3
+
+
+def test_thchs30_incomplete(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    os.remove(tmp_path / "data" / "D4_750.wav.trn")
+    with pytest.raises(errors.UserError, match="D4_750.wav.trn: file does not exist"):
+        _list_thchs30(tmp_path)
+    with pytest.raises(errors.UserError, match="test is missing, expected data, train, dev and test"):
+        os.remove(tmp_path / "test" / "D4_750.wav.trn")
+        os.rmdir(tmp_path / "test")
+        _list_thchs30(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", ("", "")),  # rejected and counted by the checks
+        ("\n\n", ("", "")),
+        ("好\n", ("", "")),
+        ("\nhao3\nh ao3\n", ("", "hao3")),  # a blank line keeps its place
+        ("好\n\nh ao3\n", ("好", "")),
+        ("\ufeff好\r\nhao3\r\nh ao3\r\n\r\n", ("好", "hao3")),
+    ],
+)
+def test_thchs30_incomplete_transcripts_are_empty(tmp_path, content, expected):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "data" / "D4_750.wav.trn", content)
+    found = {u.utterance_id: u for u in _list_thchs30(tmp_path)}
+    assert (found["D4_750"].text, found["D4_750"].pinyin) == expected
+    assert found["D4_750"].audio == str(tmp_path / "data" / "D4_750.wav")
+    assert found["A11_0"].pinyin == "lv4 shi4 yang2 chun1"
+
+
+def test_thchs30_marks_that_are_not_spoken_are_removed(tmp_path):
+    small_corpora.make_thchs30_corpus(tmp_path)
+    small_corpora.write_text(
+        tmp_path / "data" / "A11_0.wav.trn", "判处 l = 六年\npan4 chu3 liu4 nian2\np an4\n"
+    )
+    assert _list_thchs30(tmp_path)[0].text == "判处 六年"
+
+
+def test_st_cmds_a_directory_of_recordings_and_transcripts(tmp_path):
+    found = _list_st_cmds(corpus_trees.make_st_cmds_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.text, u.split) for u in found] == [
+        ("20170001P00001A0001", "P00001A", "你好", "train"),
+        ("20170001P00001I0001", "P00001I", "今天 天气很好", "train"),
+        ("20170001P00002A0001", "P00002A", "", "train"),  # left to the checks, as is the next
+        ("20170001P00003A0001", "P00003A", "没有录音", "train"),
+    ]
+    assert found[3].audio == str(tmp_path / "20170001P00003A0001.wav")
+
+
+def test_st_cmds_a_byte_order_mark_and_another_encoding(tmp_path):
+    corpus_trees.make_st_cmds_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "20170001P00001A0001.txt", "\ufeff你好\r\n")
+    assert _list_st_cmds(tmp_path)[0].text == "你好"
+    (tmp_path / "20170001P00001A0001.txt").write_bytes("你好".encode("gbk"))
+    assert _list_st_cmds(tmp_path)[0].text == "你好"
+    (tmp_path / "20170001P00001A0001.txt").write_bytes("안녕".encode("euc-kr"))
+    with pytest.raises(errors.UserError, match="20170001P00001A0001.txt: byte 0 is not UTF-8"):
+        _list_st_cmds(tmp_path)
+
+
+def test_st_cmds_other_directories(tmp_path):
+    corpus_trees.make_st_cmds_corpus(tmp_path / "ST-CMDS-20170001_1-OS")
+    for name in ("20170001P0000100001.txt", "20170001P00001A0001.metadata"):  # no speaker; no recording
+        small_corpora.write_text(tmp_path / name, "好")
+    message = (
+        "20170001PxxxxxAxxxx.wav and the like are missing, expected ST-CMDS; pass the directory ST-CMDS-2017"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _list_st_cmds(tmp_path)
+
+
+def test_librispeech_parts_and_chapters(tmp_path):
+    found = _list_librispeech(corpus_trees.make_librispeech_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("84-121123-0000", "84", "dev", "GO DO YOU HEAR"),
+        ("367-130732-0000", "367", "test", "LOBSTERS AND LOBSTERS"),
+        ("103-1240-0000", "103", "train", "CHAPTER ONE"),
+        ("103-1240-0001", "103", "train", "THAT HAD ITS SOURCE"),  # without a recording
+        ("103-1240-0002", "103", "train", ""),  # without a transcript
+    ]
+    chapter = tmp_path / "train-clean-100" / "103" / "1240"
+    assert [u.audio for u in found[3:]] == [
+        str(chapter / f"103-1240-{number}.flac") for number in ("0001", "0002")
+    ]
+
+
+def test_librispeech_archives_and_hidden_files_are_ignored(tmp_path):
+    corpus_trees.make_librispeech_corpus(tmp_path)
+    for other in ("dev-clean.tar.gz", "test-other/.DS_Store", "test-other/367/._130732"):
+        small_corpora.write_text(tmp_path / other, "")
+    assert len(_list_librispeech(tmp_path)) == 5
+
+
+def test_librispeech_line_ends_and_a_transcript_that_is_empty(tmp_path):
+    corpus_trees.make_librispeech_corpus(tmp_path)
+    path = tmp_path / "dev-clean" / "84" / "121123" / "84-121123.trans.txt"
+    small_corpora.write_text(path, "\ufeff84-121123-0000 GO\r\n84-121123-0001\r\n\r\n")
+    assert [(u.utterance_id, u.text) for u in _list_librispeech(tmp_path)][:2] == [
+        ("84-121123-0000", "GO"),
+        ("84-121123-0001", ""),
+    ]
+
+
+def test_librispeech_other_directories_and_a_chapter_without_its_transcript(tmp_path):
+    corpus_trees.make_librispeech_corpus(tmp_path / "LibriSpeech")
+    message = "train-clean-100, dev-clean and the like are missing, expected parts of LibriSpeech; pass"
+    for other in (tmp_path, tmp_path / "LibriSpeech" / "dev-clean"):
+        with pytest.raises(errors.UserError, match=message):
+            _list_librispeech(other)
+    os.remove(tmp_path / "LibriSpeech" / "dev-clean" / "84" / "121123" / "84-121123.trans.txt")
+    with pytest.raises(errors.UserError, match="84-121123.trans.txt: file does not exist; unpack"):
+        _list_librispeech(tmp_path / "LibriSpeech")

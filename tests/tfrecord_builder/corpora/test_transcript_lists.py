@@ -1,0 +1,280 @@
+import os
+import shutil
+
+import corpus_trees
+import pytest
+import small_corpora
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import transcript_lists
+
+
+def _list_aishell1(corpus_dir):
+    return list(transcript_lists.list_aishell1(str(corpus_dir)))
+
+
+def _list_aidatatang_200zh(corpus_dir):
+    return list(transcript_lists.list_aidatatang_200zh(str(corpus_dir)))
+
+
+def _list_aishell3(corpus_dir):
+    return list(transcript_lists.list_aishell3(str(corpus_dir)))
+
+
+def _list_magicdata(corpus_dir):
+    return list(transcript_lists.list_magicdata(str(corpus_dir)))
+
+
+def _list_primewords(corpus_dir):
+    return list(transcript_lists.list_primewords(str(corpus_dir)))
+
+
+def test_aishell1_recordings_and_transcripts(tmp_path):
+    found = _list_aishell1(small_corpora.make_aishell1_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("BAC009S0002W0122", "S0002", "train", "而 对 楼市"),
+        ("BAC009S0724W0121", "S0724", "dev", "广州市"),
+        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks, as is the next
+        ("BAC009S9999W0001", "S9999", "test", "没有 录音"),
+    ]
+    assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+
+
+def test_aishell1_speakers_that_are_not_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    for speaker in ("train/S0002", "dev/S0724"):
+        shutil.rmtree(tmp_path / "wav" / speaker)
+    found = _list_aishell1(tmp_path)
+    assert [(u.utterance_id, u.split) for u in found] == [
+        ("BAC009S0764W0121", "test"),
+        ("BAC009S0002W0122", "train"),
+        ("BAC009S0724W0121", "dev"),
+        ("BAC009S9999W0001", "test"),
+    ]
+    assert found[1].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
+    assert not os.path.exists(found[1].audio)
+
+
+def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    names = {"S0723": "train", "S0724": "dev", "S0763": "dev", "S0764": "test"}
+    transcript = "".join(f"BAC009{speaker}W0999 没有 录音\n" for speaker in names)
+    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", transcript)
+    assert {u.speaker: u.split for u in _list_aishell1(tmp_path) if u.text} == names
+
+
+def test_aishell1_incomplete(tmp_path):
+    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: file does not exist"):
+        _list_aishell1(tmp_path)
+    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", "BAC009S0002W0122 而\n")
+    with pytest.raises(
+        errors.UserError, match="wav/train, wav/dev and wav/test are missing, expected AISHELL-1"
+    ):
+        _list_aishell1(tmp_path)
+
+
+def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
+    small_corpora.make_aishell1_corpus(tmp_path)
+    for name in ("S0724.tar.gz", "._S0004.tar.gz", "notes.txt"):
+        small_corpora.write_text(tmp_path / "wav" / name, "")
+    assert len(_list_aishell1(tmp_path)) == 4
+    small_corpora.write_text(tmp_path / "wav" / "S0003.tar.gz", "")
+    with pytest.raises(
+        errors.UserError, match=r"wav: 1 of 2 archives are not unpacked \(S0003.tar.gz is one\)"
+    ):
+        _list_aishell1(tmp_path)
+
+
+def test_aidatatang_200zh_recordings_then_transcripts_without_one(tmp_path):
+    found = _list_aidatatang_200zh(corpus_trees.make_aidatatang_200zh_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("T0055G0013S0001", "G0013", "train", "以后 你 是 男孩子"),
+        ("T0055G0002S0001", "G0002", "dev", "看看 我 的 日程表"),
+        ("T0055G0036S0001", "G0036", "test", "谢谢"),
+        ("T0055G0002S0002", "G0002", "dev", "没有 录音"),
+        ("T0055G9999S0001", "G9999", "train", "没有 人"),
+    ]
+    assert found[3].audio == str(tmp_path / "corpus" / "dev" / "G0002" / "T0055G0002S0002.wav")
+
+
+def test_aidatatang_200zh_a_recording_without_a_transcript(tmp_path):
+    corpus_trees.make_aidatatang_200zh_corpus(tmp_path)
+    path = tmp_path / "transcript" / "aidatatang_200_zh_transcript.txt"
+    small_corpora.write_text(path, "\ufeffT0055G0013S0001 好 的\r\n\r\n")
+    assert [u.text for u in _list_aidatatang_200zh(tmp_path)] == ["好 的", "", ""]
+
+
+def test_aidatatang_200zh_speakers_that_are_not_unpacked(tmp_path):
+    corpus_trees.make_aidatatang_200zh_corpus(tmp_path)
+    train = tmp_path / "corpus" / "train"
+    small_corpora.write_text(train / "G0013.tar.gz", "")
+    assert len(_list_aidatatang_200zh(tmp_path)) == 5
+    small_corpora.write_text(train / "G0014.tar.gz", "")
+    message = r"corpus/train: 1 of 2 archives are not unpacked \(G0014.tar.gz is one\), expected a folder"
+    with pytest.raises(errors.UserError, match=message):
+        _list_aidatatang_200zh(tmp_path)
+
+
+def test_aidatatang_200zh_other_directories(tmp_path):
+    corpus_trees.make_aidatatang_200zh_corpus(tmp_path / "aidatatang_200zh")
+    message = (
+        "corpus/test is missing, expected .* of aidatatang_200zh; pass the directory aidatatang_200zh itself"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _list_aidatatang_200zh(tmp_path)
+    shutil.rmtree(tmp_path / "aidatatang_200zh" / "corpus" / "dev")
+    with pytest.raises(errors.UserError, match="aidatatang_200zh: corpus/dev is missing"):
+        _list_aidatatang_200zh(tmp_path / "aidatatang_200zh")
+    os.remove(tmp_path / "aidatatang_200zh" / "transcript" / "aidatatang_200_zh_transcript.txt")
+    with pytest.raises(
+        errors.UserError, match="transcript/aidatatang_200_zh_transcript.txt, corpus/dev is missing"
+    ):
+        _list_aidatatang_200zh(tmp_path / "aidatatang_200zh")
+
+
+def test_aishell3_hanzi_and_pinyin_alternate(tmp_path):
+    found = _list_aishell3(corpus_trees.make_aishell3_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text, u.pinyin) for u in found] == [
+        ("SSB00050001", "SSB0005", "train", "广 州", "guang3 zhou1"),
+        ("SSB00050002", "SSB0005", "train", "一 点儿", "yi1 dianr3"),
+        ("SSB06930002", "SSB0693", "test", "武 术", "wu3 shu4"),
+    ]
+    assert found[2].audio == str(tmp_path / "test" / "wav" / "SSB0693" / "SSB06930002.wav")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("女 nv3 儿 er2", ("女 儿", "nv3 er2")),
+        ("我 wo3 爱 ai4 A ei1", ("我 爱 A", "")),  # no syllable is made up for what is no hanzi
+        ("我 wo3 爱", ("我 爱", "")),
+        ("你好 ni3 吗 ma5", ("你好 吗", "")),  # two hanzi, one syllable
+        ("吗 ma 我 wo3", ("吗 ma 我", "")),
+        ("", ("", "")),
+    ],
+)
+def test_aishell3_lines_that_are_not_pairs(tmp_path, line, expected):
+    corpus_trees.make_aishell3_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "test" / "content.txt", f"\ufeffSSB06930002.wav\t{line}\r\n")
+    found = _list_aishell3(tmp_path)[-1]
+    assert (found.utterance_id, found.text, found.pinyin) == ("SSB06930002", *expected)
+
+
+def test_aishell3_a_recording_and_a_transcript_without_the_other(tmp_path):
+    corpus_trees.make_aishell3_corpus(tmp_path)
+    recordings = tmp_path / "train" / "wav" / "SSB0005"
+    os.rename(recordings / "SSB00050001.wav", recordings / "SSB00050009.wav")
+    found = [u for u in _list_aishell3(tmp_path) if u.split == "train"]
+    assert [(u.utterance_id, u.text) for u in found] == [
+        ("SSB00050002", "一 点儿"),
+        ("SSB00050009", ""),
+        ("SSB00050001", "广 州"),
+    ]
+    assert (found[2].audio, found[2].pinyin) == (str(recordings / "SSB00050001.wav"), "guang3 zhou1")
+
+
+def test_aishell3_other_directories(tmp_path):
+    corpus_trees.make_aishell3_corpus(tmp_path / "data_aishell3")
+    message = (
+        "train/wav, test/wav is missing, expected train/wav and test/wav of AISHELL-3; pass the directory"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _list_aishell3(tmp_path)
+    os.remove(tmp_path / "data_aishell3" / "train" / "content.txt")
+    with pytest.raises(errors.UserError, match="content.txt: file does not exist; pass the dir"):
+        _list_aishell3(tmp_path / "data_aishell3")
+    shutil.rmtree(tmp_path / "data_aishell3" / "test")
+    with pytest.raises(errors.UserError, match="data_aishell3: test/wav is missing"):
+        _list_aishell3(tmp_path / "data_aishell3")
+
+
+def test_magicdata_recordings_then_transcripts_without_one(tmp_path):
+    found = _list_magicdata(corpus_trees.make_magicdata_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
+        ("38_5716_01", "38_5716", "train", "嗨天气寒冷记得添衣保暖哦"),
+        ("38_5716_02", "38_5716", "train", ""),
+        ("5_1812_01", "5_1812", "dev", "你好"),
+        ("5_1812_02", "5_1812", "dev", "没有录音"),
+        ("15_2222_01", "15_2222", "test", "谢谢"),
+    ]
+    assert found[3].audio == str(tmp_path / "dev" / "5_1812" / "5_1812_02.wav")
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("[FIL]你好[SPK]谢谢", "你好 谢谢"),
+        ("FIL你好SPK", "你好"),
+        ("<NOISE> 你好 [ FIL ]", "你好"),
+        ("[FIL]", ""),
+        ("打开FILE和SPKR", "打开FILE和SPKR"),  # words that only begin so
+        ("PROFIL和MSPK", "PROFIL和MSPK"),  # or end so
+        ("你好，[今天]。", "你好，[今天]。"),
+    ],
+)
+def test_magicdata_marks_are_removed(tmp_path, written, text):
+    corpus_trees.make_magicdata_corpus(tmp_path)
+    header = "\ufeffUtteranceID\tSpeakerID\tTranscription\r\n"
+    small_corpora.write_text(
+        tmp_path / "test" / "TRANS.txt", f"{header}15_2222_01.wav\t15_2222\t{written}\r\n"
+    )
+    assert _list_magicdata(tmp_path)[-1].text == text
+
+
+def test_magicdata_splits_that_are_not_unpacked_and_other_directories(tmp_path):
+    corpus_trees.make_magicdata_corpus(tmp_path)
+    shutil.rmtree(tmp_path / "train")
+    assert {u.split for u in _list_magicdata(tmp_path)} == {"dev", "test"}
+    message = r"dev/5_1812: train, dev and test are missing, expected those of MAGICDATA; unpack train_set"
+    with pytest.raises(errors.UserError, match=message):
+        _list_magicdata(tmp_path / "dev" / "5_1812")
+    os.remove(tmp_path / "dev" / "TRANS.txt")
+    with pytest.raises(errors.UserError, match="dev/TRANS.txt: file does not exist; unpack train"):
+        _list_magicdata(tmp_path)
+
+
+def test_primewords_recordings_then_transcripts_without_one(tmp_path):
+    found = _list_primewords(corpus_trees.make_primewords_corpus(tmp_path))
+    assert [(u.utterance_id, u.speaker, u.text, u.split) for u in found] == [
+        ("00a1ca32", "7", "你好 谢谢", "train"),  # the first of two entries
+        ("5732d955", "", "", "train"),  # its folder is not a speaker
+        ("0eb1f442", "9", "没有录音", "train"),
+    ]
+    assert found[0].audio == str(tmp_path / "audio_files" / "0" / "00" / "00a1ca32.wav")
+    assert found[2].audio == str(tmp_path / "audio_files" / "0" / "0e" / "0eb1f442.wav")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"file": "a.wav"}', "set1_transcript.json: .* is not a valid JSON list of objects"),
+        ('[{"file": "a.wav"}, "b.wav"]', "set1_transcript.json: object 2: 'b.wav' is not a JSON object"),
+        ('[{"file": "a.wav"}, {"text": "好"}]', "object 2: file is missing, expected text"),
+    ],
+)
+def test_primewords_invalid_transcripts_are_refused(tmp_path, content, message):
+    corpus_trees.make_primewords_corpus(tmp_path)
+    small_corpora.write_text(tmp_path / "set1_transcript.json", content)
+    with pytest.raises(errors.UserError, match=message):
+        _list_primewords(tmp_path)
+
+
+def test_primewords_byte_order_mark_line_ends_and_an_entry_without_a_speaker(tmp_path):
+    corpus_trees.make_primewords_corpus(tmp_path)
+    content = '\ufeff[\r\n{"file": "00a1ca32.wav",\r\n "text": "好"}\r\n]\r\n'
+    small_corpora.write_text(tmp_path / "set1_transcript.json", content)
+    found = [(u.utterance_id, u.text, u.speaker) for u in _list_primewords(tmp_path)]
+    assert found == [("00a1ca32", "好", ""), ("5732d955", "", "")]
+
+
+def test_primewords_other_directories(tmp_path):
+    message = (
+        "set1_transcript.json, audio_files is missing, expected set1_transcript.json and audio_files of "
+        "Primewords Set 1; pass the directory primewords_md_2018_set1 itself."
+    )
+    with pytest.raises(errors.UserError, match=message):
+        _list_primewords(tmp_path)
+    corpus_trees.make_primewords_corpus(tmp_path)
+    os.remove(tmp_path / "set1_transcript.json")
+    with pytest.raises(errors.UserError, match="set1_transcript.json is missing"):
+        _list_primewords(tmp_path)

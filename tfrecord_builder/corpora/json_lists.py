@@ -1,0 +1,136 @@
+"""Lists of NeMo and WeNet: per line a JSON object of an utterance or, of WeNet, a tar file of utterances."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import json_lines, layout, rows, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files, members
+
+# NeMo (its documentation, "Preparing custom ASR data"): {train,dev,test}*.json or .jsonl, as
+# train_manifest.json.
+#
+#     {"audio_filepath": "wav/a.wav", "duration": 8.5, "text": "今天天气很好"}
+#     {"audio_filepath": "wav/b.wav", "duration": 2.4, "offset": 31.5, "text": "你好", "speaker": "s1"}
+#
+# offset (0 where it is missing) and duration select a segment. channel_selector is a channel from 0, a list
+# of one, or "average", the default; other lists are rejected, line by line. pinyin and speaker are optional.
+# A manifest has no ids: an utterance is named <manifest>-<line>-<recording>, such as train_manifest-2-b.
+_NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
+_NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
+
+
+def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of every manifest in the directory."""
+    matches = filter(None, map(_NEMO_NAME.fullmatch, files.list_names(corpus_dir)))
+    splits = {match[0]: layout.split_of(match[1]) for match in matches}
+    if not any(splits.values()):
+        raise errors.UserError(
+            f"{corpus_dir}: NeMo manifest is missing, expected train.json, train_manifest.json or the like "
+            "(and dev*, test*), also .jsonl; pass the directory that holds them."
+        )
+    for name, split in splits.items():
+        if split:
+            yield from _read_nemo(os.path.join(corpus_dir, name), split)
+
+
+def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
+    for where, fields in json_lines.read_objects(path):
+        row = rows.read_object(where, _pick(fields, _NEMO_FIELDS), (("audio",),))
+        utterance = rows.make_utterance(where, path, row, split)
+        channel, problem = _read_channel(fields.get("channel_selector"))
+        yield dataclasses.replace(utterance, channel=channel, problem=utterance.problem or problem)
+
+
+def _read_channel(selector: Any) -> tuple[Optional[int], str]:
+    """Returns the selected channel, None for the mean of all, and the problem if there is one."""
+    only = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
+    if only is None or only == "average":
+        return None, ""
+    if isinstance(only, int) and not isinstance(only, bool) and only >= 0:
+        return only, ""
+    return None, 'NeMo channel_selector other than a channel from 0, a list of one or "average"'
+
+
+# WeNet (its tools/make_raw_list.py and make_shard_list.py): data.list, or {train,dev,test}/data.list. Of type
+# raw it has an object per line, with segments also start and end in seconds; of type shard the path of a tar
+# file per line, in which KEY.wav (or flac, mp3, ...) and KEY.txt belong together; recordings are read in
+# place.
+#
+#     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
+#     /data/shards/shards_000000000.tar
+#
+# Relative paths are relative to the list or to where the recipe ran (layout.resolve). A list that is passed
+# itself is the split that its name has, or train.
+NOT_UTF_8 = "transcript in a shard is not UTF-8"
+_DATA_LIST = "data.list"
+_WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")
+_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".wma")
+
+
+def list_wenet(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of the lists of a directory, or of a single list."""
+    if files.is_directory(corpus_dir):
+        lists = layout.find_lists(corpus_dir, (_DATA_LIST,))
+    else:
+        lists = [(layout.split_in(os.path.basename(corpus_dir)) or "train", corpus_dir)]
+    if not lists:
+        raise errors.UserError(
+            f"{corpus_dir}: {_DATA_LIST} and train/{_DATA_LIST} (or dev, valid, test, ...) are missing, "
+            "expected WeNet's lists; pass a directory that holds them, or one list itself."
+        )
+    for split, path in lists:
+        first = next(filter(str.strip, text_files.read_lines(path)), "")
+        if not first.lstrip().startswith("{"):
+            yield from _read_shards(path, split)
+            continue
+        for where, fields in json_lines.read_objects(path):
+            row = rows.read_object(where, _pick(fields, _WENET_FIELDS), (("id",), ("audio",)))
+            yield rows.make_utterance(where, path, row, split)
+
+
+def _read_shards(path: str, split: str) -> Iterator[manifest.Utterance]:
+    for line in filter(str.strip, text_files.read_lines(path)):
+        shard = layout.resolve(os.path.dirname(path), line.strip())
+        try:
+            with files.open_binary(shard) as file, tarfile.open(fileobj=file, mode="r:") as archive:
+                yield from _read_members(shard, archive, split)
+        except FileNotFoundError:
+            raise errors.UserError(
+                f"{path}: shard {shard} does not exist, expected the path of a tar file or a JSON object per "
+                "line; fix the path."
+            ) from None
+        except tarfile.TarError as error:
+            raise errors.UserError(
+                f"{shard}: is not a valid tar file ({error}), expected an uncompressed one; make the shard "
+                "again."
+            ) from error
+
+
+def _read_members(shard: str, archive: tarfile.TarFile, split: str) -> Iterator[manifest.Utterance]:
+    texts, recordings = {}, {}
+    for member in archive:
+        key, suffix = os.path.splitext(member.name)
+        if suffix == ".txt":
+            texts[key] = archive.extractfile(member).read()
+        elif suffix.lower() in _AUDIO and member.isfile():
+            recordings[key] = str(members.Member(shard, member.offset_data, member.size))
+    for key in sorted({*texts, *recordings}):
+        audio = recordings.get(key, os.path.join(shard, key))
+        text, problem = "", ""
+        try:
+            text = texts.get(key, b"").decode("utf-8").strip()
+        except UnicodeDecodeError:
+            problem = NOT_UTF_8
+        yield manifest.Utterance(key, audio, "", text, "", split, problem=problem)
+
+
+def _pick(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}

@@ -1,0 +1,183 @@
+"""Corpora that are tables: manifest.tsv, tables of any origin, Common Voice, LJSpeech, text."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import json_lines, layout, rows, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
+
+# Anyone's own recordings: manifest.tsv, whose columns are found by name, without quoting. Needed are id,
+# audio, and text or pinyin; an empty split is train.
+#
+#     id      audio            speaker  text      pinyin                split  seconds  note
+#     w00002  audio/00002.mp3  yuetan   一下      yi1 xia4              train  1.150
+
+
+def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of corpus_dir/manifest.tsv."""
+    path = os.path.join(corpus_dir, manifest.MANIFEST_FILE)
+    for where, row in rows.read_table(path, (("id",), *rows.RECORDINGS)):
+        yield rows.make_utterance(where, path, row, "train")
+
+
+# Common Voice in any language (commonvoice.mozilla.org), cv-corpus-<release>/<language>/{train,dev,test}.tsv
+# and clips/*.mp3. The splits are the release's own, which share no speaker; validated.tsv, other.tsv and
+# invalidated.tsv, which contain them or were not checked, are not read.
+#
+#     client_id	path	sentence	up_votes	down_votes	age	gender	...
+#     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
+
+
+def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of those of the three files that exist."""
+    remedy = "pass the directory of one language, cv-corpus-<release>/<language>"
+    names = {split: f"{split}.tsv" for split in manifest.SPLITS}
+    names = {split: name for split, name in names.items() if files.exists(os.path.join(corpus_dir, name))}
+    if not names:
+        raise errors.UserError(
+            f"{corpus_dir}: train.tsv, dev.tsv and test.tsv are missing, expected Common Voice; {remedy}."
+        )
+    layout.require(corpus_dir, (*names.values(), "clips"), "Common Voice", remedy)
+    for split, name in names.items():
+        path = os.path.join(corpus_dir, name)
+        for where, row in rows.read_table(path):
+            clip = row["audio"].strip()
+            row.update(id=layout.recording_id(clip), audio=clip and os.path.join("clips", clip))
+            yield rows.make_utterance(where, path, row, split)
+
+
+# LJSpeech (keithito.com/LJ-Speech-Dataset), and what copies its layout: wavs/*.wav and metadata.csv, without
+# header and quoting: id, transcript, and often a normalised transcript (numbers and abbreviations as read),
+# which takes precedence. There is one speaker, and all of it is train.
+#
+#     LJ001-0007|the earliest book printed with movable types, about 1455,|..., about fourteen fifty-five,
+
+
+def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields an utterance for every line of metadata.csv."""
+    remedy = "pass the directory that has metadata.csv and wavs, as LJSpeech-1.1"
+    layout.require(corpus_dir, ("metadata.csv", "wavs"), "LJSpeech", remedy)
+    path = os.path.join(corpus_dir, "metadata.csv")
+    for number, line in enumerate(text_files.read_lines(path, remedy), 1):
+        if not line.strip():
+            continue
+        name, *texts = line.split("|")
+        if not 1 <= len(texts) <= 2:
+            raise errors.UserError(
+                f"{path}: line {number} has {len(texts) + 1} columns, expected 2 or 3 separated by |; fix "
+                "the line, or read tables that have a header with --corpus=table."
+            )
+        audio = os.path.join(corpus_dir, "wavs", f"{name.strip()}.wav")
+        text = next(filter(str.strip, reversed(texts)), "")
+        yield manifest.Utterance(name.strip(), audio, "LJ", text, "", "train")
+
+
+# Tables with a header line and a row per utterance: train, dev and test as .csv or .tsv, or the names that
+# others give these splits; or Hugging Face's metadata.csv or metadata.jsonl, here or in train/, validation/,
+# test/; or one table of any name, which can be passed in place of the directory.
+#
+#     id,audio,text,speaker
+#     u1,wav/u1.wav,"今天,天气很好",s1
+#
+# A .csv is separated by commas, semicolons or vertical bars, whichever gives the header its columns, and
+# quoted as Python's csv module does (not with bars); a .tsv has tabs alone. SpeechBrain's .json is passed
+# itself; its data_root is the file's own directory:
+#
+#     {"u1": {"wav": "{data_root}/wav/u1.wav", "spk_id": "s1", "words": "今天天气很好"}, ...}
+_COMMAS = {"strict": True, "skipinitialspace": True}
+_SEMICOLONS = {"delimiter": ";", **_COMMAS}
+_BARS = {"delimiter": "|", "quoting": csv.QUOTE_NONE}
+_METADATA = ("metadata.csv", "metadata.tsv", "metadata.jsonl")  # of Hugging Face's AudioFolder
+
+
+def list_table(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the utterances of the tables of a directory, or of a single table."""
+    for split, path in _find_tables(corpus_dir):
+        for where, row in _read_rows(path):
+            yield rows.make_utterance(where, path, row, split)
+
+
+def _read_rows(path: str) -> Iterator[tuple[str, rows.Row]]:
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in (".json", ".jsonl"):
+        read = json_lines.read_named_objects if suffix == ".json" else json_lines.read_objects
+        for where, fields in read(path):
+            yield where, rows.read_object(where, fields)
+        return
+    formats = (rows.TABS,) if suffix == ".tsv" else (_COMMAS, _SEMICOLONS, _BARS, rows.TABS)
+    yield from rows.read_table(path, formats=formats)
+
+
+def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
+    """Returns (split, path) of the tables of a directory; the split is None where only rows can name it."""
+    if not files.is_directory(path):
+        return [(layout.split_in(os.path.basename(path)), path)]
+    names = files.list_names(path)
+    tables = [name for name in names if name.lower().endswith((".csv", ".tsv")) and not name.startswith(".")]
+    lists = _find_splits(path, tables) or layout.find_lists(path, _METADATA, None)
+    if not lists and len(tables) == 1:
+        lists = [(None, os.path.join(path, tables[0]))]
+    if not lists:
+        raise errors.UserError(
+            f"{path}: tables are {', '.join(tables[:5]) or 'missing'}, expected train.csv or train.tsv (and "
+            "dev or valid, test), metadata.csv or .jsonl, train/metadata.csv, or a single table; pass their "
+            "directory or one table itself."
+        )
+    return lists
+
+
+def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str], str]]:
+    """Finds train.csv, or where a split has none of that name, the tables with it in their names."""
+    lists = []
+    for split in manifest.SPLITS:
+        exact = [name for name in tables if layout.split_of(os.path.splitext(name)[0]) == split]
+        others = [name for name in tables if layout.split_in(name) == split]
+        lists += [(split, os.path.join(directory, name)) for name in exact or others]
+    return lists
+
+
+# Text for the language model: {train,dev,test}.tsv, whose sentences are named <split>-<line>; the registry
+# prefixes the directory's name and makes it the speaker, so that error rates can be reported per corpus.
+# dict.txt is a word list, as in the package jieba, a word first in each line; words of two or more hanzi
+# become sentences of train.
+#
+#     hanzi       pinyin
+#     我们试试看  wo3 men5 shi4 shi4 kan4
+_WORDS = "dict.txt"
+_WORD = re.compile("[\u4e00-\u9fff]{2,}")
+
+
+def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields the sentences of those files that exist, also as valid.tsv and the like; then the words."""
+    names = files.list_names(corpus_dir)
+    tables = layout.named_splits(names, ".tsv")
+    if not tables and _WORDS not in names:
+        raise errors.UserError(
+            f"{corpus_dir}: text corpus is missing, expected train.tsv (and dev or valid, test) with the "
+            "columns hanzi and pinyin, or dict.txt; pass the directory that holds them."
+        )
+    for split, name in tables:
+        for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
+            utterance_id = f"{split}-{where.split()[-1]}"
+            yield manifest.Utterance(utterance_id, None, "", row["text"], row["pinyin"], split)
+    if _WORDS in names:
+        yield from _list_words(os.path.join(corpus_dir, _WORDS))
+
+
+def _list_words(path: str) -> Iterator[manifest.Utterance]:
+    words = [(line.split() or [""])[0] for line in text_files.read_lines(path)]
+    if not any(map(_WORD.fullmatch, words)):
+        raise errors.UserError(
+            f"{path}: no line begins with a word of two or more hanzi, expected a word list such as jieba's; "
+            "remove it if it is something else."
+        )
+    for number, word in enumerate(words, start=1):
+        if _WORD.fullmatch(word):
+            yield manifest.Utterance(f"word-{number}", None, "", word, "", "train")
