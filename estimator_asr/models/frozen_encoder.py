@@ -9,23 +9,27 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_asr.models import layers, whisper
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper}
 SCOPE = "frozen_encoder"
 
 
-def build(applied, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def build(
+    applied: pretrained_encoder.Applied, fbank: tf.Tensor, num_frames: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Builds the encoder under SCOPE; arguments and results as of `join`."""
     with tf.compat.v1.variable_scope(SCOPE, custom_getter=as_constant):
         return join(applied, fbank, num_frames)
 
 
-def join(applied, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def join(
+    applied: pretrained_encoder.Applied, fbank: tf.Tensor, num_frames: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Builds the encoder as far as it is needed, with variables in the caller's scope.
 
     Args:
-        applied: pretrained_encoder.Applied.
+        applied: the encoder, and which blocks.
         fbank: float32 [batch, num_frames, num_mel_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored.
 

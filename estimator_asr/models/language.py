@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import candidates, layers
+from estimator_asr.models import attention, candidates, layers
 
 # First and last token of each n-gram, counted from the current one.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
@@ -77,7 +77,7 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
     embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
         embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, seed)
-    return layers.dropout(layers.add_positions(embedded), config.language_dropout, seed)
+    return layers.dropout(attention.add_positions(embedded), config.language_dropout, seed)
 
 
 def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
@@ -114,9 +114,8 @@ def _encode(config, inputs, mask, seed):
     hidden = inputs
     for index in range(config.language_layers):
         with tf.compat.v1.variable_scope(f"layer_{index}"):
-            attended = layers.self_attention(
-                layers.layer_norm(hidden, "attention_norm"), mask, config.language_heads
-            )
+            normed = layers.layer_norm(hidden, "attention_norm")
+            attended = attention.self_attention(normed, mask, config.language_heads)
             hidden += tf.cast(layers.dropout(attended, config.language_dropout, seed), hidden.dtype)
             normed = layers.layer_norm(hidden, "feed_forward_norm")
             module = layers.feed_forward(normed, config.language_inner_units, 0.0, seed)

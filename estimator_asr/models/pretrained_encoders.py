@@ -11,14 +11,17 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_asr.models import encoders, frozen_encoder, layers, normalisation, transformer_encoders
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import encoders, frozen_encoder, layers, normalisation
 from tfrecord_builder.audio import frontend
 
 SUBSAMPLING = 2
 SCOPE = "pretrained"  # of the variables of the pretrained encoder
 
 
-def whisper(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]) -> encoders.Encoding:
+def whisper(
+    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+) -> encoders.Encoding:
     """Conformer blocks on the outputs of Whisper's encoder; see encoders.Encoder for the arguments.
 
     fbank holds these outputs (config.pretrained.num_bins values), or the features that they are computed of.
@@ -31,9 +34,7 @@ def whisper(config, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.T
     joined = frozen_encoder.stack(layers.clear_padding(vectors, mask), SUBSAMPLING)
     hidden = layers.layer_norm(layers.dense(joined, config.encoder_units, "project"))
     num_frames = frontend.num_subsampled_frames(num_frames, SUBSAMPLING)
-    mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
-    conformer = transformer_encoders.conformer_block
-    return transformer_encoders.run_blocks(config, conformer, hidden, num_frames, mask, seed)
+    return encoders.run_blocks(config, encoders.conformer_block, hidden, num_frames, seed)
 
 
 def _read_or_encode(applied, fbank, num_frames):

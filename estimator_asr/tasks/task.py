@@ -36,10 +36,10 @@ class Forward(NamedTuple):
 
 
 class Recognition(NamedTuple):
-    """Hypotheses of a batch.
+    """Hypotheses of a batch. What is None by default has only one of the tasks.
 
     `attention` is that of the decoder's last block given the labels, mean of its heads; None without labels
-    or without a decoder. What follows it has only one of the tasks.
+    or without a decoder.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
@@ -139,9 +139,9 @@ class Task(abc.ABC):
 
     def predict(self, features: Tensors) -> Tensors:
         """Returns the predictions of an EstimatorSpec: ids and their number by `spec.labels`, and score."""
-        found = self.recognise(features)
+        best = self.recognise(features)
         ids, num_ids = self.spec.labels
-        return {ids: found.ids, num_ids: found.num_ids, "score": found.scores}
+        return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
 
     def rate_of(self, variable: str) -> float:
         """Returns the learning rate of a variable, by its name, as a fraction of that of the optimizer."""
