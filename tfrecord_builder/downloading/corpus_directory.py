@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors
 from tfrecord_builder.downloading import archives, fetch, unpack
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
@@ -72,16 +72,11 @@ def _locked(directory: str) -> Iterator[None]:
     """Creates the directory and locks it against other downloads; turns OSError into UserError."""
     try:
         os.makedirs(directory, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            if not files.take_lock(descriptor, directory):
-                raise errors.UserError(
-                    f"--corpus_dir: {directory} is locked by another download, expected no other; "
-                    "wait until it ends."
-                )
+        busy = (
+            f"--corpus_dir: {directory} is locked by another download, expected no other; wait until it ends."
+        )
+        with locks.exclusive(directory, busy):
             yield
-        finally:
-            os.close(descriptor)  # releases the lock
     except OSError as error:
         raise errors.UserError(
             f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}), "

@@ -9,9 +9,8 @@ import functools
 import os
 import posixpath
 import shutil
-import tempfile
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
@@ -44,34 +43,26 @@ def list_names(directory: str) -> set[str]:
     return {name.rstrip("/") for name in _call("listdir", directory)}
 
 
-def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walks as os.walk, but yields only files that end with a suffix (in any case).
+def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """Yields the files below a directory that end with a suffix (in any case), in the order of os.walk.
 
     A name with a suffix is taken for a file, which saves a request.
     """
-    found = list_names(directory)
-    names = {name for name in found if name.lower().endswith(suffixes)}
-    others = sorted(found - names)
+    names = list_names(directory)
+    files = sorted(name for name in names if name.lower().endswith(suffixes))
+    yield from (os.path.join(directory, name) for name in files)
+    others = [os.path.join(directory, name) for name in sorted(names.difference(files))]
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
-        are_folders = list(pool.map(is_directory, (os.path.join(directory, name) for name in others)))
-    folders = [name for name, is_folder in zip(others, are_folders) if is_folder]
-    yield directory, folders, sorted(names)
-    for folder in folders:
-        yield from walk(os.path.join(directory, folder), suffixes)
+        are_folders = list(pool.map(is_directory, others))
+    for path, is_folder in zip(others, are_folders):
+        if is_folder:
+            yield from find_files(path, suffixes)
 
 
 def size_and_time(path: str) -> tuple[int, int]:
     """Returns size in bytes and modification time in ns."""
     status = _call("stat", path)
     return status.length, status.mtime_nsec
-
-
-def open_copy(path: str) -> BinaryIO:
-    """Opens a temporary copy of a file."""
-    copy = tempfile.TemporaryFile()
-    download(path, copy)
-    copy.seek(0)
-    return copy
 
 
 def download(path: str, file: BinaryIO) -> None:
@@ -81,9 +72,10 @@ def download(path: str, file: BinaryIO) -> None:
 
 
 @contextlib.contextmanager
-def reading(path: str) -> Iterator[BinaryIO]:
-    """Opens a file without a descriptor, for reading a part of it."""
+def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
+    """Opens a file, without a descriptor, at a byte; `num_bytes` is of use to other stores."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
+        file.seek(offset)
         yield file
 
 
@@ -110,22 +102,15 @@ def remove_tree(directory: str) -> None:
     _call("rmtree", directory)
 
 
-@contextlib.contextmanager
-def uploading(path: str, beside: str) -> Iterator[str]:
-    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
-
-    Outside object stores it is uploaded as `beside` first, and then renamed.
-    """
-    with tempfile.TemporaryDirectory() as directory:
-        temporary = os.path.join(directory, os.path.basename(path))
-        yield temporary
-        target = path if _scheme(path) in _OBJECT_STORES else beside
-        with open(temporary, "rb") as source, _translated(target):
-            with _gfile(target).GFile(_normalise(target), "wb") as file:
-                file.write(b"")  # without a write there is no empty file
-                shutil.copyfileobj(source, file, 1 << 20)
-        if target != path:
-            move(beside, path)
+def upload(local_path: str, path: str, beside: str) -> None:
+    """Writes a local file to `path`; outside object stores as `beside` first, which is then renamed."""
+    target = path if _scheme(path) in _OBJECT_STORES else beside
+    with open(local_path, "rb") as source, _translated(target):
+        with _gfile(target).GFile(_normalise(target), "wb") as file:
+            file.write(b"")  # without a write there is no empty file
+            shutil.copyfileobj(source, file, 1 << 20)
+    if target != path:
+        move(beside, path)
 
 
 def _scheme(path: str) -> str:
