@@ -17,11 +17,11 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.augmentation import effects
 from tfrecord_builder.building import checks, sharding
 from tfrecord_builder.data import recordings, schema
-from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import worker_pool
 from tfrecord_builder.records import items, loudness, shard_statistics
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
+from tfrecord_builder.tokens import vocabulary
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
@@ -166,7 +166,7 @@ def _extract(
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
         raise checks.Rejected(checks.TOO_LONG_FOR_WHISPER)
-    if frontend.num_frames(len(waveform), settings.frontend) < labelling.min_frames(item.labels.tokens):
+    if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise checks.Rejected(checks.TOO_SHORT)  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all

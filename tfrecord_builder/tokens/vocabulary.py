@@ -138,6 +138,14 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
     return text
 
 
+def min_ctc_frames(tokens: Sequence) -> int:
+    """Returns the frames that CTC needs for tokens or their ids: one each, and a blank between equal ones.
+
+    The same for tensors: estimator_asr.models.losses.has_alignment.
+    """
+    return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
+
+
 def _check_tokens(tokens: tuple[str, ...]) -> None:
     if not tokens or tokens[0] != UNKNOWN:
         raise errors.UserError(f"first token is {tokens[0] if tokens else ''!r}, expected {UNKNOWN}")
