@@ -40,7 +40,6 @@ def build_input_fn(
     """Returns the input_fn of an Estimator.
 
     Args:
-        source: the split.
         config: batch budget, shuffling and masking.
         training: endless epochs, shuffled and masked; otherwise one epoch in the order of the shards, with
             the texts (utterance_id, speaker, transcript, pronunciation) among the features.
@@ -170,13 +169,10 @@ def batch_of(
     position: Sequence[int],
     shard: batches.Shard = batches.WHOLE,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns features and labels of a batch as the model_fn gets them in training.
+    """Returns features and labels of a batch as the model_fn of a replica gets them in training.
 
-    Args:
-        records: of the whole batch, serialised.
-        source: of the records; Split.of_records is enough.
-        position: as for read_batch.
-        shard: the rows of a replica.
+    `records` are those of the whole batch; for the source Split.of_records is enough; position as for
+    read_batch.
     """
 
     def finish(rows):

@@ -143,12 +143,7 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
 
 @contextlib.contextmanager
 def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
-    """Turns the error of reading a damaged shard inside the block into one sentence.
-
-    Raises:
-        errors.UserError: the checksum of a record, or the size of its features, is wrong, or a remote shard
-            cannot be fetched.
-    """
+    """Raises errors.UserError for a damaged record, or a shard that cannot be fetched, inside the block."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:

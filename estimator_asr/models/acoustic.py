@@ -16,9 +16,9 @@ from estimator_asr.models import attention, encoders, layers, losses
 
 
 def _whisper(*arguments):
-    from estimator_asr.models import pretrained_encoders  # loaded for it alone
+    from estimator_asr.models import frozen_encoder  # loaded for it alone
 
-    return pretrained_encoders.whisper(*arguments)
+    return frozen_encoder.conformer_on_top(*arguments)
 
 
 ENCODERS = {
@@ -59,7 +59,6 @@ def build(
     """Builds the model.
 
     Args:
-        config: sizes and rates.
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
         num_classes: tokens and the blank.
@@ -168,9 +167,7 @@ def decode(
 ) -> tuple[losses.Scorer, tf.Tensor]:
     """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
 
-    Args:
-        previous_ids: int32 [batch, length], the token before each position.
-        config, num_classes, token_parts, seed: as for build.
+    `previous_ids` are the tokens before each position, int32 [batch, length]; see build for the others.
 
     Returns:
         What scores the classes at each of `length` positions; position i depends on previous_ids 0 to i. And
@@ -221,13 +218,8 @@ def score(
 ) -> tf.Tensor:
     """Returns the log probabilities that the decoder gives to whole sequences, their ends included.
 
-    Args:
-        config, num_classes, token_parts: as for build, which made the encoding.
-        token_ids: int32 [batch, num_sequences, max_tokens].
-        num_tokens: int32 [batch, num_sequences].
-
-    Returns:
-        float32 [batch, num_sequences].
+    `token_ids` are int32 [batch, num_sequences, max_tokens], their numbers and the result [batch,
+    num_sequences]; see build, which made the encoding, for the others.
     """
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]

@@ -35,10 +35,8 @@ def build(
     """Scores the candidates of each token. All variables are under the scope "language".
 
     Args:
-        config: sizes and rates.
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        token_vocabulary_size, character_vocabulary_size: numbers of tokens and characters.
         character_mask: bool [tokens, characters], the candidates of each token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
         seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
@@ -69,7 +67,6 @@ def _swap_tokens(token_ids, rate, vocabulary_size, seed):
 
 
 def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
-    """Returns float32 [batch, length, units]: token, parts, n-grams and position."""
     table = _get_table("tokens", [vocabulary_size, config.language_units])
     if token_parts is not None:
         parts = _get_table("token_parts", [token_parts.shape[1], config.language_units])
@@ -81,7 +78,6 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
 
 
 def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
-    """Returns float32 [batch, length, units]: the sum of the n-grams' rows, projected to `units`."""
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
     # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
@@ -110,7 +106,6 @@ def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num
 
 
 def _encode(config, inputs, mask, seed):
-    """Runs the pre-norm Transformer layers over float32 [batch, length, units]."""
     hidden = inputs
     for index in range(config.language_layers):
         with tf.compat.v1.variable_scope(f"layer_{index}"):

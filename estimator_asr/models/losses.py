@@ -184,11 +184,8 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
 def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
     """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
 
-    Args:
-        scorer: of the positions and classes.
-        labels: int32 [batch, length]. Where a label is in the sample too, it counts once.
-        weights: float32 [batch, length]; 0 excludes a position, even if its hidden values are NaN.
-        sample: as `draw` returns it.
+    Labels are int32 [batch, length]; one that is in the sample too counts once. Weights are float32; 0
+    excludes a position, even if its hidden values are NaN.
     """
     label, others = _score(scorer, labels, weights, sample)
     return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])

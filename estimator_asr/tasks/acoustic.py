@@ -21,7 +21,7 @@ from estimator_asr.models.decoding import decoders, hotwords, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
-_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/pretrained_encoders.py
+_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
 _EDGE = 2  # frames of the encoder
 
 

@@ -67,11 +67,9 @@ class Language(task.Task):
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the character of each token of [batch, length].
+    """Returns the character of each token, int32 [batch, length], and weights of utterances, float32 [batch].
 
-    Returns:
-        int32 [batch, length] characters, and float32 [batch], 0 for an utterance whose numbers of tokens and
-        characters differ.
+    The weight is 0 where the numbers of tokens and characters differ, else 1.
     """
     characters = labels["character_ids"]
     missing = tf.maximum(length - tf.shape(characters)[1], 0)

@@ -65,7 +65,8 @@ BUILDER_ROOMS = {
 }
 # The tensor functions of the contract: models/ knows no files and no flags.
 CONTRACT_OF_MODELS = [
-    f"tfrecord_builder.{name}" for name in ("audio.frontend", "tokens.syllables", "runtime.lazy_tensorflow")
+    f"tfrecord_builder.{name}"
+    for name in ("audio.frontend", "audio.pretrained_encoder", "tokens.syllables", "runtime.lazy_tensorflow")
 ]
 FORBIDDEN_IN_MODELS = {"os", "pathlib", "io", "shutil", "tempfile", "absl", "tensorflow_estimator"}
 WITHOUT_TENSORFLOW = ("scoring", "transcripts")

@@ -102,11 +102,7 @@ def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Te
 
 
 def _trace(place, links):
-    """Follows the links back from a place int32 [batch].
-
-    Returns:
-        The places of the candidates, and the states before them, int32 [batch, length].
-    """
+    """Follows the links back; returns places of candidates and the states before them, [batch, length]."""
     length = tf.shape(links)[0]
     path = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
 

@@ -183,19 +183,14 @@ def _rank(config, beam: Beam, scale, links, scorers) -> hypotheses.Hypotheses:
     scores, places = tf.math.top_k(totals, config.beam_width)
     nodes = tf.gather(beam.keys[..., 3], places, batch_dims=1)
     nodes = tf.where(tf.math.is_inf(scores), tf.constant(_NO_NODE, tf.int64), nodes)
-    ids, num_tokens = trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
+    ids, num_tokens = _trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
     return hypotheses.Hypotheses(ids, num_tokens, scores, tf.gather(acoustic, places, batch_dims=1))
 
 
-def trace(nodes: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Follows nodes back to the empty prefix.
+def _trace(nodes, links):
+    """Follows nodes [batch, num_best] back to the empty prefix, -1; returns their tokens and numbers of them.
 
-    Args:
-        nodes: int32 [batch, num_best], frame x width + place; -1: the empty prefix.
-        links: int32 [num_searched, batch, width, 2], node before and token of each node.
-
-    Returns:
-        int32 [batch, num_best, max_tokens], -1 beyond the tokens, and int32 [batch, num_best], their number.
+    A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
     """
     shape = tf.shape(links)
     table = tf.reshape(tf.transpose(links, [1, 0, 2, 3]), [shape[1], shape[0] * shape[2], 2])
@@ -207,9 +202,8 @@ def trace(nodes: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         tokens = tokens.write(i, tf.where(is_token, last, -1))
         return i + 1, tf.where(is_token, before, nodes), tokens
 
-    def is_left(i, nodes, tokens):
-        del tokens
-        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)  # an empty TensorArray cannot be stacked
+    def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
+        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
 
     _, _, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
     backwards = tf.transpose(tokens.stack(), [1, 2, 0])  # [batch, num_best, max_tokens], last token first

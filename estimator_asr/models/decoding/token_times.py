@@ -51,10 +51,7 @@ def _list_states(ids, num_tokens, blank_id):
 
 
 def _search(emissions, states, num_frames):
-    """Returns how many states the best path to each state moved in each frame, and its score at the end.
-
-    They are int32 [num_frames, batch, num_states] and float32 [batch, num_states].
-    """
+    """Returns the moves of the best path to each state, [num_frames, batch, num_states], and its score."""
     # From a token to another one without a blank.
     may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]
     by_frame = tf.transpose(emissions, [1, 0, 2])
