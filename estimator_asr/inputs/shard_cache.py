@@ -83,15 +83,12 @@ class ShardCache:
     """The copies that one reader uses. Every reader has its own cache; all share the directory.
 
     The last shards that it fetched stay there; others are removed when a download needs space.
-
-    Args:
-        max_gb: bound of the directory.
-        num_ahead: number of shards that the reader fetches before it opens them.
     """
 
-    def __init__(self, max_gb: float = _MAX_GB, num_ahead: int = _NUM_AHEAD):
+    def __init__(self, max_gb: float = _MAX_GB):
+        """Takes the bound of the directory."""
         self.directory = find_directory("shards")
-        self._max_gb, self._num_ahead = max_gb, num_ahead
+        self._max_gb = max_gb
         self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
@@ -131,7 +128,7 @@ class ShardCache:
             return False
         with self._guard:
             self._held.append(lock)
-            while len(self._held) > self._num_ahead + _NUM_HELD:
+            while len(self._held) > _NUM_AHEAD + _NUM_HELD:
                 self._held.popleft().release()
         return True
 

@@ -97,11 +97,13 @@ class Acoustic(task.Task):
         ratios = {
             self.spec.error_rate: metrics.edit_ratio(ids, num_ids, *references),
             "unknown-fraction": metrics.unknown_fraction(*references),
-            "blank-fraction": blank_fraction(outputs.ctc_logits, outputs.num_frames),
-            "edge-fraction": edge_fraction(outputs.ctc_logits, outputs.num_frames),
+            **frame_fractions(outputs.ctc_logits, outputs.num_frames),
             "length-ratio": metrics.length_ratio(num_ids, labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(ids, num_ids, *references),
-            "too-long-fraction": _too_long_fraction(outputs.num_frames, *references),
+            # More labels than CTC can align with the frames.
+            "too-long-fraction": metrics.fraction_of(
+                ~losses_lib.has_alignment(outputs.num_frames, *references), labels["num_tokens"] > 0
+            ),
         }
         if outputs.decoder_logits is not None:
             ratios["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
@@ -196,24 +198,19 @@ def _decoder_positions(outputs, labels):
     return targets, weights * tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
 
 
-def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
-    """Returns the fraction of frames whose best class is the blank; padding does not count."""
-    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
-    return metrics.fraction_of(is_blank, tf.sequence_mask(num_frames, tf.shape(logits)[1]))
+def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
+    """Returns which fraction of the frames has the blank as best class, and of the others is at an edge.
 
-
-def edge_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
-    """Returns the fraction of frames whose best class is a token that are among the first or last two."""
+    Edges are the first and last two frames, where a model emits tokens that it should not.
+    """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
-    is_token = tf.not_equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
+    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
     is_edge = (position < _EDGE) | (position >= length - _EDGE)
-    return metrics.fraction_of(is_edge, is_token & (position < length))
-
-
-def _too_long_fraction(num_frames, token_ids, num_tokens):
-    """Returns the fraction of utterances that have more labels than frames for CTC to align them."""
-    is_too_long = tf.logical_not(losses_lib.has_alignment(num_frames, token_ids, num_tokens))
-    return metrics.fraction_of(is_too_long, num_tokens > 0)
+    is_frame = position < length
+    return {
+        "blank-fraction": metrics.fraction_of(is_blank, is_frame),
+        "edge-fraction": metrics.fraction_of(is_edge, ~is_blank & is_frame),
+    }
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:

@@ -60,9 +60,10 @@ def read(path):
 
 
 def make_cache(monkeypatch, num_shards=20, num_held=1):
+    monkeypatch.setattr(shard_cache, "_NUM_AHEAD", 0)
     monkeypatch.setattr(shard_cache, "_NUM_HELD", num_held)
     monkeypatch.setattr(shard_cache, "_MIN_SHARDS", num_held + 2)
-    return shard_cache.ShardCache(num_shards * _BYTES / 1e9, num_ahead=0)
+    return shard_cache.ShardCache(num_shards * _BYTES / 1e9)
 
 
 def test_a_shard_is_downloaded_once(cache_directory, downloads):
