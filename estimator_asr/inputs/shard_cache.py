@@ -156,7 +156,7 @@ class ShardCache:
 
 
 def download(shard: splits.Shard, target: str) -> None:
-    """Writes a shard over a local file of its size. A damaged copy is downloaded once more.
+    """Writes a shard over a local file of its size. A damaged copy is downloaded again, once.
 
     Raises:
         errors.UserError: the shard is not what dataset_info.json says.

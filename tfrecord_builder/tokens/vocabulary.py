@@ -139,7 +139,7 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
 
 
 def min_ctc_frames(tokens: Sequence) -> int:
-    """Returns the frames that CTC needs for tokens or their ids: one each, and a blank between equal ones.
+    """Returns the frames that CTC needs for tokens or their ids: one each, and a blank where two equal ones meet.
 
     The same for tensors: estimator_asr.models.losses.has_alignment.
     """
