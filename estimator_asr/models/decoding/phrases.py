@@ -54,8 +54,7 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
         num_tokens: int32 [rows].
     """
     lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
-    windows = hash_windows(tf.pad(phrases.token_ids, [[0, 0], [0, 1]]))[:, :, 0]  # of the first token on
-    hashes = tf.gather(tf.transpose(windows), tf.maximum(lengths - 1, 0), batch_dims=1)
+    hashes = _hash_rows(phrases.token_ids)
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
     places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
@@ -64,6 +63,19 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
         tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
         tf.gather(tf.pad(lengths, [[0, 1]]), places),
     )
+
+
+def _hash_rows(token_ids):
+    """Returns int64 [num_phrases], EMPTY_HASH for no tokens; -1 may also stand between tokens."""
+    columns = tf.transpose(tf.cast(token_ids, tf.int64))
+
+    def step(i, hashes):
+        column = tf.gather(columns, i)
+        return i + 1, tf.where(column >= 0, hashes * HASH_FACTOR + column + 1, hashes)
+
+    start = (0, tf.fill(tf.shape(token_ids)[:1], tf.constant(EMPTY_HASH, tf.int64)))
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]))
+    return tf.while_loop(lambda i, _: i < tf.shape(columns)[0], step, start, shapes)[1]
 
 
 def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
