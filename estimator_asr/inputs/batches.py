@@ -44,12 +44,8 @@ def finish(
     """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
 
     Args:
-        records: string [batch], serialised, of this replica.
+        records: string [batch], serialised, of this replica, whose rows are `shard` of num_rows, int32 [].
         position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
-        shard: the rows of this replica.
-        num_rows: int32 [], of all replicas.
-        source: of the records.
-        config: of the masks.
         training: adds the masks and `seed`, and leaves out the texts.
     """
     batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)

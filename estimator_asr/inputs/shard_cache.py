@@ -46,13 +46,8 @@ def fetch_ahead(
 ) -> tf.data.Dataset:
     """Returns the local paths of shards, which are fetched while those before them are read.
 
-    Args:
-        shards: of the split.
-        numbers: int64 [], the order in which they are read.
-        max_gb: as for ShardCache.
-
-    Returns:
-        Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
+    They are string [], in the order of `numbers`, int64 []. Errors have the sentence of a UserError, see
+    splits.explain_damage.
     """
     if not splits.has_remote(shards):
         return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))

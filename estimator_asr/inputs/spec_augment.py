@@ -33,11 +33,7 @@ def mask_features(
 ) -> tf.Tensor:
     """Returns `fbank` with its masks; a masked value is the mean of its bin in its utterance.
 
-    Args:
-        fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay as
-            they are.
-        config: number and maximum width of the masks.
-        draws: of these utterances.
+    It is float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
     fraction = config.time_mask_fraction / max(1, config.time_masks)

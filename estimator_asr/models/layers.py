@@ -159,13 +159,12 @@ def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter. No bias: batch norm follows.
 
     Its inputs have kernel_size // 2 more frames on each side, from replicate_edges.
-
-    Time is the height of the image: on a CPU that is three to five times as fast as the width.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance is that of a full convolution: far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
+    # Time is the height of the image: on a CPU that is three to five times as fast as the width.
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="VALID")
     return tf.squeeze(outputs, 2)  # a slice's gradient would copy

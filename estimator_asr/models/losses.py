@@ -40,10 +40,7 @@ def ctc_loss(
         kernel: one of KERNELS. "classic" runs on the CPU, "cudnn" needs a GPU.
 
     Returns:
-        float32 [batch].
-
-    Raises:
-        ValueError, tf.errors.InvalidArgumentError: as for check_labels; the blank is no label.
+        float32 [batch]. Raises as check_labels does; the blank is no label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
@@ -106,7 +103,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: has labels, and frames for them and the blanks that separate equal ones."""
+    """Returns bool [batch]: has labels, and vocabulary.min_ctc_frames of them at least."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -118,14 +115,9 @@ def cross_entropy(
 ) -> tf.Tensor:
     """Returns the sparse softmax cross-entropy of each position times its weight, float32 [batch, length].
 
-    With smoothing s the target is 1 - s for the label plus s spread evenly over all classes (Szegedy et al.,
-    2016, section 7).
-
-    Args:
-        logits: float [batch, length, num_classes].
-        labels: int32 [batch, length].
-        weights: float32 [batch, length]; 0 excludes a position, even if its logits are NaN.
-        label_smoothing: s, from 0 up to 1.
+    Logits are float [batch, length, num_classes], labels int32, weights float32; 0 excludes a position, even
+    if its logits are NaN. With smoothing s the target is 1 - s for the label plus s spread evenly over all
+    classes (Szegedy et al., 2016, section 7).
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)

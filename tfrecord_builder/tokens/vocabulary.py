@@ -139,10 +139,7 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
 
 
 def min_ctc_frames(tokens: Sequence) -> int:
-    """Returns the frames that CTC needs for tokens or their ids: one each, and a blank where two equal ones meet.
-
-    The same for tensors: estimator_asr.models.losses.has_alignment.
-    """
+    """Returns the frames that CTC needs: one for each token, and a blank before one that is repeated."""
     return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
 
 

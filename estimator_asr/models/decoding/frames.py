@@ -29,13 +29,10 @@ class Frames(NamedTuple):
 
 
 def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_candidates: int) -> Frames:
-    """Returns the frames to search.
+    """Returns the frames to search, of logits as in decoders.py.
 
-    Args:
-        logits: float32 [batch, num_frames, num_classes], the blank is the last class.
-        num_frames: int32 [batch].
-        skipped_blank: probability of the blank above which a frame is skipped; 1: none is.
-        num_candidates: tokens of a frame that may extend a prefix.
+    Those whose blank, the last class, is more probable than `skipped_blank` are skipped (1: none is). Each
+    has the `num_candidates` tokens that may extend a prefix.
     """
     probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
     blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])

@@ -48,10 +48,7 @@ def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
 def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
     """Finds phrases from left to right, the longest one at each token; they do not overlap.
 
-    Args:
-        phrases: of equal ones, the first is found.
-        token_ids: int32 [rows, max_tokens].
-        num_tokens: int32 [rows].
+    Tokens are int32 [rows, max_tokens], and num_tokens int32 [rows]. Of equal phrases the first is found.
     """
     lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
     hashes = _hash_rows(phrases.token_ids)

@@ -17,11 +17,7 @@ class Scorer(Protocol):
         """Returns the states of empty prefixes, int32 [batch]."""
 
     def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Scores each token after each prefix.
-
-        Args:
-            states: int32 [batch, width].
-            token_ids: int32 [batch, tokens].
+        """Scores each token, int32 [batch, tokens], after each prefix with a state, int32 [batch, width].
 
         Returns:
             float32 [batch, width, tokens] and the states after the token, int32 of the same shape.

@@ -20,11 +20,8 @@ class TokenTimes(NamedTuple):
 def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
     """Aligns tokens with frames; states as in Graves et al. (2006), section 4.1.
 
-    Args:
-        log_probs: float32 [batch, num_frames, num_classes]; the blank is the last class.
-        num_frames: int32 [batch], one for each token, and one between equal tokens, at least.
-        ids: int32 [batch, max_tokens].
-        num_tokens: int32 [batch].
+    log_probs are float32 [batch, num_frames, num_classes] with the blank last, ids int32 [batch, max_tokens],
+    the numbers int32 [batch]. There must be as many frames as losses.has_alignment asks for.
     """
     states = _list_states(ids, num_tokens, log_probs.shape[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
