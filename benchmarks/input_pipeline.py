@@ -43,12 +43,12 @@ def _make_data(path: str, num_utterances: int) -> None:
 
 def _open(path: str):
     from estimator_asr.experiment import task_spec
-    from estimator_asr.inputs import shards, splits
+    from estimator_asr.inputs import splits
 
     with open(os.path.join(path, "split.json")) as file:
         found, counts = json.load(file)
     counts = {int(length): count for length, count in counts.items()}
-    of_shards = tuple(shards.Shard(*each) for each in found)
+    of_shards = tuple(splits.Shard(*each) for each in found)
     return splits.Split(task_spec.LANGUAGE, of_shards, counts, 0.0, None, "float16", max(counts), "")
 
 

@@ -29,7 +29,7 @@ from absl import logging as absl_logging
 from benchmarks import bars, machine
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import training_config
-from estimator_asr.models import acoustic, encoders, losses, sampled_losses
+from estimator_asr.models import acoustic, encoders, losses
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization
 from tfrecord_builder.labels import subwords
@@ -88,9 +88,9 @@ class Side:
                 full = self._full_loss(*self._build(config, text, None))
             loss = self._full_loss(*trained)
             if softmax != config_lib.FULL:
-                probabilities = sampled_losses.log_uniform(np.array(text.by_frequency))
-                sample = sampled_losses.draw(probabilities, num_sampled, self._seed)
-                sums = sampled_losses.LOSSES[softmax](*trained, sample)
+                probabilities = losses.log_uniform(np.array(text.by_frequency))
+                sample = losses.draw(probabilities, num_sampled, self._seed)
+                sums = losses.SAMPLED[softmax](*trained, sample)
                 loss = tf.reduce_sum(sums) / tf.reduce_sum(trained[-1])
             step = tf.compat.v1.train.create_global_step()
             optimizer = optimization.build_optimizer(
@@ -121,7 +121,7 @@ class Side:
         frame = tf.zeros([tf.shape(self._ids)[0], 1, config.encoder_units])
         encoding = encoders.Encoding(frame, tf.ones_like(num_tokens), tf.ones_like(frame[..., 0]))
         previous = acoustic.shift_right(self._ids, num_tokens, text.num_classes - 1)
-        scorer = acoustic.decode(config, previous, encoding, text.num_classes, None, seed)
+        scorer, _ = acoustic.decode(config, previous, encoding, text.num_classes, None, seed)
         return scorer, *acoustic.decoder_targets(self._ids, num_tokens, text.num_classes - 1)
 
     def _full_loss(self, scorer, targets, weights):
@@ -138,7 +138,7 @@ def main(config: BenchmarkConfig) -> int:
     text = read_text(config.text_dir, config.vocabulary_size)
     print(f"{text.num_classes} classes, {len(text.train)} sentences, {config.batch_size} per step")
     choices = [(config_lib.FULL, 0)]
-    choices += [(name, count) for name in sampled_losses.LOSSES for count in config.num_sampled]
+    choices += [(name, count) for name in losses.SAMPLED for count in config.num_sampled]
     sides = {
         f"{name} {count or ''}".strip(): Side(config.decoder(), name, count, text) for name, count in choices
     }

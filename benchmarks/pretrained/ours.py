@@ -12,11 +12,11 @@ from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.encoding import shard_encoder
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.models import pretrained_encoders
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.data import schema
 
-_SCOPE = f"acoustic/encoder/{pretrained_encoders.SCOPE}"
+_SCOPE = f"acoustic/encoder/{frozen_encoder.LOWER_SCOPE}"
 
 
 def read_applied(weights_dir: str) -> pretrained_encoder.Applied:

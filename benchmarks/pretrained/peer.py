@@ -21,7 +21,7 @@ from benchmarks.train_step import work as train_step_work
 from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
-from estimator_asr.models import pretrained_encoders, whisper
+from estimator_asr.models import frozen_encoder, whisper
 from tfrecord_builder.audio import pretrained_encoder
 
 _NORM = {"eps": whisper.LAYER_NORM_EPSILON}
@@ -120,7 +120,7 @@ class Encoder(nn.Module):
     def __init__(self, config: config_lib.AcousticConfig, num_bins: int):
         super().__init__()
         self.input_norm = torch_layers.MaskedBatchNorm(num_bins)
-        self.project = nn.Linear(pretrained_encoders.SUBSAMPLING * num_bins, config.encoder_units)
+        self.project = nn.Linear(frozen_encoder.SUBSAMPLING * num_bins, config.encoder_units)
         self.layer_norm = nn.LayerNorm(config.encoder_units, **torch_layers.NORM)
         for i in range(config.encoder_layers):
             self.add_module(f"block_{i}", torch_layers.ConformerBlock(config))
@@ -130,7 +130,7 @@ class Encoder(nn.Module):
     def forward(self, vectors: torch.Tensor, num_frames: torch.Tensor) -> tuple:
         """Takes [batch, frames, values]; returns [batch, frames / 2, units] and the mask, bool."""
         vectors = self.input_norm(vectors, torch_layers.sequence_mask(num_frames, vectors.shape[1]))
-        hidden = self.layer_norm(self.project(stack(vectors, pretrained_encoders.SUBSAMPLING)))
+        hidden = self.layer_norm(self.project(stack(vectors, frozen_encoder.SUBSAMPLING)))
         mask = torch_layers.sequence_mask((num_frames + 1) // 2, hidden.shape[1])
         for i in range(self.num_blocks):
             hidden = getattr(self, f"block_{i}")(hidden, mask)

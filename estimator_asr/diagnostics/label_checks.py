@@ -15,7 +15,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_asr.experiment import model_directory
-from estimator_asr.inputs import shards as shards_lib
+from estimator_asr.inputs import shard_cache
 from estimator_asr.inputs import splits as splits_lib
 from estimator_asr.models import losses
 from tfrecord_builder import errors
@@ -65,9 +65,9 @@ def explain(
         ) from error
 
 
-def _shards_by_directory(infos, data_dirs, splits) -> list[list[shards_lib.Shard]]:
+def _shards_by_directory(infos, data_dirs, splits) -> list[list[splits_lib.Shard]]:
     return [
-        shards_lib.list_shards(info, data_dir, split)
+        splits_lib.list_shards(info, data_dir, split)
         for split in splits
         for info, data_dir in zip(infos, data_dirs)
         if split in info.splits and info.splits[split].shards
@@ -75,8 +75,6 @@ def _shards_by_directory(infos, data_dirs, splits) -> list[list[shards_lib.Shard
 
 
 def _check_shards(shards, model, count):
-    from estimator_asr.inputs import shard_cache  # training loads it for remote shards alone
-
     cache = shard_cache.ShardCache(model.config.input.shard_cache_gb)
     for shard in shards:
         for serialized in itertools.islice(tf.compat.v1.io.tf_record_iterator(cache.fetch(shard)), count):

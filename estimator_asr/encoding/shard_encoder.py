@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.checkpointing.pretrained import frozen_weights
-from estimator_asr.inputs import input_fn, shard_download, splits
+from estimator_asr.inputs import input_fn, shard_cache, splits
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
@@ -108,7 +108,7 @@ def _open_local(shard: Shard, data_dir: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as directory:
             local = os.path.join(directory, shard.file)
             open(local, "wb").close()
-            shard_download.download(path, local, shard.num_bytes, shard.sha256)
+            shard_cache.download(splits.Shard(path, shard.num_bytes, shard.sha256), local)
             yield local
         return
     try:

@@ -2,7 +2,7 @@
 
 estimator_api puts this module in the place of tensorflow.python.distribute.estimator_training, which was part
 of TensorFlow until 2.15. Each process of a cluster is one task of TF_CONFIG ("independent worker"), as
-MultiWorkerMirroredStrategy needs it; a client that drives remote workers from outside is refused.
+MultiWorkerMirroredStrategy needs it; there are no parameter servers.
 
 The attributes with an underscore belong to RunConfig and Estimator of the wheel (run_config.py,
 estimator.py), which is pinned to one release.
@@ -21,18 +21,10 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that has a distribution strategy.
+    """Completes a RunConfig that has a distribution strategy; tf_config is TF_CONFIG, {} without one.
 
     In a cluster with a training strategy the coordinator describes the task later; otherwise TF_CONFIG does.
-
-    Args:
-        config: RunConfig, changed.
-        tf_config: TF_CONFIG, parsed; {} without one.
-
-    Raises:
-        ValueError: the config asks for a remote cluster, or sets a strategy in two places.
     """
-    _take_experimental(config)
     cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
     is_coordinated = bool(cluster) and "master" not in cluster.jobs and config._train_distribute is not None
     config._init_distributed_setting_from_environment_var({} if is_coordinated else tf_config)
@@ -41,21 +33,6 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     else:
         config._maybe_overwrite_session_config_for_distributed_training()
     config._distribute_coordinator_mode = _MODE if is_coordinated else None
-
-
-def _take_experimental(config):
-    """Moves the strategies of `experimental_distribute` to where the Estimator reads them."""
-    options = config._experimental_distribute
-    if options is None:
-        return
-    if options.remote_cluster:
-        raise ValueError("RunConfig: experimental_distribute.remote_cluster is set, expected TF_CONFIG")
-    for name in ("train_distribute", "eval_distribute"):
-        strategy = getattr(options, name)
-        if strategy and getattr(config, f"_{name}"):
-            raise ValueError(f"RunConfig: {name} is set twice, expected it once")
-        if strategy:
-            setattr(config, f"_{name}", strategy)
 
 
 def should_run_distribute_coordinator(config: Any) -> bool:
@@ -67,11 +44,7 @@ def should_run_distribute_coordinator(config: Any) -> bool:
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Callable) -> None:
     """Runs the task of this process: a worker trains, the evaluator evaluates each checkpoint.
 
-    Args:
-        estimator: Estimator with a strategy; each task works on a copy.
-        train_spec: input_fn, max_steps and hooks of the workers.
-        eval_spec: of the evaluator.
-        executor_cls: class of the wheel that evaluates continuously.
+    Each task works on a copy of the estimator. `executor_cls` is the wheel's, which evaluates continuously.
     """
 
     def train(strategy):
@@ -109,22 +82,16 @@ def _describe_task(config, context):
     config._task_type, config._task_id = context.task_type, context.task_id
     config._master = config._evaluation_master = context.master_target
     config._is_chief = context.is_chief
+    if context.task_type == "evaluator":  # it knows of no other task
+        config._cluster_spec = tf.train.ClusterSpec({})
+        config._num_worker_replicas, config._global_id_in_cluster = 0, None
+        return
     config._cluster_spec = context.cluster_spec
     jobs = context.cluster_spec.as_dict() if context.cluster_spec else {}
-    if context.task_type == "evaluator":  # it knows of no other task
-        config._cluster_spec, jobs = tf.train.ClusterSpec({}), {}
-        config._num_worker_replicas = 0
-        config._global_id_in_cluster = None
-    else:
-        config._num_worker_replicas = sum(len(jobs.get(job, ())) for job in ("chief", "worker")) or 1
-        config._global_id_in_cluster = _count_before(jobs, context.task_type) + (context.task_id or 0)
-    config._num_ps_replicas = len(jobs.get("ps", ()))
-
-
-def _count_before(jobs, task_type):
-    """Tasks before those of a type, in the order of RunConfig.global_id_in_cluster: chief, others, ps."""
-    order = sorted(jobs, key=lambda job: (job != "chief", job == "ps", job))
-    return sum(len(jobs[job]) for job in order[: order.index(task_type)]) if task_type in jobs else 0
+    num_chiefs, num_workers = (len(jobs.get(job, ())) for job in ("chief", "worker"))
+    config._num_worker_replicas = num_chiefs + num_workers or 1
+    before = num_chiefs if context.task_type == "worker" else 0
+    config._global_id_in_cluster = before + (context.task_id or 0)
 
 
 def estimator_train(estimator: Any, train: Callable, hooks: Any) -> None:

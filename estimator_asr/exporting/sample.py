@@ -10,7 +10,7 @@ import numpy as np
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting import parity
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import recordings
@@ -35,7 +35,7 @@ def read(
     Raises:
         errors.UserError: none is read, or a shard is damaged.
     """
-    rows = itertools.chain.from_iterable(map(_rows, sampling.read(source, config, num_utterances)))
+    rows = itertools.chain.from_iterable(map(_rows, input_fn.read_sample(source, config, num_utterances)))
     chosen = list(itertools.islice(rows, num_utterances))
     if not chosen:
         raise errors.UserError(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import buckets, splits
+from estimator_asr.inputs import buckets, spec_augment, splits
 from tfrecord_builder.data import schema
 
 _TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
@@ -44,31 +44,22 @@ def finish(
     """Returns the features (see input_fn.build_input_fn) of one per-replica batch: parsed, masked and padded.
 
     Args:
-        records: string [batch], serialised, of this replica.
+        records: string [batch], serialised, of this replica, whose rows are `shard` of num_rows, int32 [].
         position: int64 [2], seed + epoch and index in the epoch: the random seed of the batch.
-        shard: the rows of this replica.
-        num_rows: int32 [], of all replicas.
-        source: of the records.
-        config: of the masks.
         training: adds the masks and `seed`, and leaves out the texts.
     """
     batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
-    dropped = {"duration_ms", *(_TEXT if training else ())}  # a GPU cannot hold strings
-    batch = {key: value for key, value in batch.items() if key not in dropped}
-    if training and config.spec_augment and source.spec.reads_audio:
-        from estimator_asr.inputs import spec_augment  # only where a flag asks for it
-
+    batch.pop("duration_ms", None)
+    if not training:
+        return batch
+    batch = {key: value for key, value in batch.items() if key not in _TEXT}  # a GPU cannot hold strings
+    if config.spec_augment and source.spec.reads_audio:
         draws = spec_augment.draw(config, num_rows, position)
         draws = spec_augment.Draws(*map(shard.of, draws))
         batch["fbank"] = spec_augment.mask_features(batch["fbank"], batch["num_frames"], config, draws)
-    if not training:
-        return batch
-    return {**_at_least_one_row(batch), "seed": position}
-
-
-def _at_least_one_row(batch):
     missing = tf.maximum(1 - tf.shape(batch["num_tokens"])[0], 0)
-    return {key: _pad(value, [missing] * min(value.shape.rank, 2)) for key, value in batch.items()}
+    batch = {key: _pad(value, [missing] * min(value.shape.rank, 2)) for key, value in batch.items()}
+    return {**batch, "seed": position}
 
 
 def pad_to_fixed_shapes(
@@ -88,15 +79,15 @@ def pad_to_fixed_shapes(
     else:
         widths = {"token_ids": end, "character_ids": end}
     rows = -(-size // num_replicas) if "seed" in batch else 0
-    return {
-        key: value if key == "seed" else _pad_up_to(value, [rows, *([widths[key]] if key in widths else [])])
-        for key, value in batch.items()
-    }
+    padded = {}
+    for key, value in batch.items():
+        is_padded = key != "seed" and value.dtype != tf.string
+        shape = [rows, widths[key]] if key in widths else [rows]
+        padded[key] = _pad_up_to(value, shape) if is_padded else value
+    return padded
 
 
 def _pad_up_to(value, shape):
-    if value.dtype == tf.string:
-        return value
     sizes = tf.unstack(tf.shape(value)[: len(shape)])
     return _pad(value, [tf.maximum(wanted - size, 0) for wanted, size in zip(shape, sizes)])
 

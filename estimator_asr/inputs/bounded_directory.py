@@ -17,6 +17,7 @@ from tfrecord_builder.storage import locks
 
 INCOMPLETE = ".incomplete"  # the ending that files.writing gives
 LOCK = ".lock"  # the ending of the files of locks.in_turn
+FULL = (errno.ENOSPC, errno.EDQUOT)  # the disk is
 _ABANDONED_SECONDS = 3600
 
 
@@ -39,37 +40,39 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
     directory = os.path.dirname(path)
     with locks.in_turn(os.path.join(directory, f"directory{LOCK}")):
         _remove_abandoned(directory)
-        while _count_bytes(directory) + num_bytes > max_bytes and _remove_oldest(directory):
+        while count_bytes(directory) + num_bytes > max_bytes and _remove_oldest(directory):
             pass
         while not _allocate(path, num_bytes):
             if not _remove_oldest(directory):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
 
-def _list(directory) -> list[tuple[int, str, int]]:
-    """Modification time in ns, path and size of each file, oldest first."""
-    paths = [os.path.join(directory, name) for name in os.listdir(directory) if not name.endswith(LOCK)]
-    try:
-        found = [(os.stat(path), path) for path in paths]
-    except FileNotFoundError:  # it may have another name now, of a complete file
-        return _list(directory)
-    return sorted((status.st_mtime_ns, path, status.st_size) for status, path in found)
+def count_bytes(directory: str) -> int:
+    """Returns the size of all files."""
+    return sum(status.st_size for status, _ in _list(directory))
 
 
-def _count_bytes(directory) -> int:
-    return sum(num_bytes for _, _, num_bytes in _list(directory))
+def _list(directory):
+    """Returns status and path of each file, oldest first."""
+    while True:
+        names = [name for name in os.listdir(directory) if not name.endswith(LOCK)]
+        paths = [os.path.join(directory, name) for name in names]
+        # A file that has just been completed has another name now, so it is looked for again.
+        with contextlib.suppress(FileNotFoundError):
+            statuses = [os.lstat(path) for path in paths]  # of a link itself: what it leads to may be missing
+            return sorted(zip(statuses, paths), key=lambda file: (file[0].st_mtime_ns, file[1]))
 
 
 def _remove_abandoned(directory):
     """Removes what a process left that was killed."""
-    for time_ns, path, _ in _list(directory):
-        if path.endswith(INCOMPLETE) and time_ns < (time.time() - _ABANDONED_SECONDS) * 1e9:
+    for status, path in _list(directory):
+        if path.endswith(INCOMPLETE) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
             _remove(path)
 
 
 def _remove_oldest(directory) -> bool:
     """Removes the complete file that is unused for longest; returns False if all are held."""
-    complete = (path for _, path, _ in _list(directory) if not path.endswith(INCOMPLETE))
+    complete = (path for _, path in _list(directory) if not path.endswith(INCOMPLETE))
     return any(locks.remove_unless_read(path, functools.partial(_remove, path)) for path in complete)
 
 
@@ -78,15 +81,13 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Returns False if the disk is full."""
+    """Returns False if the disk is full; on macOS, without posix_fallocate, that shows when it is written."""
     with open(path, "wb") as file:
         try:
-            if hasattr(
-                os, "posix_fallocate"
-            ):  # macOS has none: there a full disk is noticed when it is written
+            if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, max(num_bytes, 1))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL:
                 raise
             return False
         file.truncate(num_bytes)

@@ -52,8 +52,8 @@ def choose(
 def choose_ends(length_counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
     """Returns the longest length of each bucket, such that padding to it costs least; arguments as choose."""
     lengths, counts = _group(length_counts)
-    last_ends = _find_cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
-    return tuple(int(lengths[end]) for end in last_ends)
+    ends = _find_cheapest_ends(lengths, np.cumsum(counts), min(num_buckets, len(lengths)))
+    return tuple(lengths[ends].tolist())
 
 
 def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> list[int]:
@@ -94,9 +94,7 @@ def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, .
 
 
 def _group(length_counts):
-    items = sorted((int(length), int(count)) for length, count in length_counts.items())
-    lengths = np.array([length for length, _ in items], np.int64)
-    counts = np.array([count for _, count in items], np.int64)
+    lengths, counts = np.array(sorted(length_counts.items()), np.int64).T
     if len(lengths) <= _MAX_LENGTHS:
         return lengths, counts
     group = np.arange(len(lengths)) * _MAX_LENGTHS // len(lengths)

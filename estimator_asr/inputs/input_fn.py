@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 import numpy as np
 import tensorflow as tf
+import tqdm
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shards, splits
+from estimator_asr.inputs import batches, buckets, input_progress, order, record_index, shard_cache, splits
 
 _PREFETCHED_BATCHES = 4
 
@@ -38,7 +40,6 @@ def build_input_fn(
     """Returns the input_fn of an Estimator.
 
     Args:
-        source: the split.
         config: batch budget, shuffling and masking.
         training: endless epochs, shuffled and masked; otherwise one epoch in the order of the shards, with
             the texts (utterance_id, speaker, transcript, pronunciation) among the features.
@@ -80,7 +81,7 @@ def build_input_fn(
         sharded = planned.flat_map(
             functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), num_replicas)
         )
-        if reader and shards.has_remote(source.shards):
+        if reader and splits.has_remote(source.shards):
             sharded = reader.open_ahead(sharded)
         finished = sharded.map(finish, num_parallel_calls=order.count_threads(), deterministic=True)
         return finished.prefetch(_PREFETCHED_BATCHES).with_options(_options(source))
@@ -130,7 +131,7 @@ def _list_shards(num_replicas, input_context):
 
 
 def _options(source):
-    fetching = shards.NUM_PARALLEL_FETCHES if shards.has_remote(source.shards) else 0
+    fetching = shard_cache.NUM_PARALLEL_FETCHES if splits.has_remote(source.shards) else 0
     options = tf.data.Options()
     options.deterministic = True
     options.threading.private_threadpool_size = order.count_threads() + fetching
@@ -168,13 +169,10 @@ def batch_of(
     position: Sequence[int],
     shard: batches.Shard = batches.WHOLE,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns features and labels of a batch as the model_fn gets them in training.
+    """Returns features and labels of a batch as the model_fn of a replica gets them in training.
 
-    Args:
-        records: of the whole batch, serialised.
-        source: of the records; Split.of_records is enough.
-        position: as for read_batch.
-        shard: the rows of a replica.
+    `records` are those of the whole batch; for the source Split.of_records is enough; position as for
+    read_batch.
     """
 
     def finish(rows):
@@ -183,6 +181,24 @@ def batch_of(
 
     (features,) = read_elements(lambda: tf.data.Dataset.from_tensors(list(records)).map(finish))
     return features, {key: features[key] for key in source.spec.labels}
+
+
+def read_sample(
+    source: splits.Split, config: config_lib.InputConfig, max_utterances: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields features of about max_utterances of a split, chosen by their ids, in batches.
+
+    A batch has the features of build_input_fn that have one value per utterance.
+    """
+    limit = 2**32 * max_utterances / source.num_utterances
+    elements = read_elements(build_input_fn(source, config, training=False))
+    with tqdm.tqdm(total=source.num_utterances, unit=" utterances", desc="read", disable=None) as progress:
+        for batch, _ in elements:
+            progress.update(len(batch["utterance_id"]))
+            is_chosen = [zlib.crc32(name) < limit for name in batch["utterance_id"]]
+            if any(is_chosen):
+                rows = len(is_chosen)
+                yield {name: value[is_chosen] for name, value in batch.items() if len(value) == rows}
 
 
 def read_elements(build_dataset: Callable[[], tf.data.Dataset]) -> Iterator:

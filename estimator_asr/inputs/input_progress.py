@@ -74,11 +74,7 @@ def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> 
 
 
 def load(model_dir: str) -> Optional[InputProgress]:
-    """Returns the progress of the runs before; None if the directory has none.
-
-    Raises:
-        errors.UserError: the file is not what `save` writes.
-    """
+    """Returns the progress of the runs before, or None; errors.UserError: the file is not from `save`."""
     path = os.path.join(model_dir, FILE)
     try:
         return config_json.from_json_dict(InputProgress, json.loads(files.read_text(path)))

@@ -11,7 +11,7 @@ import contextlib
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import buckets, input_progress, record_index, shards, splits
+from estimator_asr.inputs import buckets, input_progress, record_index, shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.runtime import cpu
 
@@ -34,12 +34,7 @@ def read_chunks(source: splits.Split, config: config_lib.InputConfig) -> tf.data
         Dataset of (lengths int32 [chunk] in frames or tokens, records string [chunk]).
     """
     key, numbers = source.spec.length_key, tf.data.Dataset.range(len(source.shards))
-    if shards.has_remote(source.shards):
-        from estimator_asr.inputs import shard_cache  # loaded for remote shards alone
-
-        paths = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
-    else:
-        paths = shards.paths(source.shards, numbers)
+    paths = shard_cache.fetch_ahead(source.shards, numbers, config.shard_cache_gb)
     chunks = paths.flat_map(tf.data.TFRecordDataset).batch(_RECORDS_PER_CHUNK)
     return chunks.map(
         lambda records: (schema.parse_lengths(records, key), records),

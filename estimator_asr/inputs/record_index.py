@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -19,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import shards, splits
+from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
@@ -43,14 +42,16 @@ def load(source: splits.Split, config: config_lib.InputConfig, first_shard: int 
     Workers that share source.index_dir and begin at different shards share the reading.
     """
     count = len(source.shards)
-    directory = source.index_dir or shards.find_cache("record_index")
-    fetch = _open_cache(source, config)
+    directory = source.index_dir or shard_cache.find_directory("record_index")
+    cache = shard_cache.open_cache(source.shards, config.shard_cache_gb)
     of_shards = {}
     for number in np.roll(np.arange(count), -first_shard).tolist():
         shard = source.shards[number]
         path = os.path.join(directory, f"{shard.sha256}.{source.spec.unit}.npy")
         columns = _load(path, shard.num_bytes)
-        of_shards[number] = _make(path, shard, source.spec.length_key, fetch) if columns is None else columns
+        if columns is None:
+            columns = _make(path, cache.fetch(shard), source.spec.length_key)
+        of_shards[number] = columns
     return _join([of_shards[number] for number in range(count)])
 
 
@@ -71,12 +72,12 @@ def _load(path, num_bytes) -> Optional[np.ndarray]:
     return columns if is_whole else None
 
 
-def _make(path, shard: shards.Shard, length_key, fetch: Callable[[shards.Shard], str]) -> np.ndarray:
+def _make(path, shard_path, length_key) -> np.ndarray:
     directory = os.path.dirname(path)
     logging.log_first_n(logging.INFO, "shards are read once, to index their records in %s", 1, directory)
-    records = tf.compat.v1.io.tf_record_iterator(fetch(shard))
-    found = [(len(record), schema.count(record, length_key)) for record in records]
-    columns = np.array(found, np.int32).reshape(-1, 2).T
+    records = tf.compat.v1.io.tf_record_iterator(shard_path)
+    rows = [(len(record), schema.count(record, length_key)) for record in records]
+    columns = np.array(rows, np.int32).reshape(-1, 2).T
     try:
         os.makedirs(directory, exist_ok=True)
         with files.writing(path) as temporary, open(temporary, "wb") as file:
@@ -86,22 +87,13 @@ def _make(path, shard: shards.Shard, length_key, fetch: Callable[[shards.Shard],
     return columns
 
 
-def _open_cache(source, config) -> Callable[[shards.Shard], str]:
-    """Returns a function that returns the local path of a shard."""
-    if not shards.has_remote(source.shards):
-        return lambda shard: shard.path
-    from estimator_asr.inputs import shard_cache  # loaded for remote shards alone
-
-    return shard_cache.open_cache(source.shards, config.shard_cache_gb).fetch
-
-
 class RecordReader:
     """Reads a split, in several threads at a time."""
 
     def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
         self._shards, self._index = source.shards, index
-        self._fetch = _open_cache(source, config)
-        self._fetching = threading.BoundedSemaphore(shards.NUM_PARALLEL_FETCHES)
+        self._cache = shard_cache.open_cache(source.shards, config.shard_cache_gb)
+        self._fetching = threading.BoundedSemaphore(shard_cache.NUM_PARALLEL_FETCHES)
         self._open = functools.lru_cache(_MAX_OPEN)(self._open_shard)
 
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
@@ -120,7 +112,7 @@ class RecordReader:
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
             return (*element[:-1], tf.ensure_shape(opened, [None]))
 
-        parallel = dict(num_parallel_calls=shards.NUM_PARALLEL_FETCHES, deterministic=True)
+        parallel = dict(num_parallel_calls=shard_cache.NUM_PARALLEL_FETCHES, deterministic=True)
         return dataset.map(fetch, **parallel).prefetch(_NUM_AHEAD)
 
     def _open_all(self, numbers):
@@ -148,7 +140,7 @@ class RecordReader:
 
     def _open_shard(self, shard):
         with self._fetching:  # a copy that is fetched stays until it is open, if few wait for that
-            return _OpenFile(os.open(self._fetch(self._shards[shard]), os.O_RDONLY))
+            return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 
 class _OpenFile:

@@ -1,93 +1,93 @@
 """Local copies of remote shards, in a bounded directory that all processes of a machine share.
 
-A copy is named by its sha256, which dataset_info.json has.
+A copy is named by its sha256, which dataset_info.json has. Local shards are read where they are.
 """
 
 from __future__ import annotations
 
 import collections
+import errno
 import functools
 import os
 import threading
-from collections.abc import Sequence
+import time
 
 import tensorflow as tf
+from absl import logging
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import bounded_directory, shard_download
-from estimator_asr.inputs import shards as shards_lib
-from estimator_asr.inputs.shards import Shard
+from estimator_asr.inputs import bounded_directory, splits
 from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import files, locks
 
+NUM_PARALLEL_FETCHES = 2
 # Shards that wait until they are opened.
 _NUM_AHEAD = 2
 # Shards that a reader holds besides those that wait: none may be removed before it is opened.
 _NUM_HELD = 4
 # Those of the train split and of dev.
-_MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + shards_lib.NUM_PARALLEL_FETCHES)
+_MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
+_RETRY_SECONDS = 60
+_PAUSE_SECONDS = 2
+_MAX_ATTEMPTS = 100  # at a store that always breaks off
+_NUM_COPIES = 2
+
+
+def find_directory(name: str) -> str:
+    """Returns a directory of this user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "estimator_asr", name)
 
 
 def fetch_ahead(
-    shards: Sequence[Shard], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
+    shards: tuple[splits.Shard, ...], numbers: tf.data.Dataset, max_gb: float = _MAX_GB
 ) -> tf.data.Dataset:
     """Returns the local paths of shards, which are fetched while those before them are read.
 
-    Args:
-        shards: of the split.
-        numbers: int64 [], the order in which they are read.
-        max_gb: as for ShardCache.
-
-    Returns:
-        Dataset of string []. Its errors have the sentence of a UserError, see splits.explain_damage.
+    They are string [], in the order of `numbers`, int64 []. Errors have the sentence of a UserError, see
+    splits.explain_damage.
     """
-    if not shards_lib.has_remote(shards):
-        return shards_lib.paths(shards, numbers)
-    cache = open_cache(tuple(shards), max_gb)
+    if not splits.has_remote(shards):
+        return numbers.map(lambda number: tf.gather([shard.path for shard in shards], number))
+    cache = open_cache(shards, max_gb)
 
     @tf.autograph.experimental.do_not_convert
     def fetch(number):
         return tf.ensure_shape(tf.numpy_function(lambda i: cache.fetch(shards[i]), [number], tf.string), [])
 
-    fetched = numbers.map(fetch, num_parallel_calls=shards_lib.NUM_PARALLEL_FETCHES, deterministic=True)
+    fetched = numbers.map(fetch, num_parallel_calls=NUM_PARALLEL_FETCHES, deterministic=True)
     return fetched.prefetch(_NUM_AHEAD)
 
 
-def open_cache(shards: tuple[Shard, ...], max_gb: float) -> ShardCache:
+def open_cache(shards: tuple[splits.Shard, ...], max_gb: float) -> ShardCache:
     """Returns one cache for the epochs and evaluations of a split: with one each, all would hold shards.
 
     They may share its window because a process reads them one after the other.
     """
-    return _open_cache(shards, max_gb, _find_directory())
+    return _open_cache(shards, max_gb, find_directory("shards"))
 
 
 @functools.lru_cache(maxsize=4)
-def _open_cache(shards: tuple[Shard, ...], max_gb: float, directory: str) -> ShardCache:
+def _open_cache(shards, max_gb, directory) -> ShardCache:
     return ShardCache(max_gb)
-
-
-def _find_directory() -> str:
-    return shards_lib.find_cache("shards")
 
 
 class ShardCache:
     """The copies that one reader uses. Every reader has its own cache; all share the directory.
 
     The last shards that it fetched stay there; others are removed when a download needs space.
-
-    Args:
-        max_gb: bound of the directory.
-        num_ahead: number of shards that the reader fetches before it opens them.
     """
 
-    def __init__(self, max_gb: float = _MAX_GB, num_ahead: int = _NUM_AHEAD):
-        self.directory = _find_directory()
-        self._max_gb, self._num_ahead = max_gb, num_ahead
+    def __init__(self, max_gb: float = _MAX_GB):
+        """Takes the bound of the directory."""
+        self.directory = find_directory("shards")
+        self._max_gb = max_gb
         self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
-    def fetch(self, shard: Shard) -> str:
+    def fetch(self, shard: splits.Shard) -> str:
         """Returns the local path of a shard, which is downloaded unless it is there.
 
         Raises:
@@ -123,23 +123,23 @@ class ShardCache:
             return False
         with self._guard:
             self._held.append(lock)
-            while len(self._held) > self._num_ahead + _NUM_HELD:
+            while len(self._held) > _NUM_AHEAD + _NUM_HELD:
                 self._held.popleft().release()
         return True
 
     def _download(self, shard, path):
         with files.writing(path) as temporary:
             bounded_directory.reserve(temporary, shard.num_bytes, self._max_gb * 1e9)
-            shard_download.download(shard.path, temporary, shard.num_bytes, shard.sha256)
+            download(shard, temporary)
 
     def _explain(self, error, shard) -> errors.UserError:
+        reason = error.strerror or error
         if error.filename == shard.path or files.is_remote(str(error.filename)):
             return errors.UserError(
-                f"{shard.path}: shard cannot be read ({error.strerror or error}), expected a working store; "
-                "check it and run the command again"
+                f"{shard.path}: shard cannot be read ({reason}), expected a working store; check it and run "
+                "the command again"
             )
-        reason = error.strerror or error
-        if error.errno not in shard_download.FULL:
+        if error.errno not in bounded_directory.FULL:
             return errors.UserError(
                 f"{self.directory}: copies of remote shards cannot be written ({reason}); set XDG_CACHE_HOME "
                 "to a directory that can be written and locked"
@@ -148,3 +148,42 @@ class ShardCache:
             f"{self.directory}: no space for copies of remote shards ({reason}), expected "
             f"{shard.num_bytes / 1e6:.0f} MB more; free some space, or set XDG_CACHE_HOME to another disk"
         )
+
+
+def download(shard: splits.Shard, target: str) -> None:
+    """Writes a shard over a local file of its size. A damaged copy is downloaded again, once.
+
+    Raises:
+        errors.UserError: the shard is not what dataset_info.json says.
+        OSError: the store fails for a minute or has no such file, or the file cannot be written.
+    """
+    wrong = f"has another size or sha256 than {dataset_info.INFO_FILE} says"
+    for _ in range(_NUM_COPIES):
+        _copy(shard, target)
+        if os.path.getsize(target) == shard.num_bytes and files.sha256(target) == shard.sha256:
+            return
+        logging.warning("%s: copy %s", shard.path, wrong)
+    raise errors.UserError(f"{shard.path}: shard {wrong}; copy or build the data again")
+
+
+def _copy(shard, target):
+    """Copies once; a store that fails is tried again until it has sent nothing for a minute."""
+    end = None
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
+        os.truncate(target, shard.num_bytes)  # the attempt before may have written more
+        with open(target, "r+b") as file:
+            try:
+                return files.download(shard.path, file)
+            except OSError as error:
+                if end is None or file.tell():
+                    end = time.monotonic() + _RETRY_SECONDS
+                if not _may_pass(error) or time.monotonic() > end or attempt == _MAX_ATTEMPTS:
+                    raise
+                logging.warning("%s: %s; trying again", shard.path, error.strerror or error)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _may_pass(error):
+    """Returns whether the store may recover: not without such a file, rights, bucket or space."""
+    lasting = isinstance(error, (FileNotFoundError, PermissionError))
+    return not lasting and error.errno not in (errno.ENXIO, *bounded_directory.FULL)

@@ -21,14 +21,11 @@ class Draws(NamedTuple):
 
 def draw(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> Draws:
     """Samples the masks of a batch; the same seed (int64 [2]) gives the same ones."""
-    numbers = (config.time_masks, config.frequency_masks)
-    return Draws(
-        *(
-            # Named, because TensorFlow would choose another algorithm for XLA.
-            tf.random.stateless_uniform([batch_size, number, 2], seed + kind, alg="philox")
-            for kind, number in enumerate(numbers)
-        )
-    )
+
+    def sample(count, seed):  # the algorithm is named, because TensorFlow would choose another one for XLA
+        return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
+
+    return Draws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))
 
 
 def mask_features(
@@ -36,23 +33,20 @@ def mask_features(
 ) -> tf.Tensor:
     """Returns `fbank` with its masks; a masked value is the mean of its bin in its utterance.
 
-    Args:
-        fbank: float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay as
-            they are.
-        config: number and maximum width of the masks.
-        draws: of these utterances.
+    It is float32 [batch, num_frames, num_bins]; frames at or beyond num_frames (int32 [batch]) stay.
     """
     batch, frames, bins = tf.unstack(tf.shape(fbank))
     fraction = config.time_mask_fraction / max(1, config.time_masks)
-    widest_time = tf.minimum(
-        config.time_mask_frames, tf.cast(fraction * tf.cast(num_frames, tf.float32), tf.int32)
-    )
+    most = tf.cast(fraction * tf.cast(num_frames, tf.float32), tf.int32)
+    widest_time = tf.minimum(config.time_mask_frames, most)
     widest_frequency = tf.fill([batch], tf.minimum(config.frequency_mask_bins, bins))
     in_time = merge_masks(draws.time, widest_time, num_frames, frames)
     in_frequency = merge_masks(draws.frequency, widest_frequency, tf.fill([batch], bins), bins)
     masked = in_time[:, :, None] | in_frequency[:, None, :]
     is_frame = tf.sequence_mask(num_frames, frames)[:, :, None]
-    return tf.where(masked & is_frame, _mean(fbank, is_frame), fbank)
+    count = tf.reduce_sum(tf.cast(is_frame, tf.float32), axis=1, keepdims=True)
+    total = tf.reduce_sum(tf.where(is_frame, fbank, 0.0), axis=1, keepdims=True)
+    return tf.where(masked & is_frame, tf.math.divide_no_nan(total, count), fbank)
 
 
 def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
@@ -65,9 +59,3 @@ def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: t
     cell = tf.range(length)[None, None, :]
     inside = (cell >= start[:, :, None]) & (cell < (start + width)[:, :, None])  # [batch, num_masks, length]
     return tf.reduce_any(inside, axis=1)
-
-
-def _mean(fbank, is_frame):
-    """Returns float32 [batch, 1, num_bins]."""
-    count = tf.reduce_sum(tf.cast(is_frame, tf.float32), axis=1, keepdims=True)
-    return tf.math.divide_no_nan(tf.reduce_sum(tf.where(is_frame, fbank, 0.0), axis=1, keepdims=True), count)

@@ -1,4 +1,4 @@
-"""A data split over one or several data directories."""
+"""A data split over one or several data directories, and its shards."""
 
 from __future__ import annotations
 
@@ -17,12 +17,32 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import buckets
-from estimator_asr.inputs import shards as shards_lib
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.storage import files
 
 # How TensorFlow reports the errors.UserError of shard_cache.
 _FETCHING = re.compile(r"UserError: (.+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A shard of a data directory, with its size and hash in dataset_info.json."""
+
+    path: str
+    num_bytes: int
+    sha256: str
+
+
+def list_shards(info: dataset_info.DatasetInfo, data_dir: str, split: str) -> tuple[Shard, ...]:
+    """Returns the shards of a split; raises errors.UserError as info.shard_paths does."""
+    pairs = zip(info.shard_paths(data_dir, split), info.splits[split].shards)
+    return tuple(Shard(path, shard.num_bytes, shard.sha256) for path, shard in pairs)
+
+
+def has_remote(shards: Sequence[Shard]) -> bool:
+    """Returns whether some of the shards are in a store."""
+    return any(files.is_remote(shard.path) for shard in shards)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Split:
     """The shards of a split and the statistics that training needs."""
 
     spec: task_spec.TaskSpec  # of the model that reads it; lengths count its unit, frames or tokens
-    shards: tuple[shards_lib.Shard, ...]
+    shards: tuple[Shard, ...]
     length_counts: dict[int, int]  # {length: number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None reads no audio features
@@ -71,24 +91,24 @@ def read_split(
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
     pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths refuses it and lists the splits that exist
-    shards = [shard for info, path in pairs for shard in shards_lib.list_shards(info, path, split)]
-    found = [info.splits[split] for info, _ in pairs]
+    shards = [shard for info, path in pairs for shard in list_shards(info, path, split)]
+    parts = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
-    for each in found:
-        length_counts.update(each.frame_lengths if spec.reads_audio else each.token_lengths)
+    for part in parts:
+        length_counts.update(part.frame_lengths if spec.reads_audio else part.token_lengths)
     _check_content(pairs, split, spec, length_counts)
-    described = [dataclasses.astuple(shard) for each in found for shard in each.shards]
-    num_unknown = sum(each.unknown_tokens for each in found)
+    described = [dataclasses.astuple(shard) for part in parts for shard in part.shards]
+    num_unknown = sum(part.unknown_tokens for part in parts)
     return Split(
         spec,
         tuple(shards),
         dict(length_counts),
-        seconds=sum(each.seconds for each in found),
+        seconds=sum(part.seconds for part in parts),
         num_bins=pairs[0][0].frontend.num_bins if spec.reads_audio else None,
         fbank_dtype=pairs[0][0].fbank_dtype,
-        max_tokens=max(max(each.token_lengths, default=0) for each in found),
+        max_tokens=max(max(part.token_lengths, default=0) for part in parts),
         sha256=hashlib.sha256(json.dumps(described).encode()).hexdigest(),
-        unknown_fraction=num_unknown / max(sum(each.num_tokens for each in found), 1),
+        unknown_fraction=num_unknown / max(sum(part.num_tokens for part in parts), 1),
     )
 
 
@@ -112,8 +132,8 @@ def _check_content(pairs, split, spec, length_counts):
 def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> None:
     """Raises errors.UserError if utterances of a split are longer than what reads their features takes."""
     longest, lengths = info.frontend.max_seconds, info.splits[split].frame_lengths
-    counts = (lengths[length] for length in lengths if length * info.frontend.frame_seconds > longest)
-    num_long = sum(counts)
+    seconds = info.frontend.frame_seconds
+    num_long = sum(count for length, count in lengths.items() if length * seconds > longest)
     if num_long:
         raise errors.UserError(
             f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, expected none "
@@ -123,12 +143,7 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
 
 @contextlib.contextmanager
 def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
-    """Turns the error of reading a damaged shard inside the block into one sentence.
-
-    Raises:
-        errors.UserError: the checksum of a record, or the size of its features, is wrong, or a remote shard
-            cannot be fetched.
-    """
+    """Raises errors.UserError for a damaged record, or a shard that cannot be fetched, inside the block."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:

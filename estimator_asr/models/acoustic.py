@@ -6,32 +6,26 @@ for the decoder the symbol that starts and ends a sequence.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.models import encoders, layers, sampled_losses
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import attention, encoders, layers, losses
 
 
-def _find(module: str, name: str) -> Callable[..., encoders.Encoding]:
-    """Returns a function of a module of models/ that is loaded when it is called."""
+def _whisper(*arguments):
+    from estimator_asr.models import frozen_encoder  # loaded for it alone
 
-    def build(*arguments):
-        found = importlib.import_module(f"estimator_asr.models.{module}")
-        return getattr(found, name)(*arguments)
-
-    return build
+    return frozen_encoder.conformer_on_top(*arguments)
 
 
-# A program loads the encoder that its model has.
 ENCODERS = {
-    "conformer": encoders.Encoder(_find("transformer_encoders", "conformer"), subsampling=4),
-    "transformer": encoders.Encoder(_find("transformer_encoders", "transformer"), subsampling=4),
-    "cnn": encoders.Encoder(_find("cnn_encoder", "cnn"), subsampling=4),
-    "whisper": encoders.Encoder(_find("pretrained_encoders", "whisper"), subsampling=2, is_pretrained=True),
+    "conformer": encoders.Encoder(encoders.conformer, subsampling=4),
+    "transformer": encoders.Encoder(encoders.transformer, subsampling=4),
+    "cnn": encoders.Encoder(encoders.cnn, subsampling=4),
+    "whisper": encoders.Encoder(_whisper, subsampling=2, is_pretrained=True),
 }
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB in natural logarithms of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
@@ -46,11 +40,13 @@ class AcousticOutputs(NamedTuple):
     num_frames: tf.Tensor  # int32 [batch], subsampled
     decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[sampled_losses.Scorer] = None  # of the decoder
+    scorer: Optional[losses.Scorer] = None  # of the decoder
+    # Of the decoder's last block, float32 [batch, heads, max_tokens + 1, num_subsampled].
+    attention: Optional[tf.Tensor] = None
 
 
 def build(
-    config,
+    config: config_lib.AcousticConfig,
     fbank: tf.Tensor,
     num_frames: tf.Tensor,
     *,
@@ -63,12 +59,10 @@ def build(
     """Builds the model.
 
     Args:
-        config: AcousticConfig.
         fbank: float32 [batch, num_frames, num_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
         num_classes: tokens and the blank.
-        token_parts: float32 [num_classes - 1, num_parts], 1 where a token has a part
-            (syllables.part_matrix), or None.
+        token_parts: float32 [num_classes - 1, num_parts], see syllables.part_matrix; None: no parts.
         token_ids: int32 [batch, max_tokens], the labels; None: no decoder.
         num_tokens: int32 [batch]; ids at or beyond it are ignored.
         seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages instead
@@ -83,13 +77,13 @@ def build(
             hidden = layers.dropout(encoding.outputs, config.acoustic_dropout, seed)
             vectors = class_vectors(num_classes, hidden.shape[-1], token_parts)
             ctc_logits = classify(get_scorer(hidden, vectors))
-        decoder_logits = scorer = None
+        decoder_logits = scorer = weights = None
         if token_ids is not None and config.decoder_layers:
             with tf.compat.v1.variable_scope("decoder"):
                 previous = shift_right(token_ids, num_tokens, num_classes - 1)
-                scorer = decode(config, previous, encoding, num_classes, token_parts, seed)
+                scorer, weights = decode(config, previous, encoding, num_classes, token_parts, seed)
                 decoder_logits = classify(scorer)
-    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer)
+    return AcousticOutputs(ctc_logits, encoding.num_frames, decoder_logits, encoding, scorer, weights)
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
@@ -144,14 +138,14 @@ def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray
     return own + tf.matmul(parts, tf.compat.v1.get_variable("part_vectors", shape, initializer=scale))
 
 
-def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> sampled_losses.Scorer:
+def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.Scorer:
     """Returns what scores hidden [batch, length, units]: products with the class vectors, plus biases."""
     # Two axes, so that a warm start can map its columns.
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
-    return sampled_losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))
+    return losses.Scorer(hidden, vectors, tf.squeeze(bias, 0))
 
 
-def classify(scorer: sampled_losses.Scorer) -> tf.Tensor:
+def classify(scorer: losses.Scorer) -> tf.Tensor:
     """Returns logits of all classes, float32 [batch, length, num_classes]."""
     return layers.linear(scorer.hidden, tf.transpose(scorer.vectors), scorer.biases)
 
@@ -164,26 +158,42 @@ def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -
 
 
 def decode(
-    config, previous_ids, encoding, num_classes, token_parts, seed: Optional[tf.Tensor]
-) -> sampled_losses.Scorer:
+    config: config_lib.AcousticConfig,
+    previous_ids: tf.Tensor,
+    encoding: encoders.Encoding,
+    num_classes: int,
+    token_parts: Optional[np.ndarray],
+    seed: Optional[tf.Tensor],
+) -> tuple[losses.Scorer, tf.Tensor]:
     """Transformer decoder with pre-layer norm; class vectors embed and classify (Press and Wolf, 2017).
 
-    Args:
-        previous_ids: int32 [batch, length], the token before each position.
-        encoding: encoders.Encoding.
-        config, num_classes, token_parts, seed: as for build.
+    `previous_ids` are the tokens before each position, int32 [batch, length]; see build for the others.
 
     Returns:
-        What scores the classes at each of `length` positions; position i depends on previous_ids 0 to i.
+        What scores the classes at each of `length` positions; position i depends on previous_ids 0 to i. And
+        the attention of the last block, float32 [batch, heads, length, num_subsampled].
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
-    hidden = layers.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
+    hidden = attention.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
     hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
-    causal = layers.causal_mask(tf.shape(previous_ids)[1])
+    causal = attention.causal_mask(tf.shape(previous_ids)[1])
     for i in range(config.decoder_layers):
         with tf.compat.v1.variable_scope(f"block_{i}"):
-            hidden = decoder_block(config, hidden, causal, encoding, seed)
-    return get_scorer(layers.layer_norm(hidden, "output_norm"), vectors)
+            hidden, weights = _decoder_block(config, hidden, causal, encoding, seed)
+    return get_scorer(layers.layer_norm(hidden, "output_norm"), vectors), weights
+
+
+def _decoder_block(config, hidden, causal, encoding, seed):
+    """Self-attention to earlier positions, cross-attention to the encoder, feed forward; all residual."""
+    heads, rate = config.attention_heads, config.acoustic_dropout
+    attended = attention.self_attention(layers.layer_norm(hidden, "layer_norm_0"), causal, heads)
+    hidden += layers.dropout(attended, rate, seed)
+    normed = layers.layer_norm(hidden, "layer_norm_1")
+    attended, weights = attention.cross_attention(normed, encoding.outputs, encoding.mask, heads)
+    hidden += layers.dropout(attended, rate, seed)
+    normed = layers.layer_norm(hidden, "layer_norm_2")
+    module = layers.feed_forward(normed, config.encoder_inner_units, rate, seed)
+    return hidden + layers.dropout(module, rate, seed), weights
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -199,7 +209,7 @@ def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) ->
 
 
 def score(
-    config,
+    config: config_lib.AcousticConfig,
     encoding: encoders.Encoding,
     token_ids: tf.Tensor,
     num_tokens: tf.Tensor,
@@ -208,36 +218,16 @@ def score(
 ) -> tf.Tensor:
     """Returns the log probabilities that the decoder gives to whole sequences, their ends included.
 
-    Args:
-        config, num_classes, token_parts: as for build, which made the encoding.
-        token_ids: int32 [batch, num_sequences, max_tokens].
-        num_tokens: int32 [batch, num_sequences].
-
-    Returns:
-        float32 [batch, num_sequences].
+    `token_ids` are int32 [batch, num_sequences, max_tokens], their numbers and the result [batch,
+    num_sequences]; see build, which made the encoding, for the others.
     """
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]
     ids, counts = tf.reshape(token_ids, rows), tf.reshape(num_tokens, [-1])
-    repeated = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding))
+    encoding = encoders.Encoding(*(tf.repeat(each, shape[1], axis=0) for each in encoding))
     with tf.compat.v1.variable_scope("acoustic/decoder", reuse=tf.compat.v1.AUTO_REUSE):
         previous = shift_right(ids, counts, num_classes - 1)
-        logits = classify(decode(config, previous, repeated, num_classes, token_parts, None))
+        logits = classify(decode(config, previous, encoding, num_classes, token_parts, None)[0])
     targets, weights = decoder_targets(ids, counts, num_classes - 1)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
-    return tf.reshape(-tf.reduce_sum(losses * weights, axis=1), shape[:2])
-
-
-def decoder_block(
-    config, hidden: tf.Tensor, causal: tf.Tensor, encoding, seed: Optional[tf.Tensor]
-) -> tf.Tensor:
-    """Self-attention to earlier positions, cross-attention to the encoder, feed forward; all residual."""
-    modules = (
-        lambda x: layers.self_attention(x, causal, config.attention_heads),
-        lambda x: layers.cross_attention(x, encoding.outputs, encoding.mask, config.attention_heads),
-        lambda x: layers.feed_forward(x, config.encoder_inner_units, config.acoustic_dropout, seed),
-    )
-    for i, module in enumerate(modules):
-        normalised = layers.layer_norm(hidden, f"layer_norm_{i}")
-        hidden += layers.dropout(module(normalised), config.acoustic_dropout, seed)
-    return hidden
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    return tf.reshape(-tf.reduce_sum(cross_entropy * weights, axis=1), shape[:2])

@@ -68,24 +68,20 @@ def list_pairs(
 def _pad(pairs, at_least):
     number, sizes = tf.size(pairs.positions), tf.constant([2**power for power in range(31)])
     missing = tf.gather(sizes, tf.searchsorted(sizes, tf.maximum(number, at_least)[None])[0]) - number
-    return Pairs(
-        *(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in zip(pairs, (0, -1, 0)))
-    )
+    padding = zip(pairs, (0, -1, 0))
+    return Pairs(*(tf.pad(value, [[0, missing]], constant_values=fill) for value, fill in padding))
 
 
 def cross_entropy(candidates: Candidates, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the sparse softmax cross-entropy over the candidates of each position.
-
-    `character_ids` are the labels, int32 [batch, length].
+    """Returns the cross-entropy of the labels, int32 [batch, length], over the candidates of each position.
 
     Returns:
         Losses and weights, float32 [batch, length]. A weight is 1 where the label is a candidate; elsewhere
         (as at padding) weight and loss are 0.
     """
     log_probs = log_softmax(candidates)
-    is_label = tf.equal(
-        candidates.characters, tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
-    )
+    labels = tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
+    is_label = tf.equal(candidates.characters, labels)
     weights = _sum(candidates, tf.cast(is_label, tf.float32))
     losses = -_sum(candidates, tf.where(is_label, log_probs, tf.zeros_like(log_probs)))
     return tf.reshape(losses, candidates.shape), tf.reshape(weights, candidates.shape)
@@ -110,11 +106,11 @@ def log_softmax(candidates: Candidates) -> tf.Tensor:
     return shifted - tf.math.log(totals)
 
 
-def _sum(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
+def _sum(candidates, values):
     """Sums values [num_pairs] to [batch x length]; 0 where a position has no pair."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
-def _max(candidates: Candidates, values: tf.Tensor) -> tf.Tensor:
+def _max(candidates, values):
     """Takes the maximum of values [num_pairs] to [batch x length]; the lowest number without a pair."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

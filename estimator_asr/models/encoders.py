@@ -1,17 +1,22 @@
-"""What an encoder is: log-mel frames in, fewer vectors out.
+"""Encoders: log-mel frames in, fewer vectors out. acoustic.ENCODERS lists them.
 
-An encoder is a file beside this one and an entry in acoustic.ENCODERS. Convolutions with a stride pad
-explicitly (TensorFlow's "SAME" pads by the parity of the padded length), so that neither padding nor its
-parity changes a real position; masks keep padding out of convolutions, attention and batch statistics. Frames
-of padding may be NaN or Inf: the first convolution gets zeros there.
+Convolutions with a stride pad explicitly (TensorFlow's "SAME" pads by the parity of the padded length), so
+that neither padding nor its parity changes a real position; masks keep padding out of convolutions, attention
+and batch statistics. Frames of padding may be NaN or Inf: the first convolution gets zeros there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import attention, layers, normalisation
+from tfrecord_builder.audio import frontend
+
+VGG_CHANNELS = (32, 64, 128)
 
 
 class Encoding(NamedTuple):
@@ -36,3 +41,147 @@ class Encoder(NamedTuple):
     build: Callable[..., Encoding]
     subsampling: int
     is_pretrained: bool = False
+
+
+def conformer(
+    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+) -> Encoding:
+    """Conformer (Gulati et al., 2020) with one layer norm at the end; its convolutions encode positions."""
+    return run_blocks(config, conformer_block, *_subsample(config, fbank, num_frames, seed), seed)
+
+
+def transformer(
+    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+) -> Encoding:
+    """Transformer encoder, layer norm before each module (Vaswani et al., 2017; Xiong et al., 2020).
+
+    Its attention has rotary positions (Su et al., 2021): absolute ones would show where a recording starts.
+    """
+    return run_blocks(config, _transformer_block, *_subsample(config, fbank, num_frames, seed), seed)
+
+
+def run_blocks(
+    config: config_lib.AcousticConfig,
+    block: Callable[..., tf.Tensor],
+    hidden: tf.Tensor,
+    num_frames: tf.Tensor,
+    seed: Optional[tf.Tensor],
+) -> Encoding:
+    """Runs config.encoder_layers blocks (as conformer_block) and a layer norm on subsampled frames."""
+    mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+    hidden = layers.dropout(hidden, config.acoustic_dropout, seed)
+    for i in range(config.encoder_layers):
+        with tf.compat.v1.variable_scope(f"block_{i}"):
+            hidden = block(config, hidden, mask, seed)
+    outputs = layers.clear_padding(layers.layer_norm(hidden, "output_norm"), mask)
+    return Encoding(outputs, num_frames, mask)
+
+
+def _subsample(config, fbank, num_frames, seed) -> tuple[tf.Tensor, tf.Tensor]:
+    """Halves time and frequency twice by 3 x 3 convolutions, then joins bins and channels into one vector.
+
+    Returns:
+        float32 [batch, num_subsampled, units] and int32 [batch].
+    """
+    hidden, mask = fbank[..., None], layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    for i in range(2):
+        hidden = halve(hidden, mask, config.subsampling_channels, f"halve_{i}")
+        num_frames = frontend.num_subsampled_frames(num_frames, factor=2)
+        mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+        hidden = tf.nn.relu(normalisation.batch_norm(hidden, mask, seed is not None, f"batch_norm_{i}"))
+    return layers.layer_norm(layers.dense(_join_bins(hidden), config.encoder_units, "project")), num_frames
+
+
+def _join_bins(hidden):
+    return tf.reshape(hidden, [tf.shape(hidden)[0], -1, hidden.shape[2] * hidden.shape[3]])
+
+
+def halve(inputs: tf.Tensor, mask: tf.Tensor, channels: int, name: str) -> tf.Tensor:
+    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1. No bias: batch norm
+    follows. Beyond the ends are copies of the first and last frame, which hide where a recording starts.
+
+    Inputs are float32 [batch, length, num_bins, channels] with a mask [batch, length], the result is float32
+    [batch, ceil(length / 2), ceil(num_bins / 2), channels].
+    """
+    with tf.compat.v1.variable_scope(name):
+        kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
+    # As an argument of the convolution, this padding would select gradient kernels half as fast.
+    padded = tf.pad(layers.replicate_edges(inputs, mask, 1), [[0, 0], [0, 0], [1, 1], [0, 0]])
+    return tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
+
+
+def conformer_block(
+    config: config_lib.AcousticConfig, inputs: tf.Tensor, mask: tf.Tensor, seed: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """Half a feed forward, attention, convolution, half a feed forward (Gulati et al., 2020, section 2.4)."""
+
+    def residual(hidden, module, weight=1.0):
+        return hidden + weight * layers.dropout(module, config.acoustic_dropout, seed)
+
+    hidden = residual(inputs, _feed_forward(config, inputs, seed, "feed_forward_in"), 0.5)
+    hidden = residual(hidden, _attention(config, hidden, mask))
+    hidden = residual(hidden, _convolution_module(config, hidden, mask, seed))
+    return residual(hidden, _feed_forward(config, hidden, seed, "feed_forward_out"), 0.5)
+
+
+def _transformer_block(config, inputs, mask, seed):
+    attended = _attention(config, inputs, mask, rotary=True)
+    hidden = inputs + layers.dropout(attended, config.acoustic_dropout, seed)
+    module = _feed_forward(config, hidden, seed, "feed_forward")
+    return hidden + layers.dropout(module, config.acoustic_dropout, seed)
+
+
+def _feed_forward(config, inputs, seed, name):
+    with tf.compat.v1.variable_scope(name):
+        normed = layers.layer_norm(inputs)
+        return layers.feed_forward(normed, config.encoder_inner_units, config.acoustic_dropout, seed)
+
+
+def _attention(config, inputs, mask, rotary=False):
+    with tf.compat.v1.variable_scope("attention"):
+        return attention.self_attention(layers.layer_norm(inputs), mask, config.attention_heads, rotary)
+
+
+def _convolution_module(config, inputs, mask, seed):
+    """Gated linear unit, depthwise convolution, batch norm, swish, projection (Gulati et al., 2020, 2.2).
+
+    With layer norm instead of batch norm the encoder collapsed to a constant.
+    """
+    with tf.compat.v1.variable_scope("convolution"):
+        gate = layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate")
+        values, gates = tf.split(gate, 2, axis=-1)
+        gated, width = values * tf.sigmoid(gates), config.conv_kernel_size
+        hidden = layers.depthwise_conv(layers.replicate_edges(gated, mask, width // 2), width)
+        hidden = normalisation.batch_norm(hidden, mask, seed is not None)
+        return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
+
+
+def cnn(
+    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+) -> Encoding:
+    """VGG-like stack (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
+
+    The first two poolings halve time and frequency, the last one frequency alone. There is no attention.
+    """
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    hidden = layers.clear_padding(fbank, mask)[..., None]  # [batch, num_frames, num_bins, 1]
+    for i, channels in enumerate(VGG_CHANNELS):
+        for j in range(2):
+            hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
+        time_stride = 2 if i < 2 else 1
+        # Values are >= 0, as is padding.
+        hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
+        num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
+        mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])
+    flat = layers.dropout(_join_bins(hidden), config.acoustic_dropout, seed)
+    outputs = layers.dense(flat, config.encoder_units, "project", tf.nn.relu)
+    return Encoding(layers.clear_padding(outputs, mask), num_frames, mask)
+
+
+def _convolve(inputs, mask, channels, seed, name):
+    """3 x 3 convolution, masked batch norm, relu; zero at padded positions."""
+    with tf.compat.v1.variable_scope(name):
+        kernel = layers.get_kernel("kernel", [3, 3, inputs.shape[-1], channels])
+        convolved = tf.nn.conv2d(tf.cast(inputs, kernel.dtype), kernel, 1, "SAME")
+        hidden = normalisation.batch_norm(convolved, mask, seed is not None)
+    return layers.clear_padding(tf.nn.relu(hidden), mask)

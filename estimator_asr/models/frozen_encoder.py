@@ -1,40 +1,44 @@
-"""A frozen pretrained encoder as part of feature extraction: log-mel in, vectors out.
+"""A pretrained encoder: frozen in feature extraction, or the lower part of an encoder that is trained.
 
 A family of encoders is a file like whisper.py (encode, and resume for its upper blocks) and an entry in
-FAMILIES.
+FAMILIES. The outputs of the pretrained encoder come from the records (estimator_asr.encode), or it runs in
+the graph.
 """
 
 from __future__ import annotations
 
+from typing import Optional
+
 import tensorflow as tf
 
-from estimator_asr.models import layers, whisper
-from tfrecord_builder.audio import frontend
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import encoders, layers, normalisation, whisper
+from tfrecord_builder.audio import frontend, pretrained_encoder
 
 FAMILIES = {"whisper": whisper}
-SCOPE = "frozen_encoder"
+SCOPE = "frozen_encoder"  # of the variables, as part of feature extraction
+LOWER_SCOPE = "pretrained"  # as the lower part of an encoder
+SUBSAMPLING = 2  # of the encoder above: blocks are twice as fast at 40 ms as at 20 ms
 
 
-def build(applied, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds the encoder under SCOPE; arguments and results as of `join`."""
-    with tf.compat.v1.variable_scope(SCOPE, custom_getter=as_constant):
-        return join(applied, fbank, num_frames)
-
-
-def join(applied, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds the encoder as far as it is needed, with variables in the caller's scope.
+def build(
+    applied: pretrained_encoder.Applied, fbank: tf.Tensor, num_frames: tf.Tensor, scope: str = SCOPE
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds the encoder as far as it is needed, with constant variables under a scope.
 
     Args:
-        applied: pretrained_encoder.Applied.
+        applied: the encoder, and which blocks.
         fbank: float32 [batch, num_frames, num_mel_bins].
         num_frames: int32 [batch]; frames at or beyond it are ignored.
+        scope: of the variables, within that of the caller.
 
     Returns:
         float16 [batch, num_subsampled, applied.num_bins], the frames and then the outputs of each block, zero
         at or beyond the second: int32 [batch].
     """
     encoder = applied.encoder
-    outputs, num_subsampled = FAMILIES[encoder.family].encode(encoder, fbank, num_frames, applied.layers)
+    with tf.compat.v1.variable_scope(scope, custom_getter=_as_constant):
+        outputs, num_subsampled = FAMILIES[encoder.family].encode(encoder, fbank, num_frames, applied.layers)
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     stacked = stack(layers.clear_padding(fbank, mask), encoder.subsampling)
     joined = tf.cast(tf.concat([stacked, *outputs], axis=-1), tf.float16)
@@ -42,8 +46,7 @@ def join(applied, fbank: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, t
     return layers.clear_padding(joined, mask), num_subsampled
 
 
-def as_constant(getter, *args, **kwargs):
-    """Makes the variables of a scope constant: its custom_getter."""
+def _as_constant(getter, *args, **kwargs):
     return getter(*args, **{**kwargs, "trainable": False})
 
 
@@ -57,3 +60,39 @@ def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
     num_stacked = frontend.num_subsampled_frames(length, factor)
     padded = tf.pad(fbank, [[0, 0], [0, num_stacked * factor - length], [0, 0]])
     return tf.reshape(padded, [tf.shape(fbank)[0], num_stacked, factor * num_bins])
+
+
+def conformer_on_top(
+    config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
+) -> encoders.Encoding:
+    """Joins two outputs of the pretrained encoder, then Conformer blocks; arguments as of encoders.Encoder.
+
+    fbank holds these outputs (config.pretrained.num_bins values), or the features that they are computed of.
+    Batch norm comes first because their values differ in scale by orders of magnitude.
+    """
+    vectors, num_frames = _read_or_encode(config.pretrained, fbank, num_frames)
+    mask = layers.sequence_mask(num_frames, tf.shape(vectors)[1])
+    if config.trainable_blocks:
+        vectors = _add_trained_blocks(config.pretrained, vectors, mask)
+    vectors = normalisation.batch_norm(vectors, mask, seed is not None, "input_norm")
+    joined = stack(layers.clear_padding(vectors, mask), SUBSAMPLING)
+    hidden = layers.layer_norm(layers.dense(joined, config.encoder_units, "project"))
+    num_frames = frontend.num_subsampled_frames(num_frames, SUBSAMPLING)
+    return encoders.run_blocks(config, encoders.conformer_block, hidden, num_frames, seed)
+
+
+def _read_or_encode(applied, fbank, num_frames):
+    """Returns float [batch, num_frames, applied.num_bins], zero at padding, and int32 [batch]."""
+    dtype = fbank.dtype
+    if fbank.shape[-1] != applied.num_bins:
+        fbank, num_frames = build(applied, fbank, num_frames, LOWER_SCOPE)
+    mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
+    return layers.clear_padding(tf.cast(fbank, dtype), mask), num_frames
+
+
+def _add_trained_blocks(applied, vectors, mask):
+    """Appends the output of the blocks after the last one that was applied."""
+    encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
+    with tf.compat.v1.variable_scope(LOWER_SCOPE):
+        upper = FAMILIES[encoder.family].resume(encoder, last, mask, applied.layers[-1] + 1)
+    return tf.concat([vectors, upper], axis=-1)

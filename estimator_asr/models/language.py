@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import candidates, layers
+from estimator_asr.models import attention, candidates, layers
 
 # First and last token of each n-gram, counted from the current one.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
@@ -35,10 +35,8 @@ def build(
     """Scores the candidates of each token. All variables are under the scope "language".
 
     Args:
-        config: sizes and rates.
         token_ids: int32 [batch, length].
         num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        token_vocabulary_size, character_vocabulary_size: numbers of tokens and characters.
         character_mask: bool [tokens, characters], the candidates of each token.
         token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None: no parts.
         seed: int64 [2], random seed of the batch in training; None: no dropout and no token noise.
@@ -69,7 +67,6 @@ def _swap_tokens(token_ids, rate, vocabulary_size, seed):
 
 
 def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
-    """Returns float32 [batch, length, units]: token, parts, n-grams and position."""
     table = _get_table("tokens", [vocabulary_size, config.language_units])
     if token_parts is not None:
         parts = _get_table("token_parts", [token_parts.shape[1], config.language_units])
@@ -77,11 +74,10 @@ def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
     embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
         embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, seed)
-    return layers.dropout(layers.add_positions(embedded), config.language_dropout, seed)
+    return layers.dropout(attention.add_positions(embedded), config.language_dropout, seed)
 
 
 def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
-    """Returns float32 [batch, length, units]: the sum of the n-grams' rows, projected to `units`."""
     rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
     # Zero at first: n-grams have no effect before they are trained.
     table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
@@ -110,13 +106,11 @@ def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num
 
 
 def _encode(config, inputs, mask, seed):
-    """Runs the pre-norm Transformer layers over float32 [batch, length, units]."""
     hidden = inputs
     for index in range(config.language_layers):
         with tf.compat.v1.variable_scope(f"layer_{index}"):
-            attended = layers.self_attention(
-                layers.layer_norm(hidden, "attention_norm"), mask, config.language_heads
-            )
+            normed = layers.layer_norm(hidden, "attention_norm")
+            attended = attention.self_attention(normed, mask, config.language_heads)
             hidden += tf.cast(layers.dropout(attended, config.language_dropout, seed), hidden.dtype)
             normed = layers.layer_norm(hidden, "feed_forward_norm")
             module = layers.feed_forward(normed, config.language_inner_units, 0.0, seed)

@@ -10,11 +10,10 @@ into float16, statistics and softmax are float32.
 
 from __future__ import annotations
 
-import math
 import zlib
-from typing import Callable, Optional
+from collections.abc import Callable, Sequence
+from typing import Optional
 
-import numpy as np
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
@@ -26,26 +25,23 @@ def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
     return tf.sequence_mask(lengths, max_length, dtype=tf.float32)
 
 
-def get_kernel(name: str, shape) -> tf.Variable:
+def get_kernel(name: str, shape: Sequence) -> tf.Variable:
     """Returns a weight [..., inputs, outputs], Glorot uniform (Glorot and Bengio, 2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())
 
 
-def get_bias(name: str, shape) -> tf.Variable:
+def get_bias(name: str, shape: Sequence) -> tf.Variable:
     """Returns a weight initialised to zero."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.zeros_initializer())
 
 
-def get_scale(name: str, shape) -> tf.Variable:
+def get_scale(name: str, shape: Sequence) -> tf.Variable:
     """Returns a weight initialised to one."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.ones_initializer())
 
 
 def linear(
-    inputs: tf.Tensor,
-    kernel: tf.Tensor,
-    bias: Optional[tf.Tensor] = None,
-    activation: Optional[Callable] = None,
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor], activation: Optional[Callable] = None
 ) -> tf.Tensor:
     """Returns activation(inputs x kernel + bias) of [..., inputs] and [inputs, outputs] by one matmul.
 
@@ -86,8 +82,12 @@ def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
     The gradient there is zero too, if all that follows is finite at zero.
     """
-    is_real = tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
-    return tf.where(is_real, inputs, tf.zeros([], inputs.dtype))
+    return tf.where(_is_real(inputs, mask), inputs, tf.zeros([], inputs.dtype))
+
+
+def _is_real(inputs, mask):
+    """Returns bool [batch, length, 1, ...] of the rank of inputs."""
+    return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
 def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, width: int) -> tf.Tensor:
@@ -96,17 +96,12 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, width: int) -> tf.Tensor
     With zeros instead, a convolution sees where a recording starts and ends. CTC then emits the tokens of
     short recordings there, far from their syllables (docs/results.md).
 
-    Args:
-        inputs: float [batch, length, ...]; padding may be NaN.
-        mask: float32 [batch, length].
-        width: positions added before and after.
-
     Returns:
-        Tensor [batch, length + 2 x width, ...] of the dtype of inputs: `width` times the first position, the
-        real ones, and the last one up to the end; zeros for a sequence without real positions.
+        Of inputs [batch, length, ...] a tensor [batch, length + 2 x width, ...]: `width` times the first
+        position, the real ones, and the last one up to the end; zeros without real positions.
     """
     ones = [1] * (inputs.shape.rank - 2)
-    is_real = tf.reshape(mask > 0, tf.concat([tf.shape(mask), ones], axis=0))
+    is_real = _is_real(inputs, mask)
     is_last = is_real & ~tf.pad(is_real[:, 1:], [[0, 0], [0, 1], *([0, 0] for _ in ones)])
     zero = tf.zeros([], inputs.dtype)
     last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
@@ -151,19 +146,6 @@ def _place_seed(seed):
     return tf.cast(seed, tf.int64) + tf.constant([zlib.crc32(place.encode()), 0], tf.int64)
 
 
-def add_positions(inputs: tf.Tensor) -> tf.Tensor:
-    """Adds sine and cosine waves to [batch, length, units] (Vaswani et al., 2017, section 3.5)."""
-    length, units = tf.shape(inputs)[1], inputs.shape[-1]
-    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(units)  # [length, units / 2]
-    waves = tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)[None, :, :units]
-    return inputs + tf.cast(waves, inputs.dtype)
-
-
-def _wave_rates(units):
-    """Returns float32 [ceil(units / 2)], radians per position, falling from 1 to about 1 / 10000."""
-    return np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)
-
-
 def feed_forward(
     inputs: tf.Tensor, inner_units: int, dropout_rate: float, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
@@ -173,112 +155,16 @@ def feed_forward(
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
-def self_attention(inputs: tf.Tensor, mask: tf.Tensor, num_heads: int, rotary: bool = False) -> tf.Tensor:
-    """Multi-head attention to the positions that the mask allows (Vaswani et al., 2017, section 3.2).
-
-    Args:
-        inputs: float32 [batch, length, units].
-        mask: float32 [batch, length] (real positions), or [batch or 1, length, length] (which positions
-            each may attend to).
-        num_heads: number of heads; divides units.
-        rotary: whether scores depend on the distance of two positions (see rotate).
-
-    Returns:
-        float32 [batch, length, units]; a position that may attend to none gets the mean of all values.
-    """
-    with tf.compat.v1.variable_scope("self_attention"):
-        parts = ("query", "key", "value")
-        if mask.shape.rank == 2:
-            inputs = clear_padding(inputs, mask)
-        queries, keys, values = _project_to_heads(inputs, parts, inputs.shape[-1], num_heads)
-        if rotary:
-            queries, keys = rotate(queries), rotate(keys)
-        return dense(_attend_heads(queries, keys, values, mask), inputs.shape[-1], "output")
-
-
-def cross_attention(
-    inputs: tf.Tensor, memory: tf.Tensor, memory_mask: tf.Tensor, num_heads: int
-) -> tf.Tensor:
-    """Attends from inputs [batch, length, units] to memory [batch, memory_length, ...]; as self_attention."""
-    with tf.compat.v1.variable_scope("cross_attention"):
-        (queries,) = _project_to_heads(inputs, ("query",), inputs.shape[-1], num_heads)
-        memory = clear_padding(memory, memory_mask)
-        keys, values = _project_to_heads(memory, ("key", "value"), inputs.shape[-1], num_heads)
-        return dense(_attend_heads(queries, keys, values, memory_mask), inputs.shape[-1], "output")
-
-
-def _attend_heads(queries, keys, values, mask):
-    """Attention of float32 [batch, heads, length, units / heads]; returns [batch, query_length, units]."""
-    queries *= queries.shape[-1] ** -0.5
-    scores = tf.matmul(queries, keys, transpose_b=True)  # [batch, heads, query, key]
-    mask = mask[:, None, None, :] if mask.shape.rank == 2 else mask[:, None]
-    scores = tf.where(mask > 0, tf.cast(scores, tf.float32), MASKED_SCORE)
-    weights = tf.nn.softmax(scores, name="attention_weights")
-    return _join_heads(tf.matmul(tf.cast(weights, values.dtype), values))
-
-
-def rotate(inputs: tf.Tensor) -> tf.Tensor:
-    """Rotary positions of [..., length, units] (Su et al., 2021, section 3.2.2; halves are paired).
-
-    Unit i and unit i + units / 2 are turned by the angle position x 10000^(-2i / units), so a product of two
-    rotated vectors depends on the distance of their positions, not on where they are.
-    """
-    length, half = tf.shape(inputs)[-2], inputs.shape[-1] // 2
-    angles = tf.range(length, dtype=tf.float32)[:, None] * _wave_rates(2 * half)  # [length, units / 2]
-    cosines, sines = (tf.cast(waves, inputs.dtype) for waves in (tf.cos(angles), tf.sin(angles)))
-    left, right, rest = tf.split(inputs, [half, half, inputs.shape[-1] - 2 * half], axis=-1)
-    return tf.concat([left * cosines - right * sines, left * sines + right * cosines, rest], axis=-1)
-
-
-def _project_to_heads(inputs, parts, units, num_heads):
-    """Projects the inputs for each of the parts; float32 [batch, heads, length, units / heads] each."""
-    with tf.compat.v1.variable_scope("_".join(parts)):
-        kernel = get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
-        outputs = linear(inputs, kernel, _get_part_biases(parts, units))
-    return _split_heads(outputs, len(parts), num_heads)
-
-
-def _get_part_biases(parts, units):
-    """Concatenates the biases of all parts, float32 [parts x units]; that of keys is zero.
-
-    A key bias would raise all scores of a query alike, which the softmax cancels. The rest of its gradient is
-    rounding, which Adam would scale up.
-    """
-    biased = [part for part in parts if part != "key"]
-    biases = dict(zip(biased, tf.split(get_bias("bias", [len(biased) * units]), len(biased))))
-    zeros = tf.zeros([units], next(iter(biases.values())).dtype)
-    return tf.concat([biases.get(part, zeros) for part in parts], axis=0)
-
-
-def _split_heads(inputs, count, num_heads):
-    """Splits [batch, length, count x units] into `count` parts by one transposition, without copies."""
-    batch, length = tf.shape(inputs)[0], tf.shape(inputs)[1]
-    heads = tf.reshape(inputs, [batch, length, count, num_heads, inputs.shape[-1] // (count * num_heads)])
-    return tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]), count)
-
-
-def _join_heads(inputs: tf.Tensor) -> tf.Tensor:
-    heads = tf.transpose(inputs, [0, 2, 1, 3])
-    batch, length = tf.shape(heads)[0], tf.shape(heads)[1]
-    return tf.reshape(heads, [batch, length, heads.shape[2] * heads.shape[3]])
-
-
-def causal_mask(length) -> tf.Tensor:
-    """Returns float32 [1, length, length]: position i may attend to positions 0 to i."""
-    return tf.linalg.band_part(tf.ones([1, length, length]), -1, 0)
-
-
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
     """Convolves each unit over time with its own filter. No bias: batch norm follows.
 
     Its inputs have kernel_size // 2 more frames on each side, from replicate_edges.
-
-    Time is the height of the image: on a CPU that is three to five times as fast as the width.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance is that of a full convolution: far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
+    # Time is the height of the image: on a CPU that is three to five times as fast as the width.
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="VALID")
     return tf.squeeze(outputs, 2)  # a slice's gradient would copy

@@ -1,7 +1,15 @@
-"""Loss functions: CTC per utterance and cross-entropy per label. The blank is the last class."""
+"""Loss functions: CTC per utterance; cross-entropy per label, over all classes or a sample of them.
+
+The blank is the last class. A sample is for decoders whose softmax over all classes would be slow: a step
+draws some of them and compares every label with these.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 import tensorflow as tf
 
 from estimator_asr.models import layers
@@ -32,10 +40,7 @@ def ctc_loss(
         kernel: one of KERNELS. "classic" runs on the CPU, "cudnn" needs a GPU.
 
     Returns:
-        float32 [batch].
-
-    Raises:
-        ValueError, tf.errors.InvalidArgumentError: as for check_labels; the blank is no label.
+        float32 [batch]. Raises as check_labels does; the blank is no label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
@@ -92,13 +97,13 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
         )
     ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
     is_right = tf.reduce_all((ids >= 0) & (ids < size))
-    found = [WRONG_LABEL, tf.reduce_min(ids), "to", tf.reduce_max(ids), f"expected 0 to {size - 1}"]
-    with tf.control_dependencies([tf.debugging.Assert(is_right, found)]):
+    message = [WRONG_LABEL, tf.reduce_min(ids), "to", tf.reduce_max(ids), f"expected 0 to {size - 1}"]
+    with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
         return tf.identity(ids)
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch]: has labels, and frames for them and the blanks that separate equal ones."""
+    """Returns bool [batch]: has labels, and vocabulary.min_ctc_frames of them at least."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -110,14 +115,9 @@ def cross_entropy(
 ) -> tf.Tensor:
     """Returns the sparse softmax cross-entropy of each position times its weight, float32 [batch, length].
 
-    With smoothing s the target is 1 - s for the label plus s spread evenly over all classes (Szegedy et al.,
-    2016, section 7).
-
-    Args:
-        logits: float [batch, length, num_classes].
-        labels: int32 [batch, length].
-        weights: float32 [batch, length]; 0 excludes a position, even if its logits are NaN.
-        label_smoothing: s, from 0 up to 1.
+    Logits are float [batch, length, num_classes], labels int32, weights float32; 0 excludes a position, even
+    if its logits are NaN. With smoothing s the target is 1 - s for the label plus s spread evenly over all
+    classes (Szegedy et al., 2016, section 7).
     """
     logits = layers.clear_padding(tf.cast(logits, tf.float32), weights)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -125,3 +125,85 @@ def cross_entropy(
         uniform = tf.reduce_logsumexp(logits, axis=-1) - tf.reduce_mean(logits, axis=-1)
         losses = (1.0 - label_smoothing) * losses + label_smoothing * uniform
     return losses * weights
+
+
+class Scorer(NamedTuple):
+    """What the logits of a decoder are made of: hidden x vectors + biases."""
+
+    hidden: tf.Tensor  # float32 [batch, length, units]
+    vectors: tf.Tensor  # float32 [num_classes, units]
+    biases: tf.Tensor  # float32 [num_classes]
+
+
+class Sample(NamedTuple):
+    """Distinct classes, and the expected count of each class in the sample: at most 1, above 0."""
+
+    classes: tf.Tensor  # int32 [num_sampled]
+    expected_counts: tf.Tensor  # float32 [num_classes]
+
+
+def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
+    """Returns the probability of each class, float32 [num_classes], by their ids, most frequent first.
+
+    The class of frequency rank r = 0, 1, ... has (log(r + 2) - log(r + 1)) / log(num_classes + 1), close to
+    Zipf's law, as in tf.random.log_uniform_candidate_sampler. That op is not used: its random state is not
+    saved, so an interrupted training would continue with other draws; and it runs on CPUs alone.
+    """
+    ranks = np.empty(len(by_frequency))
+    ranks[list(by_frequency)] = np.arange(len(by_frequency))
+    return np.float32(np.log1p(1 / (ranks + 1)) / np.log(len(by_frequency) + 1))
+
+
+def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample:
+    """Draws distinct classes, the same for the same seed (int64 [2]) at the same place of the graph.
+
+    Drawing until num_sampled of them are distinct, as TensorFlow's op does, is a race of Poisson processes:
+    class i arrives at an exponential time of rate P(i), and the first num_sampled classes are the sample.
+    Given the time T of the next one, a class is among them with probability 1 - exp(-P(i) T), and sums over
+    the sample divided by it are unbiased (Cohen and Kaplan 2007, section 6). The op has the number of draws
+    in place of T.
+
+    Args:
+        probabilities: float32 [num_classes], above 0.
+        num_sampled: at most num_classes, and then the sample is all of them.
+    """
+    times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
+    times = tf.concat([times, [np.inf]], axis=0)  # nothing is left out of a sample of all classes
+    earliest, classes = tf.math.top_k(-times, num_sampled + 1)
+    return Sample(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
+
+
+def sampled_softmax(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
+    """Returns the cross-entropy over the label and the sample (Jean et al., 2015), float32 [batch, length].
+
+    Labels are int32 [batch, length]; one that is in the sample too counts once. Weights are float32; 0
+    excludes a position, even if its hidden values are NaN.
+    """
+    label, others = _score(scorer, labels, weights, sample)
+    return weights * (tf.reduce_logsumexp(tf.concat([label, others], -1), -1) - label[..., 0])
+
+
+def nce(scorer: Scorer, labels: tf.Tensor, weights: tf.Tensor, sample: Sample) -> tf.Tensor:
+    """Returns the loss of noise-contrastive estimation (Gutmann and Hyvarinen, 2010); see sampled_softmax.
+
+    It is that of telling the label from the classes of the sample, each by a logistic regression. Logits are
+    log probabilities plus log num_classes, so that all classes are equally probable before training.
+    """
+    sample = sample._replace(expected_counts=scorer.vectors.shape[0] * sample.expected_counts)
+    label, others = _score(scorer, labels, weights, sample)
+    return weights * (tf.nn.softplus(-label[..., 0]) + tf.reduce_sum(tf.nn.softplus(others), -1))
+
+
+SAMPLED = {"sampled": sampled_softmax, "nce": nce}
+
+
+def _score(scorer, labels, weights, sample):
+    """Returns logits minus log expected counts, of labels [..., 1] and of the sample [..., num_sampled]."""
+    hidden = layers.clear_padding(scorer.hidden, weights)
+    corrected = scorer.biases - tf.math.log(sample.expected_counts)
+    label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)
+    sampled = tf.transpose(tf.gather(scorer.vectors, sample.classes))
+    others = layers.linear(hidden, sampled, tf.gather(corrected, sample.classes))
+    is_label = tf.equal(labels[..., None], sample.classes)
+    others = tf.where(is_label, tf.constant(layers.MASKED_SCORE, others.dtype), others)
+    return label[..., None], others

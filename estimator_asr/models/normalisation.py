@@ -39,9 +39,13 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         num_updates = replicas.get_variable("num_updates", [])
     mean, variance = tf.identity(moving_mean), tf.identity(moving_variance)
     if is_training:
-        batch_mean, batch_variance = _batch_moments(inputs, mask, mean)
+        if replicas.num_replicas() == 1:
+            batch_mean, batch_variance = masked_moments(inputs, mask)
+        else:
+            batch_mean, batch_variance = moments_over_replicas(inputs, mask, mean)
         count = tf.identity(num_updates)
-        rate = 1.0 - _momentum(count)
+        # Low at first, so that initial values are soon forgotten (as in tf.train.ExponentialMovingAverage).
+        rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
         _defer(moving_mean, (batch_mean - mean) * rate)
         _defer(moving_variance, (batch_variance - variance) * rate)
         with tf.control_dependencies([count]):  # reads of the same step see the old count
@@ -68,21 +72,8 @@ def _collections() -> tuple[str, str]:
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 
 
-def _momentum(count: tf.Tensor) -> tf.Tensor:
-    """Low at first, so that initial values are soon forgotten (as in tf.train.ExponentialMovingAverage)."""
-    return tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
-
-
-def _batch_moments(inputs, mask, centre):
-    """Mean and variance over all replicas; centre is the moving mean."""
-    if replicas.num_replicas() == 1:
-        return masked_moments(inputs, mask)
-    return moments_over_replicas(inputs, mask, centre)
-
-
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
-    """Returns float32 mean and variance [units] of [batch, length, ..., units] where mask [batch, length]
-    is 1."""
+    """Returns float32 mean and variance [units] of [batch, length, ..., units] where the mask is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
     # The derivative of the variance by the mean is zero.

@@ -25,10 +25,7 @@ def name(variable: tf.Variable) -> str:
 
 
 def get_variable(
-    name: str,
-    shape: Sequence[int],
-    initial_value: float = 0.0,
-    collections: Optional[list[str]] = None,
+    name: str, shape: Sequence[int], initial_value: float = 0.0, collections: Optional[list[str]] = None
 ) -> tf.Variable:
     """Returns a float32 variable that is not trained, of which each replica has its own copy.
 

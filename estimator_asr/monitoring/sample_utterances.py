@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import input_fn, shard_cache, shards
+from estimator_asr.inputs import input_fn, shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import dataset_info, recordings, schema
@@ -45,7 +45,7 @@ def choose(
     chosen, cache = [], cache or shard_cache.ShardCache()
     for info, data_dir in zip(infos, data_dirs):
         if split in info.splits:
-            shard = shards.list_shards(info, data_dir, split)[0]
+            shard = splits.list_shards(info, data_dir, split)[0]
             chosen.extend(each for each in _read(info, shard, spec, cache) if _is_usable(each.values))
             chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
             chosen = chosen[:count]

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, task_spec
-from estimator_asr.models import acoustic, losses
-from estimator_asr.models.decoding import decoders, greedy, hotwords, ngram, phrases, scorers
+from estimator_asr.models import acoustic
+from estimator_asr.models import losses as losses_lib
+from estimator_asr.models.decoding import decoders, hotwords, phrases, scorers
 from estimator_asr.tasks import metrics, task
 from tfrecord_builder import errors
 
-_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/pretrained_encoders.py
+_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
 _EDGE = 2  # frames of the encoder
-_ATTENTION = "cross_attention/attention_weights"  # name of the op in models/layers.py
 
 
 class Acoustic(task.Task):
@@ -34,16 +33,20 @@ class Acoustic(task.Task):
 
     @staticmethod
     def complete(config) -> experiment.ExperimentConfig:
-        chosen = config.acoustic
+        chosen, stored = config.acoustic, config.frontend.encoder
         if chosen.encoder not in acoustic.ENCODERS:
             expected = ", ".join(acoustic.ENCODERS)
             raise errors.UserError(f"train: --encoder is {chosen.encoder}, expected one of {expected}")
-        entry, stored = acoustic.ENCODERS[chosen.encoder], config.frontend.encoder
-        check_features(chosen, entry, config.frontend)
+        entry = acoustic.ENCODERS[chosen.encoder]
         if not entry.is_pretrained:
+            if stored:
+                raise errors.UserError(
+                    f"train: --encoder is {chosen.encoder}, expected whisper, because the data hold its "
+                    "outputs; pass --encoder=whisper, or the data that were encoded"
+                )
             return dataclasses.replace(config, subsampling=entry.subsampling)
         applied = stored or chosen.pretrained
-        check_blocks(chosen, applied)
+        _check_pretrained(chosen, applied, config.frontend)
         chosen = dataclasses.replace(chosen, pretrained=applied)
         factor = 1 if stored else applied.encoder.subsampling
         return dataclasses.replace(config, acoustic=chosen, subsampling=factor * entry.subsampling)
@@ -65,41 +68,42 @@ class Acoustic(task.Task):
         if outputs.decoder_logits is None:
             return metrics.Losses(ctc.numerator, {"ctc-loss": ctc}, ctc.denominator)
         config = self.model.config.acoustic
-        decoder = decoder_part(outputs, labels, config.label_smoothing if training else 0.0)
-        weight = config.ctc_weight
+        targets, weights = _decoder_positions(outputs, labels)
+        smoothing = config.label_smoothing if training else 0.0
+        loss = losses_lib.cross_entropy(outputs.decoder_logits, targets, weights, smoothing)
+        decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
         parts = {"ctc-loss": ctc, "decoder-loss": decoder}
         if training and config.softmax != config_lib.FULL:
             # The other one runs only where it is shown.
-            decoder = self._sampled_part(outputs, features, labels)
+            sample = self._draw(features["seed"])
+            loss = losses_lib.SAMPLED[config.softmax](outputs.scorer, targets, weights, sample)
+            decoder = metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
             parts[f"{config.softmax}-loss"] = decoder
-        total, num_labels = (weight * one + (1.0 - weight) * other for one, other in zip(ctc, decoder))
+        share = config.ctc_weight
+        total, num_labels = (share * one + (1.0 - share) * other for one, other in zip(ctc, decoder))
         return metrics.Losses(total, parts, num_labels)
 
-    def _sampled_part(self, outputs, features, labels) -> metrics.Ratio:
-        """Returns the decoder's loss over the classes that this step draws."""
-        from estimator_asr.models import sampled_losses
-
-        config = self.model.config
+    def _draw(self, seed) -> losses_lib.Sample:
+        """Returns the classes that the decoder's loss of a step is over."""
         # The end symbol of each utterance is as frequent as the most frequent tokens.
-        by_frequency = [self.model.tokens.blank_id, *config.tokens_by_frequency]
-        probabilities = sampled_losses.log_uniform(by_frequency)
-        sample = sampled_losses.draw(probabilities, config.acoustic.num_sampled, features["seed"])
-        targets, weights = decoder_positions(outputs, labels)
-        loss = sampled_losses.LOSSES[config.acoustic.softmax](outputs.scorer, targets, weights, sample)
-        return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
+        by_frequency = [self.model.tokens.blank_id, *self.model.config.tokens_by_frequency]
+        probabilities = losses_lib.log_uniform(by_frequency)
+        return losses_lib.draw(probabilities, self.model.config.acoustic.num_sampled, seed)
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
         """Returns ratios by tag; greedy decoding runs only where what needs it is fetched."""
-        found = greedy.greedy_ctc(None, outputs.ctc_logits, outputs.num_frames).best()
+        ids, num_ids = decoders.best_path(outputs.ctc_logits, outputs.num_frames)
         references = labels["token_ids"], labels["num_tokens"]
         ratios = {
-            self.spec.error_rate: metrics.edit_ratio(*found, *references),
+            self.spec.error_rate: metrics.edit_ratio(ids, num_ids, *references),
             "unknown-fraction": metrics.unknown_fraction(*references),
-            "blank-fraction": blank_fraction(outputs.ctc_logits, outputs.num_frames),
-            "edge-fraction": edge_fraction(outputs.ctc_logits, outputs.num_frames),
-            "length-ratio": metrics.length_ratio(found[1], labels["num_tokens"]),
-            "repeated-fraction": metrics.repeated_fraction(*found, *references),
-            "too-long-fraction": too_long_fraction(outputs.num_frames, *references),
+            **frame_fractions(outputs.ctc_logits, outputs.num_frames),
+            "length-ratio": metrics.length_ratio(num_ids, labels["num_tokens"]),
+            "repeated-fraction": metrics.repeated_fraction(ids, num_ids, *references),
+            # More labels than CTC can align with the frames.
+            "too-long-fraction": metrics.fraction_of(
+                ~losses_lib.has_alignment(outputs.num_frames, *references), labels["num_tokens"] > 0
+            ),
         }
         if outputs.decoder_logits is not None:
             ratios["teacher-forced-error-rate"] = teacher_forced_errors(outputs.decoder_logits, labels)
@@ -111,29 +115,26 @@ class Acoustic(task.Task):
         Features may have hotword_ids and hotword_boosts, the fields of phrases.Phrases.
         """
         config, logits, num_frames = self.model.decode, outputs.ctc_logits, outputs.num_frames
-        attention = _find_attention(outputs)
-        found = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers(features))
+        n_best = decoders.DECODERS[config.decoding](config, logits, num_frames, self._scorers(features))
         if config.attention_weight:
-            found = found.reranked(config.attention_weight * self._attend(outputs.encoding, found))
+            log_probs = acoustic.score(
+                self.model.config.acoustic,
+                outputs.encoding,
+                n_best.ids,
+                n_best.num_tokens,
+                self.model.tokens.num_classes,
+                self.token_parts(),
+            )
+            n_best = n_best.reranked(config.attention_weight * log_probs)
+        heads = outputs.attention
         return task.Recognition(
-            *found.best(),
-            found.acoustic_scores[:, 0],
-            tf.nn.log_softmax(tf.cast(logits, tf.float32)),
-            attention,
-            num_frames,
-            found,
+            *n_best.best(),
+            scores=n_best.acoustic_scores[:, 0],
+            log_probs=tf.nn.log_softmax(tf.cast(logits, tf.float32)),
+            attention=None if heads is None else tf.reduce_mean(heads, axis=1),
+            num_frames=num_frames,
+            n_best=n_best,
             encoding=outputs.encoding,
-        )
-
-    def _attend(self, encoding, found) -> tf.Tensor:
-        """Returns the log probabilities of hypotheses by the attention decoder, float32 [batch, num_best]."""
-        return acoustic.score(
-            self.model.config.acoustic,
-            encoding,
-            found.ids,
-            found.num_tokens,
-            self.model.tokens.num_classes,
-            self.token_parts(),
         )
 
     def _scorers(self, features) -> list[scorers.Scorer]:
@@ -142,7 +143,7 @@ class Acoustic(task.Task):
         if config.token_bonus:
             chosen.append(scorers.TokenBonus(config.token_bonus))
         if config.ngram_weight and self.model.ngram is not None:
-            chosen.append(ngram.NgramScorer(self.model.ngram, config.ngram_weight))
+            chosen.append(scorers.NgramScorer(self.model.ngram, config.ngram_weight))
         if "hotword_ids" in features:
             favoured = phrases.Phrases(features["hotword_ids"], features["hotword_boosts"])
             chosen.append(hotwords.HotwordScorer(favoured, self.model.tokens.size))
@@ -158,41 +159,23 @@ class Acoustic(task.Task):
         return config.pretrained_rate * config.pretrained_rate_decay**below
 
 
-def check_features(config, entry, frontend) -> None:
-    """Raises UserError if an encoder cannot read the features of the data.
-
-    Args:
-        config: AcousticConfig.
-        entry: of acoustic.ENCODERS.
-        frontend: FrontendConfig of the data.
-    """
-    if not entry.is_pretrained:
-        if frontend.encoder:
-            raise errors.UserError(
-                f"train: --encoder is {config.encoder}, expected whisper, because the data hold its outputs; "
-                "pass --encoder=whisper, or the data that were encoded"
-            )
-        return
-    applied = frontend.encoder or config.pretrained
+def _check_pretrained(chosen, applied, frontend):
+    """Raises UserError if an encoder cannot read the features of the data or train its upper blocks."""
     if applied is None:
         raise errors.UserError(
-            f"train: --encoder={config.encoder} has no weights, expected encoded data or "
+            f"train: --encoder={chosen.encoder} has no weights, expected encoded data or "
             "--warm_start_from=WHISPER; run python -m estimator_asr.encode first"
         )
     got, want = (frontend.frontend, frontend.num_mel_bins), ("whisper_log_mel", applied.encoder.num_mel_bins)
     if got != want:
         raise errors.UserError(
             f"train: features are {got[0]} of {got[1]} bins, expected {want[0]} of {want[1]} for "
-            f"--encoder={config.encoder}; build the data with --frontend={want[0]} --num_mel_bins={want[1]}"
+            f"--encoder={chosen.encoder}; build the data with --frontend={want[0]} --num_mel_bins={want[1]}"
         )
-
-
-def check_blocks(config, applied) -> None:
-    """Raises UserError if the blocks to train do not follow the last one that is applied."""
-    last = applied.encoder.layers - config.trainable_blocks
-    if config.trainable_blocks and applied.layers[-1] != last:
+    last = applied.encoder.layers - chosen.trainable_blocks
+    if chosen.trainable_blocks and applied.layers[-1] != last:
         raise errors.UserError(
-            f"train: --trainable_blocks is {config.trainable_blocks}, expected "
+            f"train: --trainable_blocks is {chosen.trainable_blocks}, expected "
             f"{applied.encoder.layers - applied.layers[-1]}, because the data hold the outputs of block "
             f"{applied.layers[-1]} of {applied.encoder.layers}; encode them with --layers=...,{last}"
         )
@@ -201,20 +184,13 @@ def check_blocks(config, applied) -> None:
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict, ctc_kernel: str) -> metrics.Ratio:
     """Returns the CTC loss over the labels; an utterance that cannot be aligned does not count."""
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
-    loss = losses.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
-    is_possible = losses.has_alignment(outputs.num_frames, token_ids, num_tokens)
+    loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens, ctc_kernel)
+    is_possible = losses_lib.has_alignment(outputs.num_frames, token_ids, num_tokens)
     num_labels = tf.reduce_sum(tf.where(is_possible, num_tokens, 0))
     return metrics.Ratio(tf.reduce_sum(loss), tf.cast(num_labels, tf.float32))
 
 
-def decoder_part(outputs: acoustic.AcousticOutputs, labels: dict, label_smoothing: float) -> metrics.Ratio:
-    """Returns the decoder's cross-entropy over its positions."""
-    targets, weights = decoder_positions(outputs, labels)
-    loss = losses.cross_entropy(outputs.decoder_logits, targets, weights, label_smoothing)
-    return metrics.Ratio(tf.reduce_sum(loss), tf.reduce_sum(weights))
-
-
-def decoder_positions(outputs: acoustic.AcousticOutputs, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
+def _decoder_positions(outputs, labels):
     """Returns targets and weights of the decoder's positions: one for each label, and one for the end."""
     end_id = outputs.decoder_logits.shape[-1] - 1
     targets, weights = acoustic.decoder_targets(labels["token_ids"], labels["num_tokens"], end_id)
@@ -222,24 +198,19 @@ def decoder_positions(outputs: acoustic.AcousticOutputs, labels: dict) -> tuple[
     return targets, weights * tf.cast(outputs.num_frames > 0, tf.float32)[:, None]
 
 
-def blank_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
-    """Returns the fraction of frames whose best class is the blank; padding does not count."""
-    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
-    return metrics.fraction_of(is_blank, tf.sequence_mask(num_frames, tf.shape(logits)[1]))
+def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
+    """Returns which fraction of the frames has the blank as best class, and of the others is at an edge.
 
-
-def edge_fraction(logits: tf.Tensor, num_frames: tf.Tensor) -> metrics.Ratio:
-    """Returns the fraction of frames whose best class is a token that are among the first or last two."""
+    Edges are the first and last two frames, where a model emits tokens that it should not.
+    """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
-    is_token = tf.not_equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
+    is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
     is_edge = (position < _EDGE) | (position >= length - _EDGE)
-    return metrics.fraction_of(is_edge, is_token & (position < length))
-
-
-def too_long_fraction(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> metrics.Ratio:
-    """Returns the fraction of utterances that have more labels than frames for CTC to align them."""
-    is_too_long = tf.logical_not(losses.has_alignment(num_frames, token_ids, num_tokens))
-    return metrics.fraction_of(is_too_long, num_tokens > 0)
+    is_frame = position < length
+    return {
+        "blank-fraction": metrics.fraction_of(is_blank, is_frame),
+        "edge-fraction": metrics.fraction_of(is_edge, ~is_blank & is_frame),
+    }
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
@@ -252,11 +223,3 @@ def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
     is_counted = (weights > 0) & (num_tokens > 0)[:, None]
     is_wrong = tf.not_equal(tf.argmax(logits, -1, tf.int32), metrics.mark_unknown(targets))
     return metrics.fraction_of(is_wrong, is_counted)
-
-
-def _find_attention(outputs) -> Optional[tf.Tensor]:
-    if outputs.decoder_logits is None:
-        return None
-    operations = outputs.decoder_logits.graph.get_operations()
-    weights = [each for each in operations if each.name.endswith(_ATTENTION)][-1].outputs[0]
-    return tf.reduce_mean(tf.cast(weights, tf.float32), axis=1)  # [batch, heads, tokens + 1, frames] before

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import task_spec
 from estimator_asr.models import candidates, language, losses
-from estimator_asr.models.decoding import character_search, ngram
+from estimator_asr.models.decoding import character_search, scorers
 from estimator_asr.tasks import metrics, task
 
 
@@ -58,24 +58,18 @@ class Language(task.Task):
         """Takes the best of each position, or of all sentences by the n-gram model that was tuned."""
         config, num_tokens = self.model.decode, features["num_tokens"]
         if config.decoding == "beam" and config.ngram_weight and self.model.ngram is not None:
-            scorer = ngram.NgramScorer(self.model.ngram, config.ngram_weight)
-            found = character_search.search(config, outputs, num_tokens, scorer)
-            return task.Recognition(found.characters, num_tokens, found.scores, character_probs=found.probs)
+            scorer = scorers.NgramScorer(self.model.ngram, config.ngram_weight)
+            best = character_search.search(config, outputs, num_tokens, scorer)
+            return task.Recognition(best.characters, num_tokens, best.scores, character_probs=best.probs)
         best = candidates.best(outputs)
-        return task.Recognition(
-            best.characters,
-            num_tokens,
-            tf.reduce_sum(best.log_probs, axis=1),
-            character_probs=tf.exp(best.log_probs),
-        )
+        scores, probs = tf.reduce_sum(best.log_probs, axis=1), tf.exp(best.log_probs)
+        return task.Recognition(best.characters, num_tokens, scores, character_probs=probs)
 
 
 def pair_characters(num_tokens: tf.Tensor, length: tf.Tensor, labels: dict) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the character of each token of [batch, length].
+    """Returns the character of each token, int32 [batch, length], and weights of utterances, float32 [batch].
 
-    Returns:
-        int32 [batch, length] characters, and float32 [batch], 0 for an utterance whose numbers of tokens and
-        characters differ.
+    The weight is 0 where the numbers of tokens and characters differ, else 1.
     """
     characters = labels["character_ids"]
     missing = tf.maximum(length - tf.shape(characters)[1], 0)

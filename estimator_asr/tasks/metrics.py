@@ -91,11 +91,7 @@ def repeated_fraction(
     Arguments as for edit_ratio. Utterances without a reference do not count.
     """
     has_reference = num_references > 0
-    is_other = (
-        tf.logical_not(_equal_rows(references, num_references))
-        & has_reference[:, None]
-        & has_reference[None, :]
-    )
+    is_other = ~_equal_rows(references, num_references) & has_reference[:, None] & has_reference[None, :]
     is_repeated = tf.reduce_any(_equal_rows(ids, num_ids) & is_other, axis=1)
     return fraction_of(is_repeated, has_reference)
 

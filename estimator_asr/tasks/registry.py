@@ -8,19 +8,19 @@ from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.tasks import task
 
 
-def _load_acoustic() -> type[task.Task]:
+# A program loads the graph code of the models that it runs.
+def _load_acoustic():
     from estimator_asr.tasks import acoustic
 
     return acoustic.Acoustic
 
 
-def _load_language() -> type[task.Task]:
+def _load_language():
     from estimator_asr.tasks import language
 
     return language.Language
 
 
-# A program loads the graph code of the models that it runs.
 TASKS: dict[str, Callable[[], type[task.Task]]] = {"acoustic": _load_acoustic, "language": _load_language}
 
 

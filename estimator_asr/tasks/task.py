@@ -36,10 +36,10 @@ class Forward(NamedTuple):
 
 
 class Recognition(NamedTuple):
-    """Hypotheses of a batch.
+    """Hypotheses of a batch. What is None by default has only one of the tasks.
 
     `attention` is that of the decoder's last block given the labels, mean of its heads; None without labels
-    or without a decoder. What follows it has only one of the tasks.
+    or without a decoder.
     """
 
     ids: tf.Tensor  # int32 [batch, max_ids], tokens or characters, -1 at or beyond num_ids
@@ -71,11 +71,8 @@ class Task(abc.ABC):
     ) -> Any:
         """Builds the graph and returns its outputs, as `losses`, `metrics` and `decode` take them.
 
-        Args:
-            features: what `spec.features` names.
-            labels: what `spec.labels` names, for a decoder that needs them.
-            seed: int64 [2], random seed of the batch in training; None: no dropout, and moving averages
-                instead of the batch's own statistics.
+        Labels are for a decoder that needs them. `seed` is the random seed of the batch in training, int64
+        [2]; None: no dropout, and moving averages instead of the batch's own statistics.
         """
 
     @abc.abstractmethod
@@ -96,11 +93,7 @@ class Task(abc.ABC):
 
     @staticmethod
     def complete(config: experiment.ExperimentConfig) -> experiment.ExperimentConfig:
-        """Returns the settings of a new run with what follows from them.
-
-        Raises:
-            errors.UserError: a setting names an unknown part of the model.
-        """
+        """Returns the settings of a new run with what follows from them; raises errors.UserError."""
         return config
 
     def placeholders(self, batch_size: Optional[int] = None) -> Tensors:
@@ -121,9 +114,8 @@ class Task(abc.ABC):
     def forward(
         self, features: Tensors, labels: Tensors, training: bool, ctc_kernel: str = losses_lib.CLASSIC
     ) -> Forward:
-        """Builds the model with its losses and metrics.
+        """Builds the model with its losses and metrics; in training, features hold the batch's seed.
 
-        In training, features hold the batch's seed, and dropout, label smoothing and batch statistics are on.
         `ctc_kernel` is one of losses.KERNELS, for a task that uses CTC.
         """
         features, labels = self.check_ids(features, labels)
@@ -139,9 +131,9 @@ class Task(abc.ABC):
 
     def predict(self, features: Tensors) -> Tensors:
         """Returns the predictions of an EstimatorSpec: ids and their number by `spec.labels`, and score."""
-        found = self.recognise(features)
+        best = self.recognise(features)
         ids, num_ids = self.spec.labels
-        return {ids: found.ids, num_ids: found.num_ids, "score": found.scores}
+        return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
 
     def rate_of(self, variable: str) -> float:
         """Returns the learning rate of a variable, by its name, as a fraction of that of the optimizer."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.saved_model import cascade, trained_model
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
@@ -38,7 +38,7 @@ def compute(
         found = registry.of(model).recognise(features)
         encoding = found.encoding.outputs[..., : None if model.config.acoustic.decoder_layers else 0]
         cascade.restore(session, model, trained.checkpoint)
-        for batch in sampling.read(source, model.config.input, max_utterances):
+        for batch in input_fn.read_sample(source, model.config.input, max_utterances):
             feeds = {tensor: batch[name] for name, tensor in features.items()}
             values = session.run([found.log_probs, found.num_frames, encoding], feeds)
             texts = ([text.decode("utf-8") for text in batch[key]] for key in ("pronunciation", "transcript"))

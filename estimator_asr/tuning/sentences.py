@@ -10,7 +10,7 @@ import numpy as np
 import tqdm
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import posteriors, search, trials
@@ -25,7 +25,7 @@ def tune(trained: trained_model.TrainedModel, source: splits.Split, max_utteranc
     Raises:
         errors.UserError: none of the utterances is chosen.
     """
-    batches = list(sampling.read(source, trained.model.config.input, max_utterances))
+    batches = list(input_fn.read_sample(source, trained.model.config.input, max_utterances))
     posteriors.check_chosen(batches, source, max_utterances)
     untuned, steps = trials.untune(trained.model.decode), []
     for weight in tqdm.tqdm(_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):

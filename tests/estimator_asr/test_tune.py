@@ -11,7 +11,7 @@ import tiny_models
 
 from estimator_asr import evaluate, tune
 from estimator_asr.experiment import config, decoding_files, model_directory, task_spec
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import back_off
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
@@ -143,7 +143,7 @@ def test_only_some_utterances_of_a_large_split(tiny_export):
 
 
 def test_no_utterance_is_chosen(tiny_export, monkeypatch):
-    monkeypatch.setattr(sampling.zlib, "crc32", lambda name: 2**32 - 1)
+    monkeypatch.setattr(input_fn.zlib, "crc32", lambda name: 2**32 - 1)
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
     assert str(refused.value) == (

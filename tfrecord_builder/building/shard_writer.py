@@ -16,10 +16,10 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.augmentation import effects
 from tfrecord_builder.building import sharding
 from tfrecord_builder.data import manifest, recordings, schema
-from tfrecord_builder.labels import labelling
 from tfrecord_builder.output import resumable
 from tfrecord_builder.records import items, loudness, shard_statistics
 from tfrecord_builder.runtime import lazy_tensorflow as tf
+from tfrecord_builder.tokens import vocabulary
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
@@ -129,7 +129,7 @@ def _add_features(
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
         raise Rejected("longer than Whisper's 30 s")
-    if frontend.num_frames(len(waveform), settings.frontend) < labelling.min_frames(item.labels.tokens):
+    if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise Rejected("too short for its labels")  # even for an encoder that does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # finite samples may be too loud; one such frame would spoil the mean of all

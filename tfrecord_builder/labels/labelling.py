@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Sequence
 from typing import Optional
 
 from tfrecord_builder import errors
@@ -144,11 +143,6 @@ class Labeller:
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
     """Returns the transcript of the labels alone, from which subwords are learned."""
     return normalisation.normalise(_read_numbers(utterance, config))
-
-
-def min_frames(tokens: Sequence[str]) -> int:
-    """Returns the frames that CTC needs for tokens: one per token, and a blank per repeated token."""
-    return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
 
 
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:

@@ -12,7 +12,6 @@ from google.protobuf import message
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import schema
-from tfrecord_builder.labels import labelling
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 from tfrecord_builder.tokens import vocabulary
 
@@ -104,7 +103,7 @@ def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) ->
     if not least <= num_frames <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
         yield f"num_frames is {num_frames}, expected {expected} for {record.duration_ms} ms"
-    if not config.encoder and num_frames < labelling.min_frames(record.pronunciation.split(" ")):
+    if not config.encoder and num_frames < vocabulary.min_ctc_frames(record.pronunciation.split(" ")):
         yield f"record is too short for its labels: {len(record.token_ids)} tokens, {num_frames} frames"
 
 

@@ -132,6 +132,11 @@ def join_tokens(tokens: Iterable[str], token_type: str) -> str:
     return text
 
 
+def min_ctc_frames(tokens: Sequence) -> int:
+    """Returns the frames that CTC needs: one for each token, and a blank before one that is repeated."""
+    return len(tokens) + sum(first == second for first, second in zip(tokens, tokens[1:]))
+
+
 def _check_tokens(tokens: tuple[str, ...]) -> None:
     if not tokens or tokens[0] != UNKNOWN:
         raise errors.UserError(f"first token is {tokens[0] if tokens else ''!r}, expected {UNKNOWN}")

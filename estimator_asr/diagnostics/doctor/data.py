@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment
-from estimator_asr.inputs import input_fn, shard_cache, shards, splits
+from estimator_asr.inputs import input_fn, shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, schema
@@ -124,7 +124,7 @@ def read_slack(
     """Reads the train split for at most `seconds`; returns the slack of each utterance."""
 
     def read():
-        found = shards.list_shards(info, data_dir, "train")
+        found = splits.list_shards(info, data_dir, "train")
         numbers = tf.data.Dataset.range(len(found))
         paths = shard_cache.fetch_ahead(found, numbers, shard_cache_gb)
         records = paths.flat_map(tf.data.TFRecordDataset)
@@ -143,7 +143,6 @@ def measure_slack(
     utterance_id: bytes, num_frames: int, num_tokens: int, token_ids: np.ndarray, subsampling: int
 ) -> Slack:
     """Returns the slack of a record; token_ids int32 [max_tokens] is padded."""
-    ids = token_ids[:num_tokens]
-    needed = int(num_tokens) + int(np.sum(ids[1:] == ids[:-1]))
+    needed = vocabulary.min_ctc_frames(token_ids[:num_tokens].tolist())
     subsampled = frontend.num_subsampled_frames(int(num_frames), subsampling)
     return Slack(subsampled / max(needed, 1), utterance_id.decode("utf-8"), subsampled, needed)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import candidates as candidates_lib
-from estimator_asr.models.decoding import ngram
+from estimator_asr.models.decoding import scorers
 
 _IMPOSSIBLE = -1e9  # not -inf: it is multiplied by 0
 
@@ -32,15 +33,14 @@ class _Lattice(NamedTuple):
 
 
 def search(
-    config, candidates: candidates_lib.Candidates, num_tokens: tf.Tensor, scorer: ngram.NgramScorer
+    config: config_lib.DecodeConfig,
+    candidates: candidates_lib.Candidates,
+    num_tokens: tf.Tensor,
+    scorer: scorers.NgramScorer,
 ) -> Sentence:
     """Keeps the config.beam_width best sentences at each position.
 
-    Args:
-        config: DecodeConfig.
-        candidates: of the language model.
-        num_tokens: int32 [batch].
-        scorer: n-gram model of characters.
+    `num_tokens` is int32 [batch]; the scorer is of characters.
     """
     lattice = _list_best(candidates, config.candidates)
     scores, links = _run(config.beam_width, lattice, num_tokens, scorer)
@@ -52,7 +52,7 @@ def search(
     return Sentence(characters, tf.reduce_max(scores, axis=1), probs)
 
 
-def _list_best(candidates: candidates_lib.Candidates, count: int) -> _Lattice:
+def _list_best(candidates, count) -> _Lattice:
     log_probs = candidates_lib.log_softmax(candidates)
     order = tf.argsort(log_probs, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(candidates.positions, order), stable=True))
@@ -63,13 +63,14 @@ def _list_best(candidates: candidates_lib.Candidates, count: int) -> _Lattice:
     is_kept = ranks < count
     order, places = tf.boolean_mask(order, is_kept), tf.boolean_mask(positions * count + ranks, is_kept)
     shape = tf.concat([candidates.shape, [count]], 0)
-    characters, log_probs = (
-        tf.tensor_scatter_nd_update(
-            tf.fill([rows * count], tf.cast(missing, values.dtype)), places[:, None], tf.gather(values, order)
+
+    def place(values, missing):
+        empty = tf.fill([rows * count], tf.cast(missing, values.dtype))
+        return tf.reshape(
+            tf.tensor_scatter_nd_update(empty, places[:, None], tf.gather(values, order)), shape
         )
-        for values, missing in ((candidates.characters, 0), (log_probs, _IMPOSSIBLE))
-    )
-    return _Lattice(tf.reshape(characters, shape), tf.reshape(log_probs, shape))
+
+    return _Lattice(place(candidates.characters, 0), place(log_probs, _IMPOSSIBLE))
 
 
 def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,21 +101,17 @@ def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Te
     return scores + scorer.finish(states), links.stack()
 
 
-def _trace(place: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Follows the links back from a place int32 [batch].
-
-    Returns:
-        The places of the candidates, and the states before them, int32 [batch, length].
-    """
+def _trace(place, links):
+    """Follows the links back; returns places of candidates and the states before them, [batch, length]."""
     length = tf.shape(links)[0]
-    found = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
+    path = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
 
-    def step(i, place, found):
+    def step(i, place, path):
         link = tf.gather(links[i], place, batch_dims=1)
-        return i - 1, link[:, 0], found.write(i, link[:, 1:])
+        return i - 1, link[:, 0], path.write(i, link[:, 1:])
 
-    _, _, found = tf.while_loop(lambda i, *_: i >= 0, step, (length - 1, place, found))
-    best, states = tf.unstack(found.stack(), axis=-1)
+    _, _, path = tf.while_loop(lambda i, *_: i >= 0, step, (length - 1, place, path))
+    best, states = tf.unstack(path.stack(), axis=-1)
     return tf.transpose(best), tf.transpose(states)
 
 

@@ -29,13 +29,10 @@ class Frames(NamedTuple):
 
 
 def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_candidates: int) -> Frames:
-    """Returns the frames to search.
+    """Returns the frames to search, of logits as in decoders.py.
 
-    Args:
-        logits: float32 [batch, num_frames, num_classes], the blank is the last class.
-        num_frames: int32 [batch].
-        skipped_blank: probability of the blank above which a frame is skipped; 1: none is.
-        num_candidates: tokens of a frame that may extend a prefix.
+    Those whose blank, the last class, is more probable than `skipped_blank` are skipped (1: none is). Each
+    has the `num_candidates` tokens that may extend a prefix.
     """
     probs = tf.nn.softmax(tf.cast(logits, tf.float32))  # [batch, num_frames, num_classes]
     blank, is_frame = probs[..., -1], tf.sequence_mask(num_frames, tf.shape(logits)[1])
@@ -46,7 +43,9 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
     num_candidates = min(num_candidates, logits.shape[-1] - 1)
     token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
     is_real = is_searched[..., None]
-    follow_token = 1.0 - tf.cast(_follow_skipped(tf.transpose(positions), is_searched), tf.float32)
+    positions = tf.transpose(positions)
+    before = tf.pad(positions[:-1], [[1, 0], [0, 0]], constant_values=-1)
+    follow_token = 1.0 - tf.cast(is_searched & (positions > before + 1), tf.float32)
     stacked = Frame(
         tf.where(is_real, token_probs, 0.0),
         tf.cast(token_ids, tf.int64),
@@ -58,20 +57,11 @@ def select(logits: tf.Tensor, num_frames: tf.Tensor, skipped_blank: float, num_c
     return Frames(probs, stacked, skipped_score)
 
 
-def _list_true(mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns int32 [batch, most]: positions of the true values of each row, then others; and their counts.
-
-    `most` is 1 if there is no true value; the mask has a column.
-    """
+def _list_true(mask):
+    """Returns the positions of the true values of each row, then others, int32; and their counts."""
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     length = tf.shape(mask)[1]
     # Earlier true values have the larger keys, and all of them larger keys than false ones.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
     most = tf.maximum(tf.reduce_max(counts), 1)  # a loop over no frames at all would need another graph
     return tf.math.top_k(keys, most).indices, counts
-
-
-def _follow_skipped(positions: tf.Tensor, is_searched: tf.Tensor) -> tf.Tensor:
-    """Returns bool [num_searched, batch]: whether the frame before a searched one was skipped."""
-    before = tf.pad(positions[:-1], [[1, 0], [0, 0]], constant_values=-1)
-    return is_searched & (positions > before + 1)

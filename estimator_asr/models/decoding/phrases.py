@@ -33,28 +33,24 @@ def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
     length = tf.shape(columns)[0]
     begins = tf.range(length)
 
-    def step(last, hashes, found):
+    def step(last, hashes, windows):
         longer = hashes * HASH_FACTOR + tf.gather(columns, last)[:, None] + 1
         hashes = tf.where(begins <= last, longer, hashes)
-        return last + 1, hashes, found.write(last, hashes)
+        return last + 1, hashes, windows.write(last, hashes)
 
-    shape = tf.shape(token_ids)
-    found = tf.TensorArray(tf.int64, length, element_shape=[None, None])
-    start = (0, tf.fill(shape, tf.constant(EMPTY_HASH, tf.int64)), found)
+    windows = tf.TensorArray(tf.int64, length, element_shape=[None, None])
+    start = (0, tf.fill(tf.shape(token_ids), tf.constant(EMPTY_HASH, tf.int64)), windows)
     shapes = (tf.TensorShape([]), tf.TensorShape([None, None]), tf.TensorShape(None))
-    *_, found = tf.while_loop(lambda last, *_: last < length, step, start, shapes)
-    return found.stack()
+    *_, windows = tf.while_loop(lambda last, *_: last < length, step, start, shapes)
+    return windows.stack()
 
 
 def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
     """Finds phrases from left to right, the longest one at each token; they do not overlap.
 
-    Args:
-        phrases: of equal ones, the first is found.
-        token_ids: int32 [rows, max_tokens].
-        num_tokens: int32 [rows].
+    Tokens are int32 [rows, max_tokens], and num_tokens int32 [rows]. Of equal phrases the first is found.
     """
-    lengths = _count_tokens(phrases.token_ids)
+    lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
     hashes = _hash_rows(phrases.token_ids)
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
@@ -66,12 +62,8 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
     )
 
 
-def _count_tokens(token_ids: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.cast(token_ids >= 0, tf.int32), axis=1)
-
-
-def _hash_rows(token_ids: tf.Tensor) -> tf.Tensor:
-    """Returns int64 [num_phrases], EMPTY_HASH for no tokens."""
+def _hash_rows(token_ids):
+    """Returns int64 [num_phrases], EMPTY_HASH for no tokens; -1 may also stand between tokens."""
     columns = tf.transpose(tf.cast(token_ids, tf.int64))
 
     def step(i, hashes):
@@ -84,25 +76,22 @@ def _hash_rows(token_ids: tf.Tensor) -> tf.Tensor:
 
 
 def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
-    """Returns the place in the sorted hashes of the longest phrase that begins at each token.
-
-    It is int32 [rows, max_tokens], and the size of the table where there is none.
-    """
+    """Returns the place of the longest phrase that begins at each token, or the size of the table if none."""
     shape, size = tf.shape(token_ids), tf.shape(table)[0]
     remaining = num_tokens[:, None] - tf.range(shape[1])
     columns = tf.pad(tf.cast(token_ids, tf.int64), [[0, 0], [0, max_length]])
 
     def step(i, hashes, longest):
         hashes = hashes * HASH_FACTOR + columns[:, i : i + shape[1]] + 1
-        places, is_found = look_up(table, hashes)
-        return i + 1, hashes, tf.where(is_found & (i < remaining), places, longest)
+        places, is_phrase = look_up(table, hashes)
+        return i + 1, hashes, tf.where(is_phrase & (i < remaining), places, longest)
 
     start = (0, tf.fill(shape, tf.constant(EMPTY_HASH, tf.int64)), tf.fill(shape, size))
     shapes = (tf.TensorShape([]), *[tf.TensorShape([None, None])] * 2)
     return tf.while_loop(lambda i, *_: i < max_length, step, start, shapes)[2]
 
 
-def _choose(phrases: tf.Tensor, lengths: tf.Tensor) -> Matches:
+def _choose(phrases, lengths) -> Matches:
     """Returns matches that do not overlap, of the phrases that begin at each token and their lengths."""
     # One token more: an empty TensorArray cannot be stacked.
     phrases, lengths = (tf.pad(tf.transpose(each), [[0, 1], [0, 0]]) for each in (phrases, lengths))

@@ -13,8 +13,10 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_asr.experiment import config as config_lib
 from estimator_asr.models.decoding import frames as frames_lib
 from estimator_asr.models.decoding import hypotheses
+from estimator_asr.models.decoding import scorers as scorers_lib
 
 _HASH_FACTOR = 6364136223846793005  # of a 64-bit linear congruential generator (Knuth's MMIX)
 _EMPTY_HASH = 1  # of the empty prefix
@@ -46,7 +48,10 @@ class Candidates(NamedTuple):
 
 
 def prefix_beam_search(
-    config, logits: tf.Tensor, num_frames: tf.Tensor, scorers: Sequence = ()
+    config: config_lib.DecodeConfig,
+    logits: tf.Tensor,
+    num_frames: tf.Tensor,
+    scorers: Sequence[scorers_lib.Scorer] = (),
 ) -> hypotheses.Hypotheses:
     """Returns the most probable token sequences, beam_width of each utterance; see decoders.py."""
     frames = frames_lib.select(logits, num_frames, config.skipped_blank, config.candidates)
@@ -70,7 +75,7 @@ def prefix_beam_search(
     return _rank(config, beam, scale + frames.skipped_score[:, None], links.stack(), scorers)
 
 
-def _first_beam(width: int, batch_size: tf.Tensor, blank_id: int, scorers: Sequence) -> Beam:
+def _first_beam(width, batch_size, blank_id, scorers) -> Beam:
     """Returns a beam of the empty prefix, and width - 1 that are impossible."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
@@ -90,7 +95,7 @@ def _impossible_hash(place: int) -> int:
     return _NO_HASH - 1 - place
 
 
-def _extend(frame: frames_lib.Frame, last_probs: tf.Tensor, beam: Beam, scorers: Sequence) -> Candidates:
+def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> Candidates:
     """Adds a frame to each prefix: a blank or its last token again (last_probs), or another token."""
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
@@ -103,9 +108,8 @@ def _extend(frame: frames_lib.Frame, last_probs: tf.Tensor, beam: Beam, scorers:
     # Small products of float64 take a third of the time that oneDNN's of float32 do.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
-    from_parent = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * tf.cast(
-        is_parent, tf.float32
-    )
+    from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
+    from_parent *= tf.cast(is_parent, tf.float32)
     stay = (token_probs + tf.reduce_sum(from_parent, axis=1)) * last_probs
     ended = (blank_probs + token_probs) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
@@ -113,21 +117,18 @@ def _extend(frame: frames_lib.Frame, last_probs: tf.Tensor, beam: Beam, scorers:
     return Candidates(ended, _join(stay, extended), _join(stay + ended, extended), bonuses, states)
 
 
-def _score(scorers: Sequence, beam: Beam, token_ids: tf.Tensor) -> tuple[Optional[tf.Tensor], tuple]:
+def _score(scorers, beam: Beam, token_ids):
     """Returns bonuses and states of the candidates."""
     if not scorers:
         return None, ()
-    found = [
-        scorer.extend(states, tf.cast(token_ids, tf.int32)) for scorer, states in zip(scorers, beam.states)
-    ]
-    added = tf.add_n([scores for scores, _ in found])
-    states = tuple(_join(old, new) for old, (_, new) in zip(beam.states, found))
+    token_ids = tf.cast(token_ids, tf.int32)
+    extended = [scorer.extend(states, token_ids) for scorer, states in zip(scorers, beam.states)]
+    added = tf.add_n([scores for scores, _ in extended])
+    states = tuple(_join(old, new) for old, (_, new) in zip(beam.states, extended))
     return _join(beam.bonuses, beam.bonuses[:, :, None] + added), states
 
 
-def _select(
-    frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i: tf.Tensor
-) -> tuple[Beam, tf.Tensor, tf.Tensor]:
+def _select(frame: frames_lib.Frame, beam: Beam, candidates: Candidates, i):
     """Returns the best candidates as a beam; log of its scale; node before and last token of each."""
     width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
     scores = tf.math.log(candidates.probs)
@@ -136,16 +137,15 @@ def _select(
     best, places = tf.math.top_k(scores, width)
     ranks = places % step
     is_new = ranks > 0
-    keys, blank_probs = (
-        tf.gather(each, places // step, batch_dims=1) for each in (beam.keys, candidates.blank_probs)
-    )
+    keys = tf.gather(beam.keys, places // step, batch_dims=1)
+    blank_probs = tf.gather(candidates.blank_probs, places // step, batch_dims=1)
     blank_probs *= tf.cast(ranks <= 0, tf.float32)
     tokens = tf.gather(frame.token_ids, tf.maximum(ranks - 1, 0), batch_dims=1)
     token_probs = tf.gather(candidates.token_probs, places, batch_dims=1)
     norm = tf.reduce_max(blank_probs + token_probs, axis=1, keepdims=True)
-    bonuses = (
-        beam.bonuses if candidates.bonuses is None else tf.gather(candidates.bonuses, places, batch_dims=1)
-    )
+    bonuses = beam.bonuses
+    if candidates.bonuses is not None:
+        bonuses = tf.gather(candidates.bonuses, places, batch_dims=1)
     beam = Beam(
         blank_probs / norm,
         token_probs / norm,
@@ -161,10 +161,8 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
     hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
-    hashes, parents = (
-        tf.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes),
-        tf.where(is_new, hashes, parents),
-    )
+    parents = tf.where(is_new, hashes, parents)
+    hashes = tf.where(is_new, hashes * _HASH_FACTOR + tokens + 1, hashes)
     lost = zeros + tf.constant([_impossible_hash(place) for place in range(width)], tf.int64)
     return tf.stack(
         [
@@ -177,7 +175,7 @@ def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
     )
 
 
-def _rank(config, beam: Beam, scale: tf.Tensor, links: tf.Tensor, scorers: Sequence) -> hypotheses.Hypotheses:
+def _rank(config, beam: Beam, scale, links, scorers) -> hypotheses.Hypotheses:
     """Returns the prefixes of the last frame with what scorers add at the end, best first."""
     acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + scale
     endings = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
@@ -185,47 +183,38 @@ def _rank(config, beam: Beam, scale: tf.Tensor, links: tf.Tensor, scorers: Seque
     scores, places = tf.math.top_k(totals, config.beam_width)
     nodes = tf.gather(beam.keys[..., 3], places, batch_dims=1)
     nodes = tf.where(tf.math.is_inf(scores), tf.constant(_NO_NODE, tf.int64), nodes)
-    ids, num_tokens = trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
+    ids, num_tokens = _trace(tf.cast(nodes, tf.int32), tf.cast(links, tf.int32))
     return hypotheses.Hypotheses(ids, num_tokens, scores, tf.gather(acoustic, places, batch_dims=1))
 
 
-def trace(nodes: tf.Tensor, links: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Follows nodes back to the empty prefix.
+def _trace(nodes, links):
+    """Follows nodes [batch, num_best] back to the empty prefix, -1; returns their tokens and numbers of them.
 
-    Args:
-        nodes: int32 [batch, num_best], frame x width + place; -1: the empty prefix.
-        links: int32 [num_searched, batch, width, 2], node before and token of each node.
-
-    Returns:
-        int32 [batch, num_best, max_tokens], -1 beyond the tokens, and int32 [batch, num_best], their number.
+    A node is frame x width + place; links [num_searched, batch, width, 2] have the node before and the token.
     """
     shape = tf.shape(links)
     table = tf.reshape(tf.transpose(links, [1, 0, 2, 3]), [shape[1], shape[0] * shape[2], 2])
     tokens = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=nodes.shape)
 
     def step(i, nodes, tokens):
-        found = tf.gather(table, tf.maximum(nodes, 0), batch_dims=1)
+        before, last = tf.unstack(tf.gather(table, tf.maximum(nodes, 0), batch_dims=1), axis=-1)
         is_token = nodes >= 0
-        tokens = tokens.write(i, tf.where(is_token, found[..., 1], -1))
-        return i + 1, tf.where(is_token, found[..., 0], nodes), tokens
+        tokens = tokens.write(i, tf.where(is_token, last, -1))
+        return i + 1, tf.where(is_token, before, nodes), tokens
 
-    def is_left(i, nodes, tokens):
-        del tokens
-        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)  # an empty TensorArray cannot be stacked
+    def is_left(i, nodes, _):  # an empty TensorArray cannot be stacked
+        return tf.equal(i, 0) | tf.reduce_any(nodes >= 0)
 
     _, _, tokens = tf.while_loop(is_left, step, (0, nodes, tokens))
     backwards = tf.transpose(tokens.stack(), [1, 2, 0])  # [batch, num_best, max_tokens], last token first
     num_tokens = tf.reduce_sum(tf.cast(backwards >= 0, tf.int32), axis=-1)
-    return _reverse(backwards, num_tokens), num_tokens
-
-
-def _reverse(backwards: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
     shape = tf.shape(backwards)
     rows = tf.reshape(backwards, [shape[0] * shape[1], shape[2]])
-    return tf.reshape(tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1), shape)
+    rows = tf.reverse_sequence(rows, tf.reshape(num_tokens, [-1]), seq_axis=1)
+    return tf.reshape(rows, shape), num_tokens
 
 
-def _join(alone: tf.Tensor, extended: tf.Tensor) -> tf.Tensor:
+def _join(alone, extended):
     """Returns [batch, width x (1 + tokens)] of [batch, width] and [batch, width, tokens]."""
     both = tf.concat([alone[:, :, None], extended], axis=2)
     return tf.reshape(both, [tf.shape(both)[0], -1])

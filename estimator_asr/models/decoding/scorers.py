@@ -1,11 +1,11 @@
-"""Scorer: what adds to the score of a prefix while it grows, as an n-gram model or hotwords do.
+"""Scorers: what adds to the score of a prefix while it grows, as an n-gram model or hotwords do.
 
 Scores are natural logarithms, multiplied by the weight of the scorer.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -17,11 +17,7 @@ class Scorer(Protocol):
         """Returns the states of empty prefixes, int32 [batch]."""
 
     def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Scores each token after each prefix.
-
-        Args:
-            states: int32 [batch, width].
-            token_ids: int32 [batch, tokens].
+        """Scores each token, int32 [batch, tokens], after each prefix with a state, int32 [batch, width].
 
         Returns:
             float32 [batch, width, tokens] and the states after the token, int32 of the same shape.
@@ -49,3 +45,64 @@ class TokenBonus:
     def finish(self, states: tf.Tensor) -> tf.Tensor:
         """Returns 0."""
         return tf.zeros(tf.shape(states))
+
+
+class NgramScorer:
+    """Adds weight * log p(token | state) of a back-off n-gram model.
+
+    A state is the longest context that the model knows of what a prefix ends with.
+    """
+
+    def __init__(self, arrays: NamedTuple, weight: float):
+        """Takes estimator_asr.ngrams.back_off.BackOffArrays, of numpy arrays or tensors; so is the weight."""
+        self.context_length = int(arrays.order) - 1  # tokens before one that its score depends on, at most
+        self._weight = tf.convert_to_tensor(weight, tf.float32)
+        self._keys = tf.convert_to_tensor(arrays.keys, tf.int64)
+        self._back_off_weights = tf.convert_to_tensor(arrays.back_off_weights, tf.float32)
+        self._back_off_states = tf.convert_to_tensor(arrays.back_off_states, tf.int32)
+        self._end_log_probs = tf.convert_to_tensor(arrays.end_log_probs, tf.float32)
+        self._start_state = tf.convert_to_tensor(arrays.start_state, tf.int32)
+        # The row of a 1-gram is its token; the n-grams of the keys come after them.
+        self._log_probs = tf.concat([arrays.unigram_log_probs, arrays.log_probs], 0)
+        self._next_states = tf.concat([arrays.unigram_states, arrays.next_states], 0)
+        self._num_tokens = tf.shape(arrays.unigram_states)[0]
+        self._last_key = tf.shape(self._keys)[0] - 1
+
+    def start(self, batch_size: tf.Tensor) -> tf.Tensor:
+        """Returns the state after <s>."""
+        return tf.fill([batch_size], self._start_state)
+
+    def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns weighted log probabilities."""
+        contexts, weights = self._back_off(states)
+        token_ids = token_ids[:, None, :]
+        shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[2]]
+        rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
+        if self.context_length:
+            longer, exists = self._look_up(tf.stack(contexts), token_ids)
+            for level in reversed(range(self.context_length)):  # the longest context wins
+                rows = tf.where(exists[level], longer[level], rows)
+                scores = tf.where(exists[level], weights[level][:, :, None], scores)
+        scores = self._weight * (scores + tf.gather(self._log_probs, rows))
+        return scores, tf.gather(self._next_states, rows)
+
+    def finish(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the weighted log probability of </s>."""
+        return self._weight * tf.gather(self._end_log_probs, states)
+
+    def _back_off(self, states):
+        """Returns the states that `states` back off to, and the sums of weights, which are one more."""
+        contexts, weights = [], [tf.zeros(tf.shape(states))]
+        for _ in range(self.context_length):
+            contexts.append(states)
+            weights.append(weights[-1] + tf.gather(self._back_off_weights, states))
+            states = tf.gather(self._back_off_states, states)
+        return contexts, weights
+
+    def _look_up(self, contexts, token_ids):
+        """Returns the rows of n-grams and whether they exist, [context_length, batch, width, tokens]."""
+        num_tokens = tf.cast(self._num_tokens, tf.int64)
+        wanted = tf.cast(contexts, tf.int64)[..., None] * num_tokens + tf.cast(token_ids, tf.int64)
+        places = tf.searchsorted(self._keys, tf.reshape(wanted, [-1]))
+        places = tf.reshape(tf.minimum(places, self._last_key), tf.shape(wanted))
+        return places + self._num_tokens, tf.equal(tf.gather(self._keys, places), wanted)

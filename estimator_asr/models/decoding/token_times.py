@@ -20,11 +20,8 @@ class TokenTimes(NamedTuple):
 def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
     """Aligns tokens with frames; states as in Graves et al. (2006), section 4.1.
 
-    Args:
-        log_probs: float32 [batch, num_frames, num_classes]; the blank is the last class.
-        num_frames: int32 [batch], one for each token, and one between equal tokens, at least.
-        ids: int32 [batch, max_tokens].
-        num_tokens: int32 [batch].
+    log_probs are float32 [batch, num_frames, num_classes] with the blank last, ids int32 [batch, max_tokens],
+    the numbers int32 [batch]. There must be as many frames as losses.has_alignment asks for.
     """
     states = _list_states(ids, num_tokens, log_probs.shape[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
@@ -33,16 +30,16 @@ def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_token
     labels = 2 * tf.range(tf.shape(ids)[1]) + 1
     is_emitted = is_frame & tf.equal(path[..., None], labels)  # [batch, num_frames, max_tokens]
     frames = tf.range(tf.shape(path)[1])[None, :, None]
-    return TokenTimes(
-        _clear(tf.reduce_min(tf.where(is_emitted, frames, frames.dtype.max), axis=1), num_tokens),
-        _clear(tf.reduce_max(tf.where(is_emitted, frames + 1, 0), axis=1), num_tokens),
-        _clear(
-            tf.exp(tf.reduce_max(tf.where(is_emitted, emissions[..., 1::2], _LOWEST), axis=1)), num_tokens
-        ),
+    times = TokenTimes(
+        tf.reduce_min(tf.where(is_emitted, frames, frames.dtype.max), axis=1),
+        tf.reduce_max(tf.where(is_emitted, frames + 1, 0), axis=1),
+        tf.exp(tf.reduce_max(tf.where(is_emitted, emissions[..., 1::2], _LOWEST), axis=1)),
     )
+    is_token = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
+    return TokenTimes(*(tf.where(is_token, values, tf.zeros_like(values)) for values in times))
 
 
-def _list_states(ids: tf.Tensor, num_tokens: tf.Tensor, blank_id: int) -> tf.Tensor:
+def _list_states(ids, num_tokens, blank_id):
     """Returns int32 [batch, 2 x max_tokens + 1]: blank, token, blank, ..., token, blank."""
     ids = tf.where(tf.sequence_mask(num_tokens, tf.shape(ids)[1]), ids, blank_id)
     pairs = tf.stack([tf.fill(tf.shape(ids), blank_id), ids], axis=2)
@@ -50,11 +47,8 @@ def _list_states(ids: tf.Tensor, num_tokens: tf.Tensor, blank_id: int) -> tf.Ten
     return tf.pad(pairs, [[0, 0], [0, 1]], constant_values=blank_id)
 
 
-def _search(emissions: tf.Tensor, states: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many states the best path to each state moved in each frame, and its score at the end.
-
-    They are int32 [num_frames, batch, num_states] and float32 [batch, num_states].
-    """
+def _search(emissions, states, num_frames):
+    """Returns the moves of the best path to each state, [num_frames, batch, num_states], and its score."""
     # From a token to another one without a blank.
     may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]
     by_frame = tf.transpose(emissions, [1, 0, 2])
@@ -74,7 +68,7 @@ def _search(emissions: tf.Tensor, states: tf.Tensor, num_frames: tf.Tensor) -> t
     return history.stack(), scores
 
 
-def _trace(moves: tf.Tensor, scores: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+def _trace(moves, scores, last):
     """Returns int32 [batch, num_frames]: states of the best path that ends at `last` or the state before."""
     ends = tf.stack([last, tf.maximum(last - 1, 0)], axis=1)
     better = tf.argmax(tf.gather(scores, ends, batch_dims=1), axis=1, output_type=tf.int32)
@@ -88,8 +82,3 @@ def _trace(moves: tf.Tensor, scores: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
     start = (length - 1, last - better, path)
     *_, path = tf.while_loop(lambda i, *_: i >= 0, step, start)
     return tf.transpose(path.stack())
-
-
-def _clear(values: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    is_token = tf.sequence_mask(num_tokens, tf.shape(values)[1])
-    return tf.where(is_token, values, tf.zeros_like(values))

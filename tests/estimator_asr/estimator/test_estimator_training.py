@@ -81,11 +81,6 @@ def test_a_task_knows_its_place(monkeypatch, task, expected):
     assert {name: described[name] for name in expected} == expected
 
 
-def test_parameter_servers_come_last_in_the_order_of_tasks():
-    jobs = {"ps": ["p:1"], "worker": ["w:1", "w:2"], "chief": ["c:1"]}
-    assert [estimator_training._count_before(jobs, job) for job in ("chief", "worker", "ps")] == [0, 1, 3]
-
-
 @with_original
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_is_described_as_tensorflow_does(monkeypatch, task):
@@ -114,21 +109,6 @@ def test_other_configs_are_completed_as_tensorflow_does(monkeypatch, tf_config):
     original = importlib.import_module(_OF_TENSORFLOW)
     ours, theirs = (make_config(monkeypatch, tf_config, module) for module in (estimator_training, original))
     assert describe(ours) == describe(theirs)
-
-
-def test_a_remote_cluster_is_refused(monkeypatch):
-    experimental = types.SimpleNamespace(remote_cluster={"worker": ["a:1"]})
-    with pytest.raises(ValueError, match="remote_cluster is set, expected TF_CONFIG"):
-        make_config(monkeypatch, {}, experimental_distribute=experimental)
-
-
-def test_a_strategy_that_is_set_twice_is_refused(monkeypatch):
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    experimental = types.SimpleNamespace(remote_cluster=None, train_distribute=strategy, eval_distribute=None)
-    with pytest.raises(ValueError, match="train_distribute is set twice, expected it once"):
-        make_config(monkeypatch, {}, train_distribute=strategy, experimental_distribute=experimental)
-    config = make_config(monkeypatch, {}, experimental_distribute=experimental)
-    assert config.train_distribute is strategy
 
 
 def test_training_alone_in_a_cluster_is_refused():

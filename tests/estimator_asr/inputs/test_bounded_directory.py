@@ -90,3 +90,10 @@ def test_a_file_that_is_complete_while_files_are_counted_counts(tmp_path, monkey
     monkeypatch.setattr(os, "listdir", list_then_rename)
     bounded_directory.reserve(str(tmp_path / "b.incomplete"), 40, max_bytes=100)
     assert sorted(original(tmp_path)) == ["b.incomplete"]
+
+
+def test_a_link_that_leads_nowhere_goes_like_a_file(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    _make(tmp_path, "a")
+    bounded_directory.reserve(str(tmp_path / "b.incomplete"), 10, max_bytes=10)
+    assert os.listdir(tmp_path) == ["b.incomplete"]

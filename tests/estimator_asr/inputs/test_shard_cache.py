@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import bounded_directory, input_fn, shard_cache, shards, splits
+from estimator_asr.inputs import bounded_directory, input_fn, shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -51,7 +51,7 @@ def make_shard(name, num_bytes=_BYTES):
     content = name.encode().ljust(num_bytes, b".")
     with tf.io.gfile.GFile(f"{STORE}/{name}", "wb") as file:
         file.write(content)
-    return shards.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
+    return splits.Shard(f"{STORE}/{name}", num_bytes, hashlib.sha256(content).hexdigest())
 
 
 def read(path):
@@ -60,9 +60,10 @@ def read(path):
 
 
 def make_cache(monkeypatch, num_shards=20, num_held=1):
+    monkeypatch.setattr(shard_cache, "_NUM_AHEAD", 0)
     monkeypatch.setattr(shard_cache, "_NUM_HELD", num_held)
     monkeypatch.setattr(shard_cache, "_MIN_SHARDS", num_held + 2)
-    return shard_cache.ShardCache(num_shards * _BYTES / 1e9, num_ahead=0)
+    return shard_cache.ShardCache(num_shards * _BYTES / 1e9)
 
 
 def test_a_shard_is_downloaded_once(cache_directory, downloads):
@@ -76,7 +77,7 @@ def test_a_shard_is_downloaded_once(cache_directory, downloads):
 
 
 def test_a_local_shard_stays_where_it_is(cache_directory):
-    assert shard_cache.ShardCache().fetch(shards.Shard("/data/a", 1, "")) == "/data/a"
+    assert shard_cache.ShardCache().fetch(splits.Shard("/data/a", 1, "")) == "/data/a"
     assert not cache_directory.exists()
 
 
@@ -160,7 +161,7 @@ def test_a_file_system_without_locks(cache_directory, monkeypatch):
 
 _PROGRAM = """
 import sys, time
-from estimator_asr.inputs import shard_cache, shards
+from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.storage import files
 original = files.download
 def download(path, file):
@@ -171,7 +172,7 @@ files.download = download
 cache = shard_cache.ShardCache()
 print("ready", flush=True)
 sys.stdin.read()
-print(cache.fetch(shards.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+print(cache.fetch(splits.Shard(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
 """
 
 
@@ -230,7 +231,7 @@ def test_the_smallest_cache_holds_its_bound_and_changes_no_order(tmp_path, cache
         found = []
         for batch in read_epoch(there, config, seed):
             found.append(batch)
-            assert bounded_directory._count_bytes(cache_directory) <= num_bytes
+            assert bounded_directory.count_bytes(cache_directory) <= num_bytes
         assert found == expected
     assert len(downloads) > 2 * 70  # most were removed in between
 

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 import tensorflow as tf
 
-from estimator_asr.inputs import shard_download
+from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -15,7 +15,7 @@ CONTENT = b"0123456789"
 
 
 class Clock:
-    """The time of shard_download."""
+    """The time of shard_cache."""
 
     def __init__(self):
         self.now = 0
@@ -44,7 +44,7 @@ class Store:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(shard_download, "time", clock)
+    monkeypatch.setattr(shard_cache, "time", clock)
     return clock
 
 
@@ -63,7 +63,7 @@ def target(tmp_path):
 
 
 def _download(target):
-    shard_download.download(SOURCE, str(target), len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+    shard_cache.download(splits.Shard(SOURCE, len(CONTENT), hashlib.sha256(CONTENT).hexdigest()), str(target))
 
 
 def test_a_shard_of_a_store(target):

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import acoustic, layers, normalisation, transformer_encoders
+from estimator_asr.models import acoustic, encoders, layers, normalisation
 from tfrecord_builder.audio import pretrained_encoder
 
 NUM_BINS = 8
@@ -188,7 +188,7 @@ def run_halve(num_frames):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = tf.constant([1.0, 10, 100, 1000, 10000], shape=[1, 5, 1, 1])
         mask = layers.sequence_mask(tf.constant([num_frames]), 5)
-        outputs = transformer_encoders.halve(inputs, mask, 1, "halve")
+        outputs = encoders.halve(inputs, mask, 1, "halve")
         session.run(tf.compat.v1.global_variables_initializer())
         kernel = tf.compat.v1.trainable_variables("halve/kernel")[0]
         session.run(kernel.assign(tf.ones(kernel.shape)))

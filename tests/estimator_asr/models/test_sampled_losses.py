@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.models import acoustic, losses, sampled_losses
+from estimator_asr.models import acoustic, losses
 
 BATCH, LENGTH, UNITS, NUM_CLASSES = 3, 4, 5, 30
 PEERS = {"sampled": tf.nn.sampled_softmax_loss, "nce": tf.nn.nce_loss}
@@ -23,7 +23,7 @@ def make_scorer(rng):
     values = [
         rng.normal(size=shape) for shape in ([BATCH, LENGTH, UNITS], [NUM_CLASSES, UNITS], [NUM_CLASSES])
     ]
-    return sampled_losses.Scorer(*(tf.constant(value, tf.float32) for value in values))
+    return losses.Scorer(*(tf.constant(value, tf.float32) for value in values))
 
 
 def make_labels(rng):
@@ -38,7 +38,7 @@ def evaluate(fetches, feeds=None):
 def draws_of(num_classes, num_sampled, repetitions):
     """Classes [repetitions, num_sampled] and expected counts [repetitions, num_classes] of many steps."""
     seed = tf.compat.v1.placeholder(tf.int64, [2])
-    sample = sampled_losses.draw(sampled_losses.log_uniform(np.arange(num_classes)), num_sampled, seed)
+    sample = losses.draw(losses.log_uniform(np.arange(num_classes)), num_sampled, seed)
     with tf.compat.v1.Session() as session:
         call = session.make_callable(list(sample), [seed])
         found = [call([7, index]) for index in range(repetitions)]
@@ -47,14 +47,14 @@ def draws_of(num_classes, num_sampled, repetitions):
 
 def test_frequent_classes_have_the_probabilities_of_the_log_uniform_distribution():
     # log 2 / log 4, log 1.5 / log 4 and log(4/3) / log 4, for the ranks of classes 2, 0 and 1.
-    found = sampled_losses.log_uniform([2, 0, 1])
+    found = losses.log_uniform([2, 0, 1])
     np.testing.assert_allclose(found, [0.29248, 0.20752, 0.5], atol=1e-5)
-    assert sampled_losses.log_uniform(np.arange(8000)).sum() == pytest.approx(1, abs=1e-5)
+    assert losses.log_uniform(np.arange(8000)).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_single_draws_are_log_uniform():
     classes, _ = draws_of(10, 1, 4000)
-    expected = 4000 * sampled_losses.log_uniform(np.arange(10))
+    expected = 4000 * losses.log_uniform(np.arange(10))
     deviations = np.square(np.bincount(classes[:, 0], minlength=10) - expected) / expected
     assert deviations.sum() < 27.9  # chi-square with 9 degrees of freedom: p = 0.001
 
@@ -84,13 +84,11 @@ def test_expected_counts_are_those_of_tensorflow_s_sampler():
 
 
 def test_draws_depend_on_the_step_alone():
-    probabilities = sampled_losses.log_uniform(np.arange(1000))
+    probabilities = losses.log_uniform(np.arange(1000))
 
     def draw(seed):
         with tf.Graph().as_default():  # as when a training starts again
-            return [
-                part.tolist() for part in evaluate(sampled_losses.draw(probabilities, 20, tf.constant(seed)))
-            ]
+            return [part.tolist() for part in evaluate(losses.draw(probabilities, 20, tf.constant(seed)))]
 
     seed, following = np.int64([5, 9]), np.int64([5, 10])
     assert draw(seed) == draw(seed)
@@ -101,11 +99,11 @@ def test_draws_depend_on_the_step_alone():
 def test_losses_and_gradients_are_those_of_tensorflow(name):
     rng = np.random.default_rng(1)
     scorer, labels = make_scorer(rng), make_labels(rng)
-    probabilities = sampled_losses.log_uniform(rng.permutation(NUM_CLASSES))
-    sample = sampled_losses.Sample(
-        *map(tf.constant, evaluate(sampled_losses.draw(probabilities, 12, tf.constant([1, 2], tf.int64))))
+    probabilities = losses.log_uniform(rng.permutation(NUM_CLASSES))
+    sample = losses.Sample(
+        *map(tf.constant, evaluate(losses.draw(probabilities, 12, tf.constant([1, 2], tf.int64))))
     )
-    ours = sampled_losses.LOSSES[name](scorer, labels, tf.constant(WEIGHTS), sample)
+    ours = losses.SAMPLED[name](scorer, labels, tf.constant(WEIGHTS), sample)
     flat = tf.cast(tf.reshape(labels, [-1, 1]), tf.int64)
     # Theirs has no constant that makes zero logits probabilities of 1 / num_classes.
     factor = {"sampled": 1, "nce": NUM_CLASSES}[name]
@@ -139,13 +137,11 @@ def test_a_sample_of_all_classes_gives_the_full_softmax_and_a_larger_one_comes_c
     scorer, labels = make_scorer(rng), make_labels(rng)
     full = losses.cross_entropy(acoustic.classify(scorer), labels, tf.constant(WEIGHTS))
     seed = tf.compat.v1.placeholder(tf.int64, [2])
-    probabilities = sampled_losses.log_uniform(np.arange(NUM_CLASSES))
+    probabilities = losses.log_uniform(np.arange(NUM_CLASSES))
     sums = [tf.reduce_sum(full)]
     for size in (3, 8, 20, NUM_CLASSES):
-        sample = sampled_losses.draw(probabilities, size, seed)
-        sums.append(
-            tf.reduce_sum(sampled_losses.sampled_softmax(scorer, labels, tf.constant(WEIGHTS), sample))
-        )
+        sample = losses.draw(probabilities, size, seed)
+        sums.append(tf.reduce_sum(losses.sampled_softmax(scorer, labels, tf.constant(WEIGHTS), sample)))
     with tf.compat.v1.Session() as session:
         call = session.make_callable(sums, [seed])
         wanted, *means = np.mean([call([3, index]) for index in range(300)], axis=0)
@@ -158,8 +154,8 @@ def test_a_sample_of_all_classes_gives_the_full_softmax_and_a_larger_one_comes_c
 def test_a_label_in_the_sample_is_not_among_the_others(name):
     """With the label as the whole sample, nothing is left to compare it with."""
     scorer = make_scorer(np.random.default_rng(3))
-    sample = sampled_losses.Sample(tf.constant([4]), tf.ones([NUM_CLASSES]))
-    found = sampled_losses.LOSSES[name](scorer, tf.fill([BATCH, LENGTH], 4), tf.constant(WEIGHTS), sample)
+    sample = losses.Sample(tf.constant([4]), tf.ones([NUM_CLASSES]))
+    found = losses.SAMPLED[name](scorer, tf.fill([BATCH, LENGTH], 4), tf.constant(WEIGHTS), sample)
     logits = acoustic.classify(scorer)[..., 4] - np.float32(np.log(NUM_CLASSES))
     alone = {"sampled": 0.0, "nce": tf.nn.softplus(-logits) * WEIGHTS}[name]
     np.testing.assert_allclose(*evaluate([found, alone + tf.zeros_like(found)]), atol=1e-6)
@@ -169,15 +165,11 @@ def test_a_label_in_the_sample_is_not_among_the_others(name):
 def test_nan_at_a_position_of_weight_zero_changes_nothing(name):
     rng = np.random.default_rng(4)
     scorer, labels = make_scorer(rng), make_labels(rng)
-    sample = sampled_losses.draw(
-        sampled_losses.log_uniform(np.arange(NUM_CLASSES)), 5, tf.constant([1, 1], tf.int64)
-    )
+    sample = losses.draw(losses.log_uniform(np.arange(NUM_CLASSES)), 5, tf.constant([1, 1], tf.int64))
     found = []
     for padding in (0.0, np.nan):
         hidden = tf.where(WEIGHTS[..., None] > 0, scorer.hidden, padding)
-        loss = sampled_losses.LOSSES[name](
-            scorer._replace(hidden=hidden), labels, tf.constant(WEIGHTS), sample
-        )
+        loss = losses.SAMPLED[name](scorer._replace(hidden=hidden), labels, tf.constant(WEIGHTS), sample)
         found += [
             loss,
             *map(tf.convert_to_tensor, tf.gradients(loss, [hidden, scorer.vectors, scorer.biases])),

@@ -24,7 +24,7 @@ def run(tensors):
 def test_blank_fraction_counts_frames_without_padding():
     with tf.Graph().as_default():
         best = [[2, 0, 2, 2], [1, 2, 2, 2]]  # class 2 is the blank
-        ratio = acoustic_task.blank_fraction(tf.one_hot(best, 3), tf.constant([3, 1]))
+        ratio = acoustic_task.frame_fractions(tf.one_hot(best, 3), tf.constant([3, 1]))["blank-fraction"]
         assert run(ratio) == (2, 4)
 
 
@@ -32,7 +32,7 @@ def test_edge_fraction_counts_tokens_in_the_first_and_last_two_frames():
     with tf.Graph().as_default():
         # Class 2 is the blank. One of the four tokens in the first row is at an edge, and both in the second.
         best = [[0, 2, 1, 1, 1, 2, 2], [2, 2, 0, 1, 0, 0, 0]]
-        ratio = acoustic_task.edge_fraction(tf.one_hot(best, 3), tf.constant([7, 4]))
+        ratio = acoustic_task.frame_fractions(tf.one_hot(best, 3), tf.constant([7, 4]))["edge-fraction"]
         assert run(ratio) == (3, 6)
 
 

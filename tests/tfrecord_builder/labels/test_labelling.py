@@ -262,13 +262,6 @@ def test_config_refuses(options, message):
         labelling.LabelConfig(**options)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "num_frames"), [("a b c", 3), ("a a b", 4), ("a b a", 3), ("a", 1), ("", 0)]
-)
-def test_ctc_needs_a_frame_per_token_and_a_blank_between_equal_ones(tokens, num_frames):
-    assert labelling.min_frames(tokens.split()) == num_frames
-
-
 def test_libraries_load_only_where_they_are_needed():
     code = (
         "import sys; from tfrecord_builder.data import manifest;"

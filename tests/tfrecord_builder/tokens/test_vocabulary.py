@@ -106,3 +106,10 @@ def test_extended_keeps_the_ids():
     vocab = vocabulary.Vocabulary(["<unk>", "b", "x"])
     assert vocab.extended(["c", "a", "x", "c"]).tokens == ("<unk>", "b", "x", "a", "c")
     assert vocab.extended([]).sha256 == vocab.sha256
+
+
+@pytest.mark.parametrize(
+    ("tokens", "num_frames"), [("a b c", 3), ("a a b", 4), ("a b a", 3), ("a", 1), ("", 0)]
+)
+def test_ctc_needs_a_frame_per_token_and_a_blank_between_equal_ones(tokens, num_frames):
+    assert vocabulary.min_ctc_frames(tokens.split()) == num_frames

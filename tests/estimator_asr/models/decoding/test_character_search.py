@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_asr.experiment import config
 from estimator_asr.models import candidates
-from estimator_asr.models.decoding import character_search, ngram
+from estimator_asr.models.decoding import character_search, scorers
 from estimator_asr.ngrams import arpa, back_off
 
 WEIGHT = 0.7
@@ -74,7 +74,7 @@ def search(model, words, utterances, length, beam_width=81):
             tf.compat.v1.placeholder(tf.int32, [size]) for size in (None, None, None, 2)
         )
         logits = tf.compat.v1.placeholder(tf.float32, [None])
-        scorer = ngram.NgramScorer(back_off.compile_model(model, words, "kenlm.arpa"), WEIGHT)
+        scorer = scorers.NgramScorer(back_off.compile_model(model, words, "kenlm.arpa"), WEIGHT)
         given = candidates.Candidates(logits, positions, characters, shape)
         found = character_search.search(settings, given, num_tokens, scorer)
         feeds = {positions: columns[0], characters: columns[1], logits: columns[2] + 3}

@@ -6,7 +6,7 @@ import pytest
 import small_ngrams
 import tensorflow as tf
 
-from estimator_asr.models.decoding import ngram
+from estimator_asr.models.decoding import scorers
 from estimator_asr.ngrams import arpa, back_off
 
 LOG_10 = np.log(10)
@@ -25,7 +25,7 @@ def arrays(tmp_path):
 
 
 def test_scores_by_hand(session, arrays):
-    scorer = ngram.NgramScorer(arrays, weight=2.0)
+    scorer = scorers.NgramScorer(arrays, weight=2.0)
     assert session.run(scorer.start(tf.constant(3))).tolist() == [1, 1, 1]
     # States 0 (empty), 1 (<s>) and 4 (<s> a); tokens a, b in one row of the batch, <unk>, b in the other.
     states, token_ids = tf.constant([[0, 1, 4], [1, 0, 4]]), tf.constant([[1, 2], [0, 2]])
@@ -45,7 +45,7 @@ def test_scores_by_hand(session, arrays):
 def test_random_sentences_score_as_the_definition(session, tool):
     model = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))
     tokens = ["<unk>", *sorted(set(model.words) - {"<unk>", "<s>", "</s>"})]
-    scorer = ngram.NgramScorer(back_off.compile_model(model, tokens, tool), 1.0)
+    scorer = scorers.NgramScorer(back_off.compile_model(model, tokens, tool), 1.0)
     token_ids = np.random.default_rng(2).integers(0, len(tokens), [50, 8])
     states, total = scorer.start(tf.constant(50))[:, None], 0.0
     for column in token_ids.T:
@@ -64,7 +64,7 @@ def _score(model, tokens, token_ids) -> float:
 def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
     """As in a beam search: unknown batch and beam size, a tensor as weight."""
     weight = tf.compat.v1.placeholder(tf.float32, [])
-    scorer = ngram.NgramScorer(type(arrays)(arrays.order, *map(tf.constant, arrays[1:])), weight)
+    scorer = scorers.NgramScorer(type(arrays)(arrays.order, *map(tf.constant, arrays[1:])), weight)
     token_ids = tf.compat.v1.placeholder(tf.int32, [None, None])
 
     def step(i, states, total):
@@ -83,7 +83,7 @@ def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
 def test_a_model_of_unigrams_needs_no_lookup(session, tmp_path):
     text = "\\data\\\nngram 1=3\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-0.5 a\n\n\\end\\\n"
     model = arpa.read(small_ngrams.write(tmp_path, text))
-    scorer = ngram.NgramScorer(back_off.compile_model(model, ["<unk>", "a"], "x"), 1.0)
+    scorer = scorers.NgramScorer(back_off.compile_model(model, ["<unk>", "a"], "x"), 1.0)
     scores, states = session.run(scorer.extend(tf.constant([[0, 0]]), tf.constant([[1, 0]])))
     np.testing.assert_allclose(scores / LOG_10, [[[-0.5, -7]] * 2], rtol=1e-6)
     assert states.tolist() == [[[0, 0]] * 2]

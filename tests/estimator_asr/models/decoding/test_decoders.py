@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.models.decoding import greedy
+from estimator_asr.models.decoding import decoders
 
 BLANK = 2
 
@@ -15,7 +15,7 @@ def decode(paths, num_frames, confidence=5.0):
     """Decodes logits whose best classes are the paths."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.constant(np.eye(BLANK + 1)[paths] * confidence, tf.float32)
-        return session.run(greedy.greedy_ctc(None, logits, tf.constant(num_frames)))
+        return session.run(decoders.greedy(None, logits, tf.constant(num_frames)))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_agrees_with_the_op_of_tensorflow():
     logits = np.random.default_rng(1).normal(size=[4, 9, 6]).astype(np.float32)
     lengths = np.array([9, 5, 1, 7], np.int32)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        ours = session.run(greedy.greedy_ctc(None, tf.constant(logits), tf.constant(lengths)))
+        ours = session.run(decoders.greedy(None, tf.constant(logits), tf.constant(lengths)))
         decoded, _ = tf.nn.ctc_greedy_decoder(tf.transpose(logits, [1, 0, 2]), lengths)
         theirs = session.run(tf.sparse.to_dense(decoded[0], default_value=-1))
     np.testing.assert_array_equal(ours.ids[:, 0], theirs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import zlib
 
 from estimator_asr.experiment import config, task_spec
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from tfrecord_builder.data import dataset_info
 
 
 def read(data_dir: str, max_utterances: int) -> list[dict]:
     infos = dataset_info.load_all((data_dir,))
     source = splits.read_split(infos, (data_dir,), "test", task_spec.ACOUSTIC)
-    return list(sampling.read(source, config.InputConfig(), max_utterances))
+    return list(input_fn.read_sample(source, config.InputConfig(), max_utterances))
 
 
 def test_reads_the_utterances_with_low_hashes(tiny_export):
