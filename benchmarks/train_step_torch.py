@@ -16,6 +16,7 @@ from torch import nn
 from benchmarks import train_step_torch_layers as torch_layers
 from benchmarks import train_step_work
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 from estimator_asr.models import acoustic
 
 
@@ -147,7 +148,7 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: config_lib.OptimizerConfig,
+        optimizer: training_config.OptimizerConfig,
         weights: dict[str, np.ndarray],
         inputs: Sequence[np.ndarray],
     ):

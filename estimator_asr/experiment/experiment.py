@@ -27,7 +27,7 @@ class ExperimentConfig:
     model: str
     acoustic: config_lib.AcousticConfig
     language: config_lib.LanguageConfig
-    optimizer: config_lib.OptimizerConfig
+    optimizer: training_config.OptimizerConfig
     input: config_lib.InputConfig
     train: training_config.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens

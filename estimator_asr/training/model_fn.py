@@ -113,10 +113,12 @@ def shown_loss(loss: tf.Tensor) -> tf.Tensor:
 
 def _update(model, plan, forward, rate_of):
     """Returns the update of the weights, and the metrics of the step by tag, which it writes as summaries."""
-    global_step = tf.compat.v1.train.get_or_create_global_step()
-    learning_rate = _build_learning_rate(model, plan, global_step)
-    optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate, rate_of=rate_of)
-    update = _build_update(model.config, forward.losses, optimizer, global_step)
+    config, global_step = model.config, tf.compat.v1.train.get_or_create_global_step()
+    history = evaluation_log.History(model.path, config.spec.error_rate)
+    schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch, history)
+    learning_rate = schedule(global_step + plan.step_offset)
+    optimizer = optimization.build_optimizer(config.optimizer, learning_rate, rate_of=rate_of)
+    update = _build_update(config, forward.losses, optimizer, global_step)
     scalars = {
         "total-loss": forward.losses.total,
         "learning-rate": learning_rate,
@@ -125,30 +127,18 @@ def _update(model, plan, forward, rate_of):
         **update.scalars,
         **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
-    _write_scalars(scalars)
+    with tf.compat.v1.name_scope(None):  # or the name scope that is open would be shown before the tag
+        for tag, value in scalars.items():
+            tf.compat.v1.summary.scalar(tag, value)
     return update, scalars
 
 
-def _build_learning_rate(model, plan, global_step):
-    history = evaluation_log.History(model.path, model.config.spec.error_rate)
-    schedule = schedules.build_schedule(
-        model.config.optimizer, plan.batch_size, plan.steps_per_epoch, history
-    )
-    return schedule(global_step + plan.step_offset)
-
-
 def _build_update(config, losses, optimizer, global_step):
-    scale = optimization.build_loss_scale(config.train.precision)
-    num_batches, clip_norm = config.optimizer.gradient_accumulation_steps, config.optimizer.clip_norm
-    if num_batches > 1:
-        from estimator_asr.training.optimizer import gradient_accumulation
+    scale = optimization.LossScale() if config.train.precision == "float16" else None
+    minimizer = optimization.Minimizer(optimizer, config.optimizer.clip_norm, global_step, scale)
+    num_batches = config.optimizer.gradient_accumulation_steps
+    if num_batches == 1:
+        return minimizer.minimize(losses.to_minimise())
+    from estimator_asr.training.optimizer import gradient_accumulation
 
-        return gradient_accumulation.minimize(losses, optimizer, clip_norm, global_step, num_batches, scale)
-    return optimization.minimize(losses.to_minimise(), optimizer, clip_norm, global_step, scale)
-
-
-def _write_scalars(values):
-    """Adds one scalar summary per tag; the tag is shown as it is, whatever name scope is open."""
-    with tf.compat.v1.name_scope(None):
-        for tag, value in values.items():
-            tf.compat.v1.summary.scalar(tag, value)
+    return gradient_accumulation.minimize(losses, minimizer, num_batches)

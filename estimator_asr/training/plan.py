@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
-from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
@@ -128,7 +127,7 @@ def max_steps(config: training_config.TrainConfig, progress: input_progress.Inpu
     return max(1, math.ceil(round(end, 6)))
 
 
-def log(plan: TrainingPlan, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
+def log(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replicas: int) -> None:
     """Logs the size of the data, of its batches, and of the training."""
     source, bucketing = plan.source, plan.progress.bucketing
     unit = source.spec.unit

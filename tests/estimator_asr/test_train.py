@@ -256,7 +256,7 @@ def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, 
     reason = refuse([directory / "data"], tmp_path / "new", train=nowhere)
     assert f"{tmp_path / 'nowhere'}: does not exist" in reason and not (tmp_path / "new").exists()
     config = (directory / "am" / "config.json").read_bytes()
-    momentum = config_lib.OptimizerConfig(optimizer="momentum")
+    momentum = training_config.OptimizerConfig(optimizer="momentum")
     without_decoder = dataclasses.replace(SMALL["acoustic"], decoder_layers=0)
     reason = refuse([directory / "data"], directory / "am", optimizer=momentum, acoustic=without_decoder)
     assert "holds the state of another optimizer" in reason

@@ -16,10 +16,10 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 
 
-def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:
+def initial_rate(config: training_config.OptimizerConfig, batch_size: float) -> float:
     """Returns the learning rate, scaled to the mean utterances per step if the config asks for it."""
     if not config.learning_rate_batch_size:
         return config.learning_rate
@@ -27,7 +27,7 @@ def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float
 
 
 def build_schedule(
-    config: config_lib.OptimizerConfig,
+    config: training_config.OptimizerConfig,
     batch_size: float,
     steps_per_epoch: float,
     history: Optional[evaluation_log.History] = None,

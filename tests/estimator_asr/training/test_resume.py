@@ -56,7 +56,7 @@ def train(
         info,
         acoustic=acoustic,
         language=NOISY,
-        optimizer=config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
+        optimizer=training_config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
         input=config.InputConfig(batch_tokens=batch_tokens, batch_frames=130, num_buckets=2),
         train=training_config.TrainConfig(
             model=kind, train_steps=steps, eval_throttle_seconds=0, save_checkpoints_steps=5
