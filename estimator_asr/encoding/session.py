@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import frozen_weights
+from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.data import schema
@@ -23,7 +23,7 @@ class EncoderSession:
             batch = schema.parse_batch(self._serialized, applied.encoder.num_mel_bins, fbank_dtype)
             self._outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
             self._session = tf.compat.v1.Session(graph=graph, config=_one_thread())
-            frozen_weights.load(self._session, weights_dir, applied.encoder)
+            whisper_weights.load(self._session, weights_dir, applied.encoder)
 
     def encode(self, serialized: Sequence[bytes]) -> list[np.ndarray]:
         """Returns the outputs of each record, float16 [num_subsampled, num_bins].

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Optional
+import re
+from typing import Optional
 
 import numpy as np
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import token_rows, weight_files, whisper_weights
+from estimator_asr.checkpointing.pretrained import transfer, whisper_weights
 from estimator_asr.experiment import experiment, model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
 
+_CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _PARENTS = 4  # directories above a checkpoint to search for config.json
 _NGRAMS = "language/ngrams"
 
 
-class WeightSource(NamedTuple):
-    """Weights to start with."""
-
-    path: str  # checkpoint or directory
-    values: dict[str, np.ndarray]  # weights by our names of variables
-    names: dict[str, token_rows.Names]  # names of token rows, by variable
-    remarks: tuple[str, ...]  # sentences about what is left out or differs
-
-
-def open_source(model: model_directory.ModelDirectory) -> WeightSource:
+def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
     """Reads the weights that --warm_start_from of the model's config names.
 
     Raises:
         errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
     """
-    train = model.config.train
-    if _is_whisper(train.warm_start_from):
-        source = _open_whisper(model, train.warm_start_from)
-    else:
-        source = _open_checkpoint(model, train.warm_start_from)
+    path = model.config.train.warm_start_from
+    source = _open_whisper(model, path) if _is_whisper(path) else _open_checkpoint(model, path)
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
     if bad:
         raise errors.UserError(
@@ -48,11 +39,9 @@ def open_source(model: model_directory.ModelDirectory) -> WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the encoder of a Whisper or model directory and the blocks that a model reads of it.
+    """Returns the encoder of a Whisper or model directory, and the blocks that a model reads of it.
 
-    Args:
-        path: None has no encoder.
-        num_trained: blocks at its end that are trained too.
+    None has no encoder; `num_trained` blocks at its end are trained too.
 
     Raises:
         errors.UserError: it is missing or damaged, or has no more blocks than are trained.
@@ -60,7 +49,9 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
     if path is None:
         return None
     if not _is_whisper(path):
-        _check_is_checkpoint(path)
+        if os.path.isdir(path) and not checkpoints.find_latest(path):
+            whisper_weights.read(path)  # says what it lacks
+        find_checkpoint(path)
         root = find_root(path)
         return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
     encoder, _ = whisper_weights.read(path)
@@ -73,11 +64,30 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
     return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(last))
 
 
-def _check_is_checkpoint(path):
-    """Raises UserError for a directory of neither a model nor a whole Whisper model, or no path at all."""
-    if os.path.isdir(path) and not checkpoints.find_latest(path):
-        whisper_weights.read(path)
-    weight_files.find_checkpoint(path)
+def is_other_file(path: str) -> bool:
+    """Returns whether the path is a file, but not one of a checkpoint."""
+    return os.path.isfile(path) and not _CHECKPOINT_SUFFIX.search(path)
+
+
+def find_checkpoint(path: str) -> str:
+    """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
+
+    Raises errors.UserError if there is none, or it is in an object store.
+    """
+    if files.is_remote(path):
+        raise errors.UserError(f"{path}: is in an object store, {files.EXPECTED_LOCAL}")
+    if os.path.isdir(path):
+        return checkpoints.latest(path)
+    if is_other_file(path):
+        raise errors.UserError(
+            f"{path}: is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
+        )
+    prefix = _CHECKPOINT_SUFFIX.sub("", path)
+    if not os.path.exists(f"{prefix}.index"):
+        raise errors.UserError(
+            f"{path}: does not exist, expected a model directory, checkpoint or Keras .h5 file"
+        )
+    return prefix
 
 
 def find_root(path: str) -> Optional[str]:
@@ -105,12 +115,11 @@ def _open_whisper(model, path):
         )
     scope = "acoustic/encoder/pretrained"
     values = {f"{scope}/{name}": value for name, value in whisper_weights.to_variables(tensors).items()}
-    return WeightSource(path, values, {}, ())
+    return transfer.WeightSource(path, values, {}, ())
 
 
 def _open_checkpoint(model, path):
-    checkpoint = weight_files.find_checkpoint(path)
-    root = find_root(path)
+    checkpoint, root = find_checkpoint(path), find_root(path)
     if root is None:
         raise errors.UserError(
             f"{path}: {experiment.CONFIG_FILE} is missing beside the checkpoint and above it; pass a "
@@ -119,12 +128,12 @@ def _open_checkpoint(model, path):
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)
     checkpoints.check(checkpoint, source)
-    found = dict(checkpoints.iterate(checkpoint))
-    values = {name: found[name] for name in checkpoints.find_model_variables(found)}
+    variables = dict(checkpoints.iterate(checkpoint))
+    values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
         remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")
-    return WeightSource(checkpoint, values, token_rows.list_names(source), tuple(remarks))
+    return transfer.WeightSource(checkpoint, values, transfer.list_names(source), tuple(remarks))
 
 
 def _check_kind(model, source):

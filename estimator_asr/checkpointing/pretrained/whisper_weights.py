@@ -1,4 +1,4 @@
-"""Whisper's weights as its authors and Hugging Face publish them: config.json and model.safetensors."""
+"""Whisper's weights as published, in config.json and model.safetensors, for training and for frozen encoders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import numpy as np
+import tensorflow as tf
 
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.storage import files
@@ -41,18 +43,15 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Reads the encoder of a directory.
-
-    Returns:
-        Its description, and its tensors by their official names after "encoder."; in their own dtype.
+    """Returns the encoder of a directory, and its tensors by their official names after "encoder.".
 
     Raises:
         errors.UserError: a file is missing or damaged, is no Whisper model, or has tensors of other shapes.
     """
-    found = find(path)
-    if found is None:
+    paths = find(path)
+    if paths is None:
         raise errors.UserError(f"{path}: {PUBLISHED[1]} is missing; {_ADVICE}")
-    config, weights = found
+    config, weights = paths
     sizes, tensors = _read_sizes(config), _read_tensors(weights)
     encoder = pretrained_encoder.PretrainedEncoder("whisper", sha256=_hash(tensors), **sizes)
     _check_shapes(weights, tensors, encoder)
@@ -69,6 +68,26 @@ def save(path: str, source: str) -> None:
     with files.writing(weights) as temporary, open(temporary, "wb") as file:
         file.write(safetensors_numpy.save(named))  # save_file would not tell why the disk refuses it
     files.write_text(config, files.read_text(find(source)[0]))
+
+
+def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:
+    """Loads the weights of a directory into the variables of frozen_encoder.build.
+
+    Raises:
+        errors.UserError: as read, or they are not those of the encoder.
+    """
+    stored, tensors = read(path)
+    if stored != encoder:
+        raise errors.UserError(
+            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, of "
+            "which data and model were made; restore the file"
+        )
+    values = to_variables(tensors)
+    with session.graph.as_default():
+        scope = f"{frozen_encoder.SCOPE}/"
+        for variable in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope):
+            value = tf.compat.v1.placeholder(tf.float32, variable.shape)
+            session.run(variable.assign(value), {value: values[variable.op.name[len(scope) :]]})
 
 
 def to_variables(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -114,12 +133,12 @@ def _read_sizes(path: str) -> dict[str, int]:
         config = json.loads(files.read_text(path))
     except (OSError, ValueError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
-    found = config if isinstance(config, dict) else {}
-    if found.get("model_type") != "whisper":
+    config = config if isinstance(config, dict) else {}
+    if config.get("model_type") != "whisper":
         raise errors.UserError(
-            f"{path}: model_type is {found.get('model_type')}, expected whisper; {_ADVICE}"
+            f"{path}: model_type is {config.get('model_type')}, expected whisper; {_ADVICE}"
         )
-    sizes: dict[str, Any] = {name: found.get(key) for name, key in _SIZES.items()}
+    sizes: dict[str, Any] = {name: config.get(key) for name, key in _SIZES.items()}
     for name, value in sizes.items():
         if type(value) is not int or value < 1:
             raise errors.UserError(f"{path}: {_SIZES[name]} is {value}, expected a whole number; {_ADVICE}")
@@ -146,8 +165,7 @@ def _hash(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _check_shapes(path, tensors, encoder):
-    wanted = _shapes(encoder)
-    for name, shape in wanted.items():
+    for name, shape in _shapes(encoder).items():
         got = list(tensors[name].shape) if name in tensors else "missing"
         if got != list(shape):
             raise errors.UserError(

@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
+from estimator_asr import show_weights
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files, weight_sources
+from estimator_asr.checkpointing.pretrained import transfer, warm_start, weight_sources
 from estimator_asr.estimator import estimator_api
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
@@ -67,7 +68,7 @@ def prepare(model, build=build_model, is_chief=True):
 
 
 def read(path):
-    return weight_files.read(path)[1]
+    return show_weights.read(path)[1]
 
 
 def run_program(name, argument):
@@ -80,7 +81,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
     prepare(model)
     old, new = read(am), read(model.path)
     assert new["global_step"] == 0
-    assert set(token_rows.class_names(())) <= set(new)
+    assert set(transfer.class_names(())) <= set(new)
     # <unk> ai4 hao3 ni3 shi4 blank of <unk> hao3 ma5 ni3 shi4 tian1 blank
     for head in ("ctc", "decoder"):
         vectors, bias = f"acoustic/{head}/class_vectors", f"acoustic/{head}/bias"
@@ -89,7 +90,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
         np.testing.assert_array_equal(new[bias][0, [0, 2, 3, 4, 5]], old[bias][0, [0, 1, 3, 4, 6]])
         assert new[bias][0, 1] == 0
         assert any(line.split() == [vectors, "5", "1", "2"] for line in lines)
-    for name in set(old) & set(new) - {"global_step", *token_rows.class_names(())}:
+    for name in set(old) & set(new) - {"global_step", *transfer.class_names(())}:
         np.testing.assert_array_equal(new[name], old[name])
     assert lines[0] == f"warm start from {am}/model.ckpt-7"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny_models
 
-from estimator_asr.checkpointing.pretrained import weight_sources
+from estimator_asr.checkpointing.pretrained import transfer, weight_sources
 from tfrecord_builder import errors
 
 
@@ -87,7 +87,7 @@ def test_a_source_with_changed_tokens_is_refused(tmp_path, sources):
 
 def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
     values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
-    source = weight_sources.WeightSource("AM/model.ckpt-5", values, {}, ())
+    source = transfer.WeightSource("AM/model.ckpt-5", values, {}, ())
     monkeypatch.setattr(weight_sources, "_open_checkpoint", lambda model, path: source)
     said = "ckpt-5: 2 of 3 variables contain NaN or Inf, the first is acoustic/b; choose an earlier"
     with pytest.raises(errors.UserError, match=said):
