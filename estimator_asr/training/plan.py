@@ -32,11 +32,6 @@ class TrainingPlan:
     progress: input_progress.InputProgress
 
     @property
-    def start(self) -> input_progress.Position:
-        """Where in the data to resume."""
-        return self.progress.position(self.first_step)
-
-    @property
     def steps_per_epoch(self) -> float:
         return self.progress.steps_per_epoch
 
@@ -60,11 +55,10 @@ def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> i
         errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
             of the optimizer.
     """
+    config, step = model.config, 0
     checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
-    step = 0
     if checkpoint:
         checkpoints.check(checkpoint, model)
-        config = model.config
         checkpoints.require_optimizer(checkpoint, config.optimizer.optimizer, config.train.precision)
         step = checkpoints.global_step(checkpoint)
     if is_writer:
@@ -82,18 +76,17 @@ def make(
 ) -> TrainingPlan:
     """Returns the plan of a run from the step of its checkpoint on (0 for a new model).
 
-    The batches are for `num_replicas`, of all machines together.
-
-    Raises:
-        errors.UserError: the training split does not exist, or a shard of it is missing.
+    The batches are for `num_replicas`, of all machines together. Raises errors.UserError if the training
+    split or a shard of it is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
     source = dataclasses.replace(source, index_dir=os.path.join(model.path, _INDEX_DIRECTORY))
+    order = [source.sha256, config.train.seed, config.input.shuffle_records]
     wanted = input_progress.InputProgress(
         first_step=0,
         epoch=0,
-        order_sha256=_hash_order(source, config),
+        order_sha256=hashlib.sha256(json.dumps(order).encode()).hexdigest(),
         bucketing=source.bucket(config.input, num_replicas),
         batches_per_step=config.optimizer.gradient_accumulation_steps,
     )
@@ -112,11 +105,6 @@ def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
     source = dataclasses.replace(splits.Split.of_records(spec, None, "float16"), length_counts={1: 1})
     progress = input_progress.InputProgress(0, 0, "", buckets.Bucketing((1,), (1,), 1), 1)
     return TrainingPlan(source, 0, 1, progress)
-
-
-def _hash_order(source, config):
-    parts = [source.sha256, config.train.seed, config.input.shuffle_records]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def max_steps(config: training_config.TrainConfig, progress: input_progress.InputProgress) -> int:

@@ -1,6 +1,4 @@
-"""Stops training: after SIGTERM, early when the error rate on dev no longer improves, or on all workers of a
-cluster.
-"""
+"""Stops training: after SIGTERM, early when dev no longer improves, or on all workers of a cluster."""
 
 from __future__ import annotations
 
@@ -112,18 +110,19 @@ class StopRule:
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
-        """Returns why a training does not continue at a global step, as a clause of a sentence; or None."""
+        """Returns why a training does not continue at a global step, as a clause; or None."""
         if step >= self.max_steps:
             return f"already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
         return f"stopped early at step {step}, {reason}" if reason else None
 
     def find_early_stop(self, step: int) -> Optional[str]:
-        """Returns the reason for early stopping at a global step, as a clause of a sentence; or None."""
-        known = self.history.known_at(step) if self.patience else []
-        if not self.patience or count_since_lowest([error_rate for _, error_rate in known]) < self.patience:
+        """Returns the reason for early stopping at a global step, as a clause; or None."""
+        rates = self.history.known_at(step) if self.patience else []
+        if not self.patience or count_since_lowest([error_rate for _, error_rate in rates]) < self.patience:
             return None
-        lowest = _describe_lowest(known)
+        finite = [(error_rate, step) for step, error_rate in rates if not math.isnan(error_rate)]
+        lowest = "the lowest was {:.4f} at step {}".format(*min(finite)) if finite else "all of them are NaN"
         return f"no new lowest error rate on dev in {self.patience} evaluations ({lowest})"
 
 
@@ -133,11 +132,6 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)
     return count
-
-
-def _describe_lowest(known):
-    rates = [(error_rate, step) for step, error_rate in known if not math.isnan(error_rate)]
-    return "the lowest was {:.4f} at step {}".format(*min(rates)) if rates else "all of them are NaN"
 
 
 @dataclasses.dataclass(eq=False)
@@ -173,7 +167,7 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
 
     termination: Termination  # SIGTERM of this worker; set on all workers if one received it
     num_workers: int
-    should_stop: Callable[[int], bool]  # called in every step with the number of completed steps
+    should_stop: Callable[[int], object]  # called in every step with the number of completed steps
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()
@@ -186,7 +180,7 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
         self._first_step = self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        own = [int(self.termination.is_requested), int(self.should_stop(self._step)), self._first_step]
+        own = [int(self.termination.is_requested), int(bool(self.should_stop(self._step))), self._first_step]
         return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._own: own})
 
     def after_run(self, run_context, run_values):

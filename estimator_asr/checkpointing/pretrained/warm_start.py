@@ -28,38 +28,28 @@ def prepare(
     is_chief: bool,
     before_save: Callable[[], object],
 ) -> None:
-    """Writes model.ckpt-0 into a model directory without a checkpoint, if --warm_start_from is set.
+    """Writes model.ckpt-0 with the weights of --warm_start_from into a model directory without a checkpoint.
 
-    Args:
-        model: the one to train.
-        build_graph: builds the training step in the default graph.
-        is_chief: the chief writes, the other workers wait for its checkpoint.
-        before_save: called when the source is known to fit.
+    The chief does; the other workers wait for it. `build_graph` builds the training step in the default
+    graph; `before_save` is called when the source is known to fit.
 
     Raises:
-        errors.UserError: the source is missing, damaged, or does not fit; or the chief wrote nothing.
+        errors.UserError: the source is the model directory itself, is missing, damaged, or does not fit; or
+            the chief wrote nothing.
     """
-    _check_settings(model)
     source = model.config.train.warm_start_from
-    if not source:
-        return
+    root = weight_sources.find_root(source)
+    if root and os.path.realpath(root) == os.path.realpath(model.path):
+        raise errors.UserError(
+            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
+            "another model; leave it out to continue that training, or choose a new --model_dir"
+        )
     if checkpoints.find_latest(model.path):
         logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
         write(model, weight_sources.open_source(model), build_graph, before_save)
     else:
         _wait_for_checkpoint(model.path)
-
-
-def _check_settings(model):
-    """Checks that the source is not the model directory itself."""
-    source = model.config.train.warm_start_from
-    root = source and weight_sources.find_root(source)
-    if root and os.path.realpath(root) == os.path.realpath(model.path):
-        raise errors.UserError(
-            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
-            "another model; leave it out to continue that training, or choose a new --model_dir"
-        )
 
 
 def write(

@@ -1,4 +1,4 @@
-"""Whisper's weights as published, in config.json and model.safetensors, for training and for frozen encoders."""
+"""Whisper's weights as its authors and Hugging Face publish them: config.json and model.safetensors."""
 
 from __future__ import annotations
 

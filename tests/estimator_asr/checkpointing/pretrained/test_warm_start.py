@@ -177,12 +177,6 @@ def test_a_directory_with_a_checkpoint_continues_and_logs_it(tmp_path, am, lm, l
     assert sorted(os.listdir(model.path)) == before
 
 
-def test_without_the_flag_nothing_is_done(tmp_path, lines):
-    model = make_new(tmp_path, "language")
-    prepare(model)
-    assert lines == [] and checkpoints.find_latest(model.path) is None
-
-
 @pytest.mark.parametrize("source", ["new", "new/model.ckpt-7", "new/../new"])
 def test_a_model_directory_is_refused_as_its_own_source(tmp_path, source):
     model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / source))
