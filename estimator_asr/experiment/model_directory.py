@@ -53,8 +53,8 @@ class ModelDirectory:
 def open_model_directory(path: str) -> ModelDirectory:
     """Reads config.json and the vocabularies.
 
-    Raises:
-        errors.UserError: the directory or a file of it is missing, or a vocabulary differs from config.json.
+    Raises errors.UserError if the directory or a file of it is missing, or a vocabulary differs from
+    config.json.
     """
     if not os.path.isdir(path):
         raise errors.UserError(
@@ -133,35 +133,28 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Refuses data that differ from a model.
+    """Raises errors.UserError if data differ from a model, with the flags of a build that fits the model.
 
     Args:
         data_dir, path: directories of the data and of the model.
         pairs: name to the value of the data and that of the model.
         vocabulary_dir: directory of the model's vocabularies.
         model: has its token_type and frontend: ExperimentConfig or ExportInfo.
-
-    Raises:
-        errors.UserError: two values differ; names them, and the flags of a build that fits the model.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
     encoder = flags.pop("encoder", None)
+    advice = "build the data with " + " ".join(f"--{flag}={value}" for flag, value in flags.items())
+    if encoder:
+        layers = ",".join(map(str, encoder["layers"]))
+        program = f"python -m estimator_asr.encode --weights={vocabulary_dir} --layers={layers}"
+        advice += f", encode them by {program}"
     for name, (got, want) in pairs.items():
         if got != want:
             got, want = _describe_difference(got, want)
             raise errors.UserError(
-                f"{data_dir}: {name} is {got}, expected {want} as in {path}; build the data with "
-                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}"
-                f"{_advise_encoding(vocabulary_dir, encoder)}, or use another model"
+                f"{data_dir}: {name} is {got}, expected {want} as in {path}; {advice}, or use another model"
             )
-
-
-def _advise_encoding(path: str, encoder: Optional[Mapping]) -> str:
-    if not encoder:
-        return ""
-    layers = ",".join(map(str, encoder["layers"]))
-    return f", encode them by python -m estimator_asr.encode --weights={path} --layers={layers}"
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:

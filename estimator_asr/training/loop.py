@@ -93,10 +93,7 @@ class Loop:
         """Builds the inputs and the evaluation, and finds the weights of a warm start."""
         self.observers, self.termination = observers, termination
         self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
-        options = {
-            "start": self.plan.progress.position(self.plan.first_step),
-            "num_replicas": self.num_replicas,
-        }
+        options = {"start": self.plan.start, "num_replicas": self.num_replicas}
         self.train_input_fn = self._build_input_fn(self.plan.source, training=True, **options)
         if self.model.config.train.warm_start_from and not (self.cluster and self.cluster.is_evaluator):
             self._warm_start()

@@ -32,6 +32,11 @@ class TrainingPlan:
     progress: input_progress.InputProgress
 
     @property
+    def start(self) -> input_progress.Position:
+        """Where in the data to resume."""
+        return self.progress.position(self.first_step)
+
+    @property
     def steps_per_epoch(self) -> float:
         return self.progress.steps_per_epoch
 
@@ -92,10 +97,11 @@ def make(
     )
     saved = input_progress.load(model.path) if first_step else None
     progress = input_progress.resume(saved, first_step, wanted)
-    if saved and progress != saved and saved.position(first_step).index:
+    num_batches = saved.position(first_step).index if saved and progress != saved else 0
+    if num_batches:
         logging.info(
             f"epoch {progress.epoch} restarts, because the batches, the data, the seed or the replicas "
-            f"changed after {saved.position(first_step).index:,} of its batches"
+            f"changed after {num_batches:,} of its batches"
         )
     return TrainingPlan(source, first_step, max_steps(config.train, progress), progress)
 

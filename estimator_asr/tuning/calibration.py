@@ -11,7 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import trials
 
-_LOWEST_PROB = 1e-6  # as serving/characters.py has it
+_LOWEST_PROB = 1e-6  # as saved_model/characters.py has it
 _START = np.array([1.0, 0.0])  # scale and offset that change nothing
 _STEPS = 30
 _PRIOR = 1e-2  # strength with which scale and offset stay near 1 and 0 where there are few errors
@@ -33,7 +33,7 @@ def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
     """
     confidences, is_right = [], []
     for each in transcribed:
-        items = each.found["characters"]
+        items = each.outputs["characters"]
         if has_language:
             key, reference = "character", utterances.split_characters(each.transcript)
         else:

@@ -322,7 +322,7 @@ def sample_tokens(directory, num_sampled, *counts):
         "train": training_config.TrainConfig(model="acoustic"),
     }
     names = [data] * len(infos)
-    return train_program.sort_tokens(train_program.build_config(sections, infos, names), infos, names)
+    return train_program.build_config(sections, infos, names)
 
 
 def test_tokens_are_sorted_by_their_counts_in_all_directories(directory):

@@ -64,7 +64,8 @@ def train(
         watch=training_config.WatchConfig(**watch),
         display=training_config.DisplayConfig(show_utterances=0),
     )
-    settings = train_program.sort_tokens(settings, [info], [data])
+    if acoustic.softmax != config.FULL:
+        settings = train_program.sort_tokens(settings, [info], [data])
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
 
     def observe(*arguments):
