@@ -72,18 +72,6 @@ def latest_step(path: str) -> int:
     return step_of(checkpoint) if checkpoint else 0
 
 
-def save(values: dict[str, np.ndarray], prefix: str) -> None:
-    """Writes variables by name as a checkpoint, and the state beside it."""
-    names = sorted(values)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]
-        write = tf.raw_ops.SaveV2(
-            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=inputs
-        )
-        session.run(write, {tensor: values[name] for tensor, name in zip(inputs, names)})
-    write_state(os.path.dirname(prefix), prefix, [prefix])
-
-
 def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     """Makes `newest` the checkpoint that TensorFlow continues from.
 
@@ -92,6 +80,17 @@ def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     names = [os.path.basename(prefix) for prefix in others]
     # Relative names stay relative only below an absolute directory.
     tf.compat.v1.train.update_checkpoint_state(os.path.abspath(path), os.path.basename(newest), names)
+
+
+def save(values: dict[str, np.ndarray], prefix: str) -> None:
+    """Writes variables by name as a checkpoint, and the state beside it."""
+    names = sorted(values)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]
+        slices = [""] * len(names)
+        write = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=slices, tensors=inputs)
+        session.run(write, {tensor: values[name] for tensor, name in zip(inputs, names)})
+    write_state(os.path.dirname(prefix), prefix, [prefix])
 
 
 def prefix_of(path: str, step: int) -> str:
@@ -166,25 +165,22 @@ def read_shapes(checkpoint: str) -> dict[str, list[int]]:
 
 def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
     """Raises errors.UserError if a checkpoint is damaged, or belongs to another model or vocabulary."""
-    shapes = read_shapes(checkpoint)
-    name, axis = model.config.spec.class_variable, model.config.spec.class_axis
-    if name not in shapes:
+    shapes, spec = read_shapes(checkpoint), model.config.spec
+    if spec.class_variable not in shapes:
         raise errors.UserError(
-            f"{checkpoint}: has no variable {name}, expected a checkpoint of the {model.config.model} model; "
-            "pass the model directory that it belongs to"
+            f"{checkpoint}: has no variable {spec.class_variable}, expected a checkpoint of the {spec.name} "
+            "model; pass the model directory that it belongs to"
         )
-    if shapes[name][axis] != model.num_classes:
+    num_classes = shapes[spec.class_variable][spec.class_axis]
+    if num_classes != model.num_classes:
+        classes = f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
+        if model.characters:
+            classes = f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
         raise errors.UserError(
-            f"{checkpoint}: output has {shapes[name][axis]} classes, expected {model.num_classes} "
-            f"({_describe_classes(model)}), because it was trained with another vocabulary; "
-            "restore the vocabulary that belongs to it, or train a new --model_dir"
+            f"{checkpoint}: output has {num_classes} classes, expected {model.num_classes} ({classes}), "
+            "because it was trained with another vocabulary; restore the vocabulary that belongs to it, or "
+            "train a new --model_dir"
         )
-
-
-def _describe_classes(model):
-    if model.characters:
-        return f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
-    return f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
 
 
 def check_variables(
@@ -211,10 +207,9 @@ def check_variables(
 
 
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
-    """Checks that training can continue from a checkpoint with this optimizer and precision.
+    """Raises errors.UserError if training cannot continue from a checkpoint with an optimizer and precision.
 
-    Raises errors.UserError if it holds only weights (as in averaged/), the state of another optimizer, or no
-    loss scale for float16.
+    It can hold only weights (as in averaged/), the state of another optimizer, or no loss scale for float16.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"

@@ -87,27 +87,41 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
-    saved = open_model_directory(path)
-    _check_same_model(path, saved.config, config)
-    return dataclasses.replace(saved, config=config)
+    model = open_model_directory(path)
+    keys = ["model", config.model, *config.spec.vocabularies, "bpe_sha256"]
+    keys += ["frontend", "token_type"] if config.spec.reads_audio else []
+    for key in keys:
+        got, want = getattr(config, key), getattr(model.config, key)
+        if key == config.model:
+            want = config_flags.with_training_settings(want, got)
+        if got != want:
+            got, want = _describe_difference(got, want)
+            raise errors.UserError(
+                f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
+                "give the same flags and data, or another --model_dir"
+            )
+    return dataclasses.replace(model, config=config)
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
     """Writes config.json; copies the vocabularies of the data, or logs the settings that changed."""
-    if _has_checkpoint(model.path):
-        _log_changes(model)
-        model.config.save(model.path)
-    else:
+    if not _has_checkpoint(model.path):
         copy_description(model, model.path, data_dir)
+        return
+    saved, changes = experiment.ExperimentConfig.load(model.path), []
+    for section in (model.config.model, "optimizer", "input"):
+        old, new = (config_json.to_json_dict(getattr(config, section)) for config in (saved, model.config))
+        changes += [f"--{name} {old[name]} -> {value}" for name, value in new.items() if old[name] != value]
+    if changes:
+        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
+    model.config.save(model.path)
 
 
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
 
-    All workers but the chief open the model like this, without waiting for the directory.
-
-    Raises:
-        errors.UserError: a vocabulary of the data is damaged.
+    All workers but the chief open the model like this, without waiting for the directory. Raises
+    errors.UserError if a vocabulary of the data is damaged.
     """
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
@@ -115,11 +129,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
 def check_data(
     path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
-    """Checks that the data in `data_dir` fits the model in `path`.
-
-    Raises:
-        errors.UserError: vocabulary, token type or frontend differ; names both directories and both values.
-    """
+    """Raises errors.UserError if vocabulary, token type or frontend of the data differ from the model's."""
     pairs = {
         f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
         for key, file in _vocabulary_files(config).items()
@@ -177,16 +187,6 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
         decoding_files.copy(model.path, path)
 
 
-def _log_changes(model):
-    """Logs the changed settings of the model, its optimizer and its input."""
-    saved, changes = experiment.ExperimentConfig.load(model.path), []
-    for section in (model.config.model, "optimizer", "input"):
-        old, new = (config_json.to_json_dict(getattr(config, section)) for config in (saved, model.config))
-        changes += [f"--{name} {old[name]} -> {value}" for name, value in new.items() if old[name] != value]
-    if changes:
-        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
-
-
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
 
@@ -205,36 +205,17 @@ def _open(path, config, source):
         characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
         readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
     for key, name in _vocabulary_files(config).items():
-        _check_file(os.path.join(path, name), getattr(config, key), source)
-    return ModelDirectory(path, config, tokens, characters, readings)
-
-
-def _check_file(file, want, source):
-    try:
-        got = files.sha256(file)
-    except OSError as error:
-        raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
-    if got != want:
-        raise errors.UserError(
-            f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
-            "belongs to it"
-        )
-
-
-def _check_same_model(path, saved, wanted):
-    """Refuses a run whose model differs from the saved one."""
-    keys = ["model", wanted.model, *wanted.spec.vocabularies, "bpe_sha256"]
-    keys += ["frontend", "token_type"] if wanted.spec.reads_audio else []
-    for key in keys:
-        got, want = getattr(wanted, key), getattr(saved, key)
-        if key == wanted.model:
-            want = config_flags.with_training_settings(want, got)
+        file, want = os.path.join(path, name), getattr(config, key)
+        try:
+            got = files.sha256(file)
+        except OSError as error:
+            raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
         if got != want:
-            got, want = _describe_difference(got, want)
             raise errors.UserError(
-                f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
-                "give the same flags and data, or another --model_dir"
+                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
+                "belongs to it"
             )
+    return ModelDirectory(path, config, tokens, characters, readings)
 
 
 def _describe_difference(got, want):
