@@ -43,9 +43,8 @@ def train(
 ) -> None:
     """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
 
-    The model is that of model_directory.check; its config.json is written when nothing can refuse the run any
-    more. The data were checked by model_directory.check_data. Without a cluster this process trains alone.
-    `observe` returns the observers of a training that is about to start.
+    The model is that of model_directory.check, and the data fit it, see model_directory.check_data; without a
+    cluster this process trains alone. `observe` returns the observers of a training that is about to start.
 
     Raises:
         errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses.
@@ -57,13 +56,12 @@ def train(
     strategies.log_devices(model.config.train.num_cpu_replicas, cluster)
     with splits.explain_damage(data_dirs, "train or dev"), stopping.Termination() as termination:
         loop.prepare(observe(loop.plan, loop.clock), termination)
-        loop.save_settings()  # nothing refuses the run from here on
         with loop.observers.running, loop.watch:
             loop.run()
 
 
 class Loop:
-    """A training in stages: plan, prepare, save the settings, run."""
+    """A training in stages: plan, prepare, run."""
 
     def __init__(self, model, infos, data_dirs, cluster):
         cluster_lib.write(cluster)
@@ -90,7 +88,7 @@ class Loop:
         return True
 
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
-        """Builds the inputs and the evaluation, and finds the weights of a warm start."""
+        """Builds inputs and evaluation, and writes the settings, once nothing refuses the run any more."""
         self.observers, self.termination = observers, termination
         self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
@@ -105,9 +103,6 @@ class Loop:
             self.dev = evaluation.Evaluation(self.model, dev_input_fn, hooks, observers.exporters)
         else:
             logging.warning("%s: has no dev split, so nothing is evaluated", ",".join(self.data_dirs))
-
-    def save_settings(self) -> None:
-        """Writes config.json, the vocabularies and the position in the data; in a cluster the chief does."""
         if self.is_writer:
             model_directory.write(self.model, self.data_dirs[0])
             logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))

@@ -92,17 +92,16 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
 
 def to_variables(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the values of the variables of models/whisper.py by name below its scope, float32."""
-    values = {}
+    values = _translate_norm(tensors, "layer_norm", "output_norm")
     for i in range(2):
         kernel = tensors[f"conv{i + 1}.weight"]  # [units, inputs, 3]
         values[f"convolution_{i}/kernel"] = np.transpose(kernel, [2, 1, 0])
         values[f"convolution_{i}/bias"] = tensors[f"conv{i + 1}.bias"]
-    for name in sorted(tensors):
+    for name in tensors:
         if name.endswith(".fc1.weight"):
             number = int(name.split(".")[1])
             block = _translate_block(tensors, f"layers.{number}.")
             values.update({f"block_{number + 1}/{key}": value for key, value in block.items()})
-    values.update(_translate_norm(tensors, "layer_norm", "output_norm"))
     return {name: np.asarray(value, np.float32) for name, value in values.items()}
 
 
@@ -174,21 +173,14 @@ def _check_shapes(path, tensors, encoder):
 
 
 def _shapes(encoder) -> dict[str, tuple[int, ...]]:
+    """A bias has the first size of its weight; only the projection of keys has none."""
     units, inner = encoder.units, encoder.inner_units
-    shapes = {
-        "conv1.weight": (units, encoder.num_mel_bins, 3),
-        "conv1.bias": (units,),
-        "conv2.weight": (units, units, 3),
-        "conv2.bias": (units,),
-        "layer_norm.weight": (units,),
-        "layer_norm.bias": (units,),
-    }
+    block = {f"self_attn.{part}_proj": (units, units) for part in ("q", "k", "v", "out")}
+    block.update({"fc1": (inner, units), "fc2": (units, inner)})
+    block.update({"self_attn_layer_norm": (units,), "final_layer_norm": (units,)})
+    weights = {"conv1": (units, encoder.num_mel_bins, 3), "conv2": (units, units, 3), "layer_norm": (units,)}
     for number in range(encoder.layers):
-        block = {f"self_attn.{part}_proj.weight": (units, units) for part in ("q", "k", "v", "out")}
-        block.update({f"self_attn.{part}_proj.bias": (units,) for part in ("q", "v", "out")})
-        block.update({"fc1.weight": (inner, units), "fc1.bias": (inner,), "fc2.weight": (units, inner)})
-        block.update({"fc2.bias": (units,)})
-        for norm in ("self_attn_layer_norm", "final_layer_norm"):
-            block.update({f"{norm}.weight": (units,), f"{norm}.bias": (units,)})
-        shapes.update({f"layers.{number}.{name}": shape for name, shape in block.items()})
-    return shapes
+        weights.update({f"layers.{number}.{name}": shape for name, shape in block.items()})
+    shapes = {f"{name}.weight": shape for name, shape in weights.items()}
+    biases = {f"{name}.bias": shape[:1] for name, shape in weights.items() if not name.endswith("k_proj")}
+    return {**shapes, **biases}
