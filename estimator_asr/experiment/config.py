@@ -32,9 +32,7 @@ class AcousticConfig(config_flags.Checked):
     encoder_inner_units: int = setting(
         512, "width between the two layers of the encoder's and decoder's feed forward", positive=True
     )
-    attention_heads: int = setting(
-        4, "heads of encoder and decoder attention; divides --encoder_units", positive=True
-    )
+    attention_heads: int = setting(4, "heads of attention; divides --encoder_units", positive=True)
     conv_kernel_size: int = setting(
         15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
     )
@@ -50,9 +48,7 @@ class AcousticConfig(config_flags.Checked):
         maximum=1,
         training_only=True,
     )
-    label_smoothing: float = _fraction(
-        0.1, "fraction of the decoder's target that is spread evenly over all tokens"
-    )
+    label_smoothing: float = _fraction(0.1, "fraction of the decoder's target that is spread over all tokens")
     softmax: str = setting(
         FULL,
         "loss of the attention decoder in training: cross-entropy over all tokens, or over --num_sampled "
@@ -121,12 +117,8 @@ class DecodeConfig(config_flags.Checked):
     )
     ngram_weight: float = setting(0.0, "weight of the n-gram model", minimum=0)
     token_bonus: float = setting(0.0, "added for each token")
-    attention_weight: float = setting(
-        0.0, "weight of the attention decoder when it ranks the hypotheses", minimum=0
-    )
-    language_weight: float = setting(
-        0.0, "weight of the language model when it ranks the hypotheses", minimum=0
-    )
+    attention_weight: float = setting(0.0, "weight of the attention decoder in ranking hypotheses", minimum=0)
+    language_weight: float = setting(0.0, "weight of the language model in ranking hypotheses", minimum=0)
     # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
     confidence_scale: float = setting(1.0, "confidence: factor of the log odds", positive=True)
     confidence_offset: float = setting(0.0, "confidence: added to the log odds")
@@ -141,17 +133,11 @@ class LanguageConfig(config_flags.Checked):
     language_inner_units: int = setting(
         1024, "width between the two layers of the language model's feed forward", positive=True
     )
-    language_heads: int = setting(
-        4, "heads of the language model's attention; divides --language_units", positive=True
-    )
+    language_heads: int = setting(4, "heads of its attention; divides --language_units", positive=True)
     # A prime number spreads the n-grams best; this one is 2^19 - 1.
-    ngram_rows: int = setting(
-        524287, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
-    )
+    ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
-    ngram_dropout: float = _fraction(
-        0.2, "fraction of n-grams dropped in training, because unseen text has new ones"
-    )
+    ngram_dropout: float = _fraction(0.2, "fraction of n-grams dropped in training: unseen text has new ones")
     language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
     token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
 
@@ -168,12 +154,8 @@ class LanguageConfig(config_flags.Checked):
 class InputConfig(config_flags.Checked):
     """Batching, shuffling and SpecAugment."""
 
-    batch_frames: int = setting(
-        16000, "acoustic: frames per batch over all replicas, padding included", positive=True
-    )
-    batch_tokens: int = setting(
-        4000, "language: tokens per batch over all replicas, padding included", positive=True
-    )
+    batch_frames: int = setting(16000, "acoustic: padded frames per batch over all replicas", positive=True)
+    batch_tokens: int = setting(4000, "language: padded tokens per batch over all replicas", positive=True)
     num_buckets: int = setting(
         12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
     )

@@ -85,7 +85,8 @@ def copy(source: str, target: str) -> None:
     if os.path.exists(os.path.join(source, DECODING_FILE)):
         _copy_file(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
     else:
-        _remove(os.path.join(target, DECODING_FILE))
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(target, DECODING_FILE))
     _remove_others(target, saved.ngram_sha256)
 
 
@@ -111,9 +112,4 @@ def _copy_file(source: str, target: str) -> None:
 def _remove_others(path: str, sha256: str) -> None:
     for file in glob.glob(os.path.join(glob.escape(path), _NGRAM_FILES)):
         if not sha256 or file != _ngram_path(path, sha256):
-            _remove(file)
-
-
-def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(file)
+            os.remove(file)

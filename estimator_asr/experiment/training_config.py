@@ -29,18 +29,14 @@ class OptimizerConfig(config_flags.Checked):
         "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
         choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
-    warmup_epochs: float = setting(
-        1.0, "epochs over which the learning rate rises linearly from zero", minimum=0
-    )
+    warmup_epochs: float = setting(1.0, "epochs in which the rate rises linearly from zero", minimum=0)
     decay_boundary_epochs: tuple[float, ...] = setting(
         (), "schedule step: epochs at which the next decay factor applies"
     )
     decay_factors: tuple[float, ...] = setting(
         (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
     )
-    decay_epochs: float = setting(
-        1.0, "schedules exponential and inverse_time: epochs per decay_rate", positive=True
-    )
+    decay_epochs: float = setting(1.0, "exponential and inverse_time: epochs per decay_rate", positive=True)
     decay_rate: float = setting(
         0.9,
         "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
@@ -52,9 +48,7 @@ class OptimizerConfig(config_flags.Checked):
     plateau_factor: float = setting(
         0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
     )
-    momentum: float = setting(
-        0.9, "optimizer momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999
-    )
+    momentum: float = setting(0.9, "momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999)
     # Vaswani et al. 2017, section 5.3.
     adam_beta1: float = setting(0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999)
     adam_beta2: float = setting(0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999)
@@ -130,15 +124,11 @@ class TrainConfig(config_flags.Checked):
         "with avx512_bf16 or amx_bf16, where long utterances take 75 % of the time (measured)",
         choices=("float32", "float16", "bfloat16"),
     )
-    num_cpu_replicas: int = setting(
-        1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True
-    )
+    num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)
     gpu_memory_growth: bool = setting(
         False, "take GPU memory when it is needed instead of all at the start, to share a GPU"
     )
-    xla: bool = setting(
-        False, "compile with XLA, for GPUs; on a CPU a step takes three times as long (measured)"
-    )
+    xla: bool = setting(False, "compile with XLA, for GPUs; on a CPU a step takes three times as long")
 
     def __post_init__(self):
         super().__post_init__()
