@@ -17,7 +17,7 @@ lazy_tensorflow.load_or_exit()
 import numpy as np
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import weight_sources
+from estimator_asr.checkpointing.pretrained import warm_start
 from tfrecord_builder import errors
 from tfrecord_builder.settings import program
 
@@ -37,9 +37,9 @@ def describe(path: str) -> Iterator[str]:
 
 def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
     """Returns the path of a Keras file or checkpoint (the newest of a directory), and its weights by name."""
-    if weight_sources.is_other_file(path):
+    if warm_start.is_other_file(path):
         return path, _read_keras(path)
-    checkpoint = weight_sources.find_checkpoint(path)
+    checkpoint = warm_start.find_checkpoint(path)
     values = checkpoints.iterate(checkpoint)
     return checkpoint, {name: value for name, value in values if value.dtype.kind not in "OSU"}
 

@@ -165,13 +165,13 @@ def sort_tokens(
 
 def _find_pretrained(config, data_dir):
     """Returns the settings with the pretrained encoder that --warm_start_from or the data have."""
-    from estimator_asr.checkpointing.pretrained import weight_sources
+    from estimator_asr.checkpointing.pretrained import warm_start
 
     train, acoustic = config.train, config.acoustic
     if config.frontend.encoder:  # beside the data are the weights of the blocks that are trained
         source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
-    applied = weight_sources.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
+    applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
     return dataclasses.replace(config, acoustic=dataclasses.replace(acoustic, pretrained=applied))
 
 
