@@ -63,7 +63,7 @@ def prepare(
 
 def write(
     model: model_directory.ModelDirectory,
-    source: WeightSource,
+    source: transfer.WeightSource,
     build_graph: Callable[[], object],
     before_save: Callable[[], object],
 ) -> None:
