@@ -55,7 +55,9 @@ def build_model_fn(
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:
-            return _predict_spec(task.predict(features))
+            predictions = task.predict(features)
+            outputs = {_SERVING_KEY: estimator_api.PredictOutput(predictions)}
+            return estimator_api.EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
         training = mode == estimator_api.ModeKeys.TRAIN
         if training:
             features, labels, wait = step_time.time_input(features, labels)
@@ -65,12 +67,20 @@ def build_model_fn(
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
-            return _eval_spec(forward)
-        if training:
-            update, scalars = _update(model, plan, forward, task.rate_of)
-            step = Step(update, features, labels, wait, scalars, forward.num_inputs)
-            return _train_spec(step, build_hooks)
-        raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
+            values = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
+            loss = forward.losses.average()
+            return estimator_api.EstimatorSpec(mode, loss=loss, eval_metric_ops=values)
+        if not training:
+            raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
+        update, scalars = _update(model, plan, forward, task.rate_of)
+        step = Step(update, features, labels, wait, scalars, forward.num_inputs)
+        return estimator_api.EstimatorSpec(
+            mode,
+            # Under a strategy the Estimator adds up the losses of the replicas.
+            loss=shown_loss(update.loss) / replicas.num_replicas(),
+            train_op=update.train_op,
+            training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
+        )
 
     return model_fn
 
@@ -80,30 +90,6 @@ def _cast_kernels(product_type, getter, name, *args, **kwargs):
     variable = getter(name, *args, **kwargs)
     is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
-
-
-def _predict_spec(predictions):
-    outputs = {_SERVING_KEY: estimator_api.PredictOutput(predictions)}
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.PREDICT, predictions=predictions, export_outputs=outputs
-    )
-
-
-def _eval_spec(forward):
-    values = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=values
-    )
-
-
-def _train_spec(step, build_hooks):
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.TRAIN,
-        # Under a strategy the Estimator adds up the losses of the replicas.
-        loss=shown_loss(step.update.loss) / replicas.num_replicas(),
-        train_op=step.update.train_op,
-        training_hooks=[*step.update.hooks, *(build_hook(step) for build_hook in build_hooks)],
-    )
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
