@@ -190,8 +190,5 @@ class Loop:
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
         if self.rule.patience and self.cluster is None:  # the workers of a cluster stop together
             build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
-        # Estimator's own hook looks at the global step before gradient accumulation has updated the weights,
-        # and would stop one batch later.
-        build_hooks.append(lambda step: tf.compat.v1.train.StopAtStepHook(last_step=self.plan.max_steps))
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks, self.observers.ctc_kernel)
         return estimator_api.Estimator(inner, config=run_config)

@@ -35,6 +35,6 @@ def make_model(tmp_path, kind, **changes):
         acoustic=changes.get("acoustic", ACOUSTIC),
         language=LANGUAGE,
         optimizer=training_config.OptimizerConfig(warmup_epochs=0),
-        train=training_config.TrainConfig(model=kind),
+        train=training_config.TrainConfig(model=kind, precision=changes.get("precision", "float32")),
     )
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path), info, path
