@@ -21,10 +21,11 @@ lazy_tensorflow.load_or_exit()
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.storage import locks
 
 DIRECTORY = "averaged"
 
@@ -77,7 +78,7 @@ def _lock_best(config):
             )
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile: read the list again
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
-            return entries, [locks.ReadLock(prefix) for prefix in prefixes]
+            return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
 
 
 def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:

@@ -18,8 +18,8 @@ from typing import Optional
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info
-from tfrecord_builder.records import pictures, record_checks, search
+from tfrecord_builder.data import dataset_info, manifest, recordings, schema
+from tfrecord_builder.records import items, pictures, record_checks, record_file
 from tfrecord_builder.runtime import fonts
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
@@ -42,6 +42,17 @@ class ShowConfig(config_flags.Checked):
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A record and its place: the path of its shard, and its number there, from 0."""
+
+    record: schema.Record
+    split: str
+    shard: str
+    number: int
+    utterance: Optional[manifest.Utterance]  # what it was made of; None if the shard has no .jsonl
+
+
 def show(config: ShowConfig) -> None:
     """Prints the record and writes the picture.
 
@@ -54,18 +65,98 @@ def show(config: ShowConfig) -> None:
         for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)
     )
     expected = record_checks.Expected(tokens, characters, info.frontend, info.fbank_dtype)
-    found = search.find(config.data_dir, info, expected, config.utterance_id)
-    print("\n".join(_describe(found, expected)))
-    if found.record.fbank is not None:
-        _draw(found, expected, config.output or _file_name(found.record.utterance_id))
+    entry = find(config.data_dir, info, expected, config.utterance_id)
+    print("\n".join(_describe(entry, expected)))
+    if entry.record.fbank is not None:
+        _draw(entry.record, expected, config.output or _file_name(entry.record.utterance_id))
 
 
-def _describe(found: search.Found, expected: record_checks.Expected) -> Iterator[str]:
-    record = found.record
+def find(
+    data_dir: str,
+    info: dataset_info.DatasetInfo,
+    expected: record_checks.Expected,
+    utterance_id: Optional[str],
+) -> Entry:
+    """Finds the record of an utterance, or without an id the first one of train (or of another split).
+
+    Raises:
+        UserError: there is no such record, its shard is missing, or the record is damaged.
+    """
+    damaged = None
+    for split in sorted(info.splits, key=lambda name: (name != "train", name)):
+        for shard in info.splits[split].shards:
+            path = os.path.join(data_dir, shard.file)
+            utterances = _read_utterances(path)
+            if utterance_id is not None and utterances is not None and utterance_id not in utterances:
+                continue
+            for raw in _read(path):
+                if utterance_id in (None, record_checks.utterance_id(raw.data or b"")):
+                    record = _parse(path, raw, expected)
+                    return Entry(record, split, path, raw.number, (utterances or {}).get(record.utterance_id))
+                if raw.problem:
+                    damaged = damaged or (path, raw)  # its id may be what is damaged
+    reason = _rejection_reason(data_dir, utterance_id)
+    if damaged and not reason:
+        _parse(*damaged, expected)
+    raise errors.UserError(_not_found(data_dir, utterance_id, reason))
+
+
+def _read_utterances(path: str) -> Optional[dict[str, manifest.Utterance]]:
+    """Reads the .jsonl of a shard, which is much smaller than the shard; returns None if it is missing."""
+    if not files.exists(recordings.path_of(path)):
+        return None
+    return {item.utterance.utterance_id: item.utterance for item in items.read(path)}
+
+
+def _read(path: str) -> Iterator[record_file.RawRecord]:
+    if not files.exists(path):
+        raise errors.UserError(f"{path}: shard is missing, expected it; copy or build the data again.")
+    with files.open_binary(path) as file:
+        yield from record_file.RecordFile(file).records()
+
+
+def _parse(path: str, raw: record_file.RawRecord, expected: record_checks.Expected) -> schema.Record:
+    problem = raw.problem
+    try:
+        if not problem:
+            return record_checks.read_record(raw.data, expected)
+    except record_checks.Damaged as error:
+        problem = str(error)
+    raise errors.UserError(
+        f"{path}: record {raw.number} at byte {raw.offset}: {problem}, expected an intact record; "
+        "run python -m tfrecord_builder.verify to find all damage."
+    )
+
+
+def _not_found(data_dir: str, utterance_id: Optional[str], reason: str) -> str:
+    if utterance_id is None:
+        return f"{data_dir}: number of records is 0, expected one or more; build the data again."
+    if reason:
+        return (
+            f"--utterance_id: {utterance_id} was rejected ({reason}), expected the id of a record; "
+            f"see {os.path.join(data_dir, dataset_info.REJECTED_FILE)}."
+        )
+    return (
+        f"--utterance_id: {utterance_id} is missing in {data_dir}, expected the id of a record; "
+        "omit it to see the first record."
+    )
+
+
+def _rejection_reason(data_dir: str, utterance_id: Optional[str]) -> str:
+    path = os.path.join(data_dir, dataset_info.REJECTED_FILE)
+    if not files.exists(path):
+        return ""
+    with files.open_binary(path) as file:
+        rows = (line.decode("utf-8", "surrogateescape").rstrip("\r\n").split("\t") for line in file)
+        return next((row[2] for row in rows if row[0] == utterance_id and len(row) > 2), "")
+
+
+def _describe(entry: Entry, expected: record_checks.Expected) -> Iterator[str]:
+    record = entry.record
     yield f"utterance_id   {record.utterance_id}"
-    yield f"split          {found.split}, record {found.number} of {os.path.basename(found.shard)}"
-    if found.utterance and found.utterance.audio:
-        yield f"audio          {found.utterance.audio}{_describe_part(found.utterance)}"
+    yield f"split          {entry.split}, record {entry.number} of {os.path.basename(entry.shard)}"
+    if entry.utterance and entry.utterance.audio:
+        yield f"audio          {entry.utterance.audio}{_describe_part(entry.utterance)}"
     yield f"speaker        {record.speaker}"
     yield f"transcript     {record.transcript}"
     yield f"pronunciation  {record.pronunciation}"
@@ -79,23 +170,25 @@ def _describe(found: search.Found, expected: record_checks.Expected) -> Iterator
         yield f"{'':13s}  min {fbank.min():.2f}, mean {fbank.mean():.2f}, max {fbank.max():.2f}"
 
 
-def _describe_part(utterance) -> str:
-    part = "" if utterance.channel is None else f", channel {utterance.channel}"
+def _describe_part(utterance: manifest.Utterance) -> str:
+    channel = "" if utterance.channel is None else f", channel {utterance.channel}"
     if utterance.seconds is None:
-        return f", from {utterance.start_seconds:g} s{part}" if utterance.start_seconds else part
+        return f", from {utterance.start_seconds:g} s{channel}" if utterance.start_seconds else channel
     end = utterance.start_seconds + utterance.seconds
-    return f", {utterance.start_seconds:g} to {end:g} s{part}"
+    return f", {utterance.start_seconds:g} to {end:g} s{channel}"
 
 
-def _describe_ids(name: str, ids, known: vocabulary.Vocabulary) -> list[str]:
-    written = " ".join(f"{each}" for each in ids)
-    unknown = sum(each == known.unknown_id for each in ids)
-    return [f"{name:13s}  {written}".rstrip(), f"{'':13s}  ({len(ids)}, {unknown} unknown)"]
+def _describe_ids(name: str, ids: list[int], words: vocabulary.Vocabulary) -> list[str]:
+    num_unknown = ids.count(words.unknown_id)
+    return [
+        f"{name:13s}  {' '.join(map(str, ids))}".rstrip(),
+        f"{'':13s}  ({len(ids)}, {num_unknown} unknown)",
+    ]
 
 
-def _draw(found: search.Found, expected: record_checks.Expected, output: str) -> None:
+def _draw(record: schema.Record, expected: record_checks.Expected, output: str) -> None:
     with files.writing(output) as path:
-        omitted = pictures.draw(found.record, expected.frontend, path)
+        omitted = pictures.draw(record, expected.frontend, path)
     print(f"picture        {output}")
     if omitted:
         print(f"picture: no installed font has {omitted[0]}, it was omitted; {fonts.INSTALL_FONT}")

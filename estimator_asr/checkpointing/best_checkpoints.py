@@ -2,7 +2,7 @@
 
 best/ is a model directory itself (config.json, vocabularies, a state that names the best one), so evaluate
 and export open it. best_checkpoints.json lists its checkpoints, best first. A checkpoint that is locked for
-reading (locks.py) is deleted later.
+reading is deleted later.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from absl import logging
 
-from estimator_asr.checkpointing import checkpoints, evaluation_log, locks
+from estimator_asr.checkpointing import checkpoints, evaluation_log
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
 
 DIRECTORY = "best"
 REGISTRY_FILE = "best_checkpoints.json"
@@ -87,7 +88,7 @@ def _keep(model, checkpoint, entry):
     checkpoints.write_state(directory, prefixes[0], prefixes)
     for candidate in checkpoints.list_checkpoints(directory):
         if candidate not in prefixes:
-            locks.remove_unless_read(candidate, functools.partial(_remove, candidate))
+            locks.remove_unless_read(f"{candidate}.index", functools.partial(_remove, candidate))
 
 
 def _sort(entries):

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 
 @contextlib.contextmanager
@@ -40,23 +40,20 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
             f"--output_dir: {directory} contains files but no {path.name}, expected a demo or a new "
             "directory; choose another one."
         )
-    with open(path, "a+", encoding="utf-8") as file:
-        if not files.take_lock(file.fileno(), file.name):
+    busy = (
+        f"--output_dir: another demo, or a stage of one that was killed, is running in {directory}; "
+        "wait until it ends, or choose another directory."
+    )
+    with locks.exclusive(str(path), busy) as lock:
+        former_size = path.read_text(encoding="utf-8")
+        if not former_size:
+            path.write_text(size, encoding="utf-8")
+        elif former_size != size:
             raise errors.UserError(
-                f"--output_dir: another demo, or a stage of one that was killed, is running in {directory}; "
-                "wait until it ends, or choose another directory."
-            )
-        file.seek(0)
-        found = file.read()
-        if not found:
-            file.write(size)
-            file.flush()
-        elif found != size:
-            raise errors.UserError(
-                f"--size is {size}, expected {found} as in {file.name}; "
+                f"--size is {size}, expected {former_size} as in {path}; "
                 f"remove {directory} or choose another --output_dir."
             )
-        yield file.fileno()
+        yield lock
 
 
 @dataclasses.dataclass(frozen=True)

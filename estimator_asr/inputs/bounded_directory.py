@@ -7,42 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
+import functools
 import os
+import pathlib
 import time
-from collections.abc import Iterator
-from typing import BinaryIO, Optional
+from typing import Optional
 
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import locks
 
 INCOMPLETE = ".incomplete"  # the ending that files.writing gives
+LOCK = ".lock"  # the ending of the files of locks.in_turn
 _ABANDONED_SECONDS = 3600
-_LOCK = ".lock"
 
 
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Waits until no other thread or process is in this block with the same path.
-
-    Raises:
-        OSError: the directory is missing, cannot be written, or is on a file system without locks.
-    """
-    file = None
-    while file is None:  # again if another has removed it
-        file = _open_locked(f"{path}{_LOCK}", "w", fcntl.LOCK_EX)
-    with file:
-        try:
-            yield
-        finally:
-            with contextlib.suppress(FileNotFoundError):  # somebody has cleared the directory
-                os.remove(file.name)
-
-
-def hold(path: str) -> Optional[BinaryIO]:
-    """Returns the file, open; nobody removes it until it is closed. None if it is missing."""
+def hold(path: str) -> Optional[locks.ReadLock]:
+    """Returns a lock on the file; nobody removes it until the lock is released. None if it is missing."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(path)
-        return _open_locked(path, "rb", fcntl.LOCK_SH)
+        return locks.ReadLock(path)
     return None
 
 
@@ -55,7 +37,7 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
         OSError: the disk is full.
     """
     directory = os.path.dirname(path)
-    with locked(os.path.join(directory, "directory")):
+    with locks.in_turn(os.path.join(directory, f"directory{LOCK}")):
         _remove_abandoned(directory)
         while _count_bytes(directory) + num_bytes > max_bytes and _remove_oldest(directory):
             pass
@@ -66,7 +48,7 @@ def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
 
 def _list(directory) -> list[tuple[int, str, int]]:
     """Modification time in ns, path and size of each file, oldest first."""
-    paths = [os.path.join(directory, name) for name in os.listdir(directory) if not name.endswith(_LOCK)]
+    paths = [os.path.join(directory, name) for name in os.listdir(directory) if not name.endswith(LOCK)]
     try:
         found = [(os.stat(path), path) for path in paths]
     except FileNotFoundError:  # it may have another name now, of a complete file
@@ -82,22 +64,17 @@ def _remove_abandoned(directory):
     """Removes what a process left that was killed."""
     for time_ns, path, _ in _list(directory):
         if path.endswith(INCOMPLETE) and time_ns < (time.time() - _ABANDONED_SECONDS) * 1e9:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(path)
+            _remove(path)
 
 
 def _remove_oldest(directory) -> bool:
     """Removes the complete file that is unused for longest; returns False if all are held."""
     complete = (path for _, path, _ in _list(directory) if not path.endswith(INCOMPLETE))
-    return any(_remove_unless_held(path) for path in complete)
+    return any(locks.remove_unless_read(path, functools.partial(_remove, path)) for path in complete)
 
 
-def _remove_unless_held(path) -> bool:
-    with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:  # NFS locks what can be written
-        if files.take_lock(file.fileno(), path):
-            os.remove(path)
-            return True
-    return False
+def _remove(path):
+    pathlib.Path(path).unlink(missing_ok=True)
 
 
 def _allocate(path, num_bytes) -> bool:
@@ -114,15 +91,3 @@ def _allocate(path, num_bytes) -> bool:
             return False
         file.truncate(num_bytes)
     return True
-
-
-def _open_locked(path, mode, kind):
-    """Opens and locks a file; returns None if it is no longer there when it is locked."""
-    with contextlib.ExitStack() as opened:
-        file = opened.enter_context(open(path, mode))
-        fcntl.flock(file, kind)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                opened.pop_all()
-                return file
-    return None

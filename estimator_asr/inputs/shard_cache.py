@@ -10,7 +10,6 @@ import functools
 import os
 import threading
 from collections.abc import Sequence
-from typing import BinaryIO
 
 import tensorflow as tf
 
@@ -19,7 +18,7 @@ from estimator_asr.inputs import bounded_directory, shard_download
 from estimator_asr.inputs import shards as shards_lib
 from estimator_asr.inputs.shards import Shard
 from tfrecord_builder import errors
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 # Shards that wait until they are opened.
 _NUM_AHEAD = 2
@@ -85,7 +84,7 @@ class ShardCache:
     def __init__(self, max_gb: float = _MAX_GB, num_ahead: int = _NUM_AHEAD):
         self.directory = _find_directory()
         self._max_gb, self._num_ahead = max_gb, num_ahead
-        self._held: collections.deque[BinaryIO] = collections.deque()
+        self._held: collections.deque[locks.ReadLock] = collections.deque()
         self._guard = threading.Lock()
 
     def fetch(self, shard: Shard) -> str:
@@ -102,7 +101,7 @@ class ShardCache:
         try:
             os.makedirs(self.directory, exist_ok=True)
             while not self._hold(path):  # again if another process has removed it
-                with bounded_directory.locked(path):
+                with locks.in_turn(f"{path}{bounded_directory.LOCK}"):
                     if not os.path.exists(path):
                         self._download(shard, path)
         except OSError as error:
@@ -119,13 +118,13 @@ class ShardCache:
             )
 
     def _hold(self, path) -> bool:
-        file = bounded_directory.hold(path)
-        if file is None:
+        lock = bounded_directory.hold(path)
+        if lock is None:
             return False
         with self._guard:
-            self._held.append(file)
+            self._held.append(lock)
             while len(self._held) > self._num_ahead + _NUM_HELD:
-                self._held.popleft().close()
+                self._held.popleft().release()
         return True
 
     def _download(self, shard, path):

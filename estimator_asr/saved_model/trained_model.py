@@ -7,12 +7,13 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.models.decoding import decoders
 from estimator_asr.saved_model import cascade, recogniser
 from estimator_asr.tasks import registry
 from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
 
 
 class TrainedModel(NamedTuple):
@@ -66,11 +67,12 @@ def _check_decoding(source: str, decoding: str) -> None:
 
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     try:
-        return locks.lock(lambda: _find_best(path) or checkpoints.latest(path))
+        index, lock = locks.lock_found(lambda: f"{_find_best(path) or checkpoints.latest(path)}.index")
     except FileNotFoundError as error:
         raise checkpoints.DamagedError(
             error.filename.removesuffix(".index"), "its .index is missing"
         ) from error
+    return index.removesuffix(".index"), lock
 
 
 def _find_best(path):

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import time
 from collections.abc import Iterator
-
-from absl import logging
 
 from estimator_asr.checkpointing import best_checkpoints
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import locks
 
-LOCK_FILE = "training.lock"
+_LOCK_FILE = "training.lock"
 # An NFS 4 server keeps the lock of a machine that died for 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
 # Files of directories that are not model directories.
@@ -42,7 +39,7 @@ def check_usable(model_dir: str) -> None:
 
 @contextlib.contextmanager
 def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Creates the directory if it is missing and locks it against other trainings, see files.take_lock.
+    """Creates the directory if it is missing and locks it against other trainings, see locks.exclusive.
 
     Waits at most `wait_seconds` for another training to end.
 
@@ -51,30 +48,15 @@ def reserve(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """
     is_new = not os.path.isdir(model_dir)
     os.makedirs(model_dir, exist_ok=True)
-    path = os.path.join(model_dir, LOCK_FILE)
-    # Open for writing, as NFS requires for a lock.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if not _take_lock(descriptor, path, wait_seconds):
-            raise errors.UserError(
-                f"--model_dir: another training is running in {model_dir}, expected none; "
-                "wait for it to end, or choose another directory"
-            )
+    path = os.path.join(model_dir, _LOCK_FILE)
+    busy = (
+        f"--model_dir: another training is running in {model_dir}, expected none; "
+        "wait for it to end, or choose another directory"
+    )
+    with locks.exclusive(path, busy, wait_seconds):
         try:
             yield
         finally:
-            if is_new and os.listdir(model_dir) == [LOCK_FILE]:  # the run was refused
+            if is_new and os.listdir(model_dir) == [_LOCK_FILE]:  # the run was refused
                 os.remove(path)
                 os.rmdir(model_dir)
-    finally:
-        os.close(descriptor)
-
-
-def _take_lock(descriptor, path, wait_seconds):
-    limit = time.monotonic() + wait_seconds
-    if not (is_taken := files.take_lock(descriptor, path)) and wait_seconds:
-        logging.info("%s: held by another training, waiting for at most %g seconds", path, wait_seconds)
-    while not is_taken and time.monotonic() < limit:
-        time.sleep(1.0)
-        is_taken = files.take_lock(descriptor, path)
-    return is_taken

@@ -1,7 +1,7 @@
 """The directory of downloaded corpora, and how far each archive has come.
 
 data_thchs30.tgz.incomplete                being downloaded
-data_thchs30.tgz                           complete and verified, not unpacked
+data_thchs30.tgz                           complete, not unpacked
 data_thchs30.tgz.wrong                     has another MD5 sum
 data_thchs30.incomplete/                   being unpacked
 data_thchs30/                              the corpus
@@ -12,22 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
+import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import tqdm
 
 from tfrecord_builder import errors
-from tfrecord_builder.downloading import archives, fetch, unpack
-from tfrecord_builder.storage import files
+from tfrecord_builder.downloading import archives, fetch
+from tfrecord_builder.storage import files, locks
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
     """Returns the archives of the parts, all if there are none; raises UserError for an unknown part."""
-    known = [archive.part for archive in corpus.archives]
-    unknown = sorted(set(parts) - set(known))
+    names = [archive.part for archive in corpus.archives]
+    unknown = sorted(set(parts) - set(names))
     if unknown:
         raise errors.UserError(
             f"--parts: {', '.join(unknown)} is not a part of {corpus.title}, expected some of "
-            f"{', '.join(known)}; omit --parts to download all."
+            f"{', '.join(names)}; omit --parts to download all."
         )
     return [archive for archive in corpus.archives if not parts or archive.part in parts]
 
@@ -51,7 +57,7 @@ def download(
     """
     selected = select_archives(corpus, parts)
     _check_available(corpus, selected, directory)
-    unpack.check_python()
+    _check_python()
     with _locked(directory):
         finished = [each for each in selected if os.path.exists(_marker(corpus, each, directory))]
         if finished != selected:
@@ -59,12 +65,20 @@ def download(
         for archive in selected:
             path = os.path.join(directory, archive.name)
             if archive not in finished:
-                url = f"{mirror}/resources/{corpus.number}/{archive.name}"
-                _provide(archive, url, path)
-                _unpack(corpus, archive, directory)
+                _provide(archive, f"{mirror}/resources/{corpus.number}/{archive.name}", path)
+                _install(corpus, archive, directory)
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
     return [archive.name for archive in finished]
+
+
+def _check_python() -> None:
+    """Refuses a Python whose tarfile has no filter: one before 3.9.17, 3.10.12 or 3.11.4."""
+    if not hasattr(tarfile, "data_filter"):
+        raise errors.UserError(
+            f"Python: version is {platform.python_version()}, expected 3.9.17, 3.10.12, 3.11.4 or a later "
+            'patch release, whose tarfile has filter="data"; update Python, or unpack the archive yourself.'
+        )
 
 
 @contextlib.contextmanager
@@ -72,16 +86,11 @@ def _locked(directory: str) -> Iterator[None]:
     """Creates the directory and locks it against other downloads; turns OSError into UserError."""
     try:
         os.makedirs(directory, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            if not files.take_lock(descriptor, directory):
-                raise errors.UserError(
-                    f"--corpus_dir: {directory} is locked by another download, expected no other; "
-                    "wait until it ends."
-                )
+        busy = (
+            f"--corpus_dir: {directory} is locked by another download, expected no other; wait until it ends."
+        )
+        with locks.exclusive(directory, busy):
             yield
-        finally:
-            os.close(descriptor)  # releases the lock
     except OSError as error:
         raise errors.UserError(
             f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}), "
@@ -111,30 +120,28 @@ def _check_owned(corpus: archives.Corpus, directory: str) -> None:
         )
 
 
-def _has_traces(corpus: archives.Corpus, found: Sequence[archives.Archive], directory: str) -> bool:
+def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], directory: str) -> bool:
     """Returns whether one of the archives is there, in part or unpacked."""
-    paths = [os.path.join(directory, archive.name) for archive in found]
-    paths += [f"{path}.incomplete" for path in paths] + [_marker(corpus, each, directory) for each in found]
+    paths = [os.path.join(directory, archive.name) for archive in some]
+    paths += [f"{path}.incomplete" for path in paths] + [_marker(corpus, each, directory) for each in some]
     return any(map(os.path.exists, paths))
 
 
 def _provide(archive: archives.Archive, url: str, path: str) -> None:
-    """Downloads the archive unless the path exists; verifies it in both cases."""
-    if os.path.exists(path):
-        return fetch.check_md5(path, archive.md5, f"{path}.wrong")
-    incomplete = f"{path}.incomplete"
-    fetch.fetch(url, incomplete, archive.num_bytes)
-    fetch.check_md5(incomplete, archive.md5, f"{path}.wrong")
-    os.replace(incomplete, path)
+    """Downloads the archive unless it is there; verifies it in both cases."""
+    if not os.path.exists(path):
+        fetch.fetch(url, f"{path}.incomplete", archive.num_bytes)
+        os.replace(f"{path}.incomplete", path)
+    fetch.check_md5(path, archive.md5)
 
 
-def _unpack(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
+def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
     """Unpacks the archive beside the corpus, and moves the files into place when all are there."""
     target = os.path.join(directory, corpus.folder)
     staging = f"{target}.incomplete"
     if os.path.exists(staging):
         shutil.rmtree(staging)  # left by a call that was killed
-    unpack.unpack(os.path.join(directory, archive.name), staging)
+    unpack(os.path.join(directory, archive.name), staging)
     source = os.path.join(staging, corpus.folder) if corpus.has_top_folder else staging
     if not os.path.isdir(source):
         raise errors.UserError(
@@ -144,6 +151,43 @@ def _unpack(corpus: archives.Corpus, archive: archives.Archive, directory: str) 
     _merge(source, target)
     shutil.rmtree(staging, ignore_errors=True)
     files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")
+
+
+def unpack(archive: str, directory: str) -> None:
+    """Unpacks a .tar.gz, whose checksum was verified, into a new directory.
+
+    The "data" filter of tarfile (PEP 706) refuses names and links that lead outside, and devices. Archives
+    inside (AISHELL-1 and aidatatang_200zh have one per speaker) are unpacked where they are, and removed.
+
+    Raises:
+        UserError: the archive is damaged, or has an entry that the filter refuses.
+        OSError: the directory cannot be written.
+    """
+    os.makedirs(directory)
+    with open(archive, "rb") as plain:
+        size, name = os.path.getsize(archive), os.path.basename(archive)
+        with tqdm.tqdm.wrapattr(plain, "read", size, desc=f"unpacking {name}", disable=None) as file:
+            _extract(file, archive, directory)
+    inner = [
+        path
+        for path in files.find_files(directory, (".tar.gz",))
+        if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz of macOS is not an archive
+    ]
+    for path in tqdm.tqdm(inner, "unpacking archives inside", disable=None if inner else True):
+        with open(path, "rb") as file:
+            _extract(file, path, os.path.dirname(path))
+        os.remove(path)
+
+
+def _extract(file: BinaryIO, path: str, directory: str) -> None:
+    try:
+        with tarfile.open(fileobj=file, mode="r|gz", bufsize=1 << 20) as tar:
+            tar.extractall(directory, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise errors.UserError(
+            f"{path}: it cannot be unpacked ({error or type(error).__name__}), expected a .tar.gz with files "
+            "and folders of its own; remove it and run the command again."
+        ) from error
 
 
 def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> str:

@@ -64,13 +64,15 @@ def _attempt(url: str, path: str, expected_bytes: int) -> None:
             return  # nothing is missing
         _check_response(response, url)
         start, total = _content_range(response, url, offset)
-        if total is not None and abs(total - expected_bytes) > expected_bytes * _SIZE_TOLERANCE:
+        slack = expected_bytes * _SIZE_TOLERANCE
+        if total is not None and abs(total - expected_bytes) > slack:
             raise _unexpected(url, f"{total:,} bytes", f"about {expected_bytes:,}")
         _check_free_space(path, expected_bytes - start)
-        received = _receive(response, path, start, total, expected_bytes)
-    if received > (total or expected_bytes * (1 + _SIZE_TOLERANCE)):
-        raise _unexpected(url, f"{received:,} bytes or more", f"{total or expected_bytes:,}")
-    if received < (total or expected_bytes * (1 - _SIZE_TOLERANCE)):
+        least, most = (expected_bytes - slack, expected_bytes + slack) if total is None else (total, total)
+        received = _receive(response, path, start, most)
+    if received > most:
+        raise _unexpected(url, f"{received:,} bytes or more", f"{expected_bytes:,}")
+    if received < least:
         raise _RetryableError("the connection was closed")
 
 
@@ -114,17 +116,14 @@ def _check_free_space(path: str, num_bytes: int) -> None:
         )
 
 
-def _receive(
-    response: requests.Response, path: str, start: int, total: Optional[int], expected_bytes: int
-) -> int:
-    """Appends the body to the file; returns its size, one chunk over the expected one at most."""
-    received, limit = start, total or expected_bytes * (1 + _SIZE_TOLERANCE)
-    name = os.path.basename(path)
+def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
+    """Appends the body to the file; returns its size, one chunk over the largest at most."""
+    received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
-        tqdm.tqdm(desc=name, initial=start, total=total, unit="B", unit_scale=True, disable=None) as bar,
+        tqdm.tqdm(desc=name, initial=start, total=most, unit="B", unit_scale=True, disable=None) as bar,
     ):
-        while received <= limit and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
+        while received <= most and (chunk := response.raw.read(_CHUNK_BYTES, decode_content=False)):
             file.write(chunk)
             received += len(chunk)
             bar.update(len(chunk))
@@ -142,8 +141,8 @@ def _size(path: str) -> int:
     return os.path.getsize(path) if os.path.exists(path) else 0
 
 
-def check_md5(path: str, md5: str, renamed_path: str) -> None:
-    """Raises UserError if the MD5 sum of a file differs, and moves it to renamed_path: it is no archive."""
+def check_md5(path: str, md5: str) -> None:
+    """Raises UserError if the MD5 sum of a file differs, and renames it to <path>.wrong."""
     digest = hashlib.md5(usedforsecurity=False)  # against damage, as published
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
@@ -151,8 +150,8 @@ def check_md5(path: str, md5: str, renamed_path: str) -> None:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     if digest.hexdigest() != md5:
-        os.replace(path, renamed_path)
+        os.replace(path, f"{path}.wrong")
         raise errors.UserError(
-            f"{renamed_path}: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed, run the "
+            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed, run the "
             "command again to download it again, or pass another --mirror."
         )

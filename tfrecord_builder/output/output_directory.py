@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import staging
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 _WORKSPACE = ".plan"
 
@@ -90,29 +90,24 @@ def _list_names(output_dir: str) -> list[str]:
 @contextlib.contextmanager
 def _lock(output_dir: str) -> Iterator[None]:
     """Makes and locks a directory; a new one that stays empty is removed again."""
-    existed, is_ours = files.exists(output_dir), False
+    existed = files.exists(output_dir)
     try:
         files.make_directory(output_dir)
-        descriptor = None if files.is_remote(output_dir) else os.open(output_dir, os.O_RDONLY)
     except OSError as error:
         raise errors.UserError(
             f"--output_dir: {output_dir} cannot be made ({error.strerror}); choose another directory."
         ) from None
-    if descriptor is None:
+    if files.is_remote(output_dir):
         yield
         return
-    try:
-        is_ours = files.take_lock(descriptor, output_dir)
-        if not is_ours:
-            raise errors.UserError(
-                f"--output_dir: another build is writing to {output_dir}; wait until it ends."
-            )
-        yield
-    finally:
-        if is_ours and not existed:
-            with contextlib.suppress(OSError):
-                os.rmdir(output_dir)
-        os.close(descriptor)  # releases the lock; so does any death of the process
+    busy = f"--output_dir: another build is writing to {output_dir}; wait until it ends."
+    with locks.exclusive(output_dir, busy):
+        try:
+            yield
+        finally:
+            if not existed:
+                with contextlib.suppress(OSError):
+                    os.rmdir(output_dir)
 
 
 @contextlib.contextmanager

@@ -38,52 +38,38 @@ def _list() -> list:
 class ShardStatistics:
     """Statistics of the records of a shard. Their JSON file beside a shard marks it as finished.
 
-    Their size does not grow with the number of utterances, and they add up in any order.
-
-    Attributes:
-        file, split, num_bytes, sha256: of the shard file.
-        items_sha256: hash of the shard's .jsonl file.
-        fingerprint: hash of everything that the shard depends on.
-        speakers: sorted ids.
-        frame_lengths, token_lengths: number of utterances per length (a string: JSON has no other keys).
-        rejected: [utterance_id, split, reason, audio] of each utterance that was left out.
-        num_frames, feature_sum, feature_square_sum: number of frames and per-bin sums, [num_bins]; empty for
-            text.
-        durations: number of utterances per DURATION_BIN_MS, rounded down.
-        token_counts, character_counts: occurrences in the labels, in the vocabulary or not.
-        rms_levels, peak_levels: number of utterances per dBFS, rounded down.
-        clipped_utterances, clipped_samples: see loudness.Loudness.
-        longest, loudest, quietest: the NUM_EXTREMES largest [value, utterance_id, audio, start_seconds,
-            seconds]; the value is in ms, in tenths of dBFS (RMS), and the same negated. Augmented copies are
-            left out.
+    Their size does not grow with the number of utterances, and they add up in any order. The keys of
+    histograms are strings, because JSON has no others.
     """
 
     file: str = ""
     split: str = ""
     num_bytes: int = 0
     sha256: str = ""
-    items_sha256: str = ""
-    fingerprint: str = ""
+    items_sha256: str = ""  # of the .jsonl beside the shard
+    fingerprint: str = ""  # hash of everything that the shard depends on
     num_records: int = 0
-    speakers: list = _list()
+    speakers: list = _list()  # sorted ids
     duration_ms: int = 0
     num_tokens: int = 0
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
-    frame_lengths: dict = _counter()
-    token_lengths: dict = _counter()
-    rejected: list = _list()
+    frame_lengths: dict = _counter()  # utterances per number of frames
+    token_lengths: dict = _counter()  # utterances per number of tokens
+    rejected: list = _list()  # [utterance_id, split, reason, audio] of each utterance that was left out
     num_frames: int = 0
-    feature_sum: list = _list()
+    feature_sum: list = _list()  # per bin, [num_bins]; empty for text
     feature_square_sum: list = _list()
-    durations: dict = _counter()
-    token_counts: dict = _counter()
+    durations: dict = _counter()  # utterances per DURATION_BIN_MS, rounded down
+    token_counts: dict = _counter()  # occurrences in the labels, in the vocabulary or not
     character_counts: dict = _counter()
-    rms_levels: dict = _counter()
+    rms_levels: dict = _counter()  # utterances per dBFS, rounded down
     peak_levels: dict = _counter()
-    clipped_utterances: int = 0
+    clipped_utterances: int = 0  # see loudness.Loudness
     clipped_samples: int = 0
+    # The NUM_EXTREMES largest [value, utterance_id, audio, start_seconds, seconds] without augmented copies;
+    # the value is in ms, in tenths of dBFS (RMS), and the same negated.
     longest: list = _list()
     loudest: list = _list()
     quietest: list = _list()
@@ -177,12 +163,14 @@ def make_split_info(
     shared_sentences: dict[str, int],
 ) -> dataset_info.SplitInfo:
     """Returns what dataset_info.json says about a split: the sum of its shards, and the shards."""
-    same = ("num_tokens", "num_characters", "unknown_tokens", "unknown_characters")
     return dataset_info.SplitInfo(
-        **{name: getattr(total, name) for name in same},
         num_utterances=total.num_records,
         num_speakers=len(total.speakers),
         seconds=total.duration_ms / 1000,
+        num_tokens=total.num_tokens,
+        num_characters=total.num_characters,
+        unknown_tokens=total.unknown_tokens,
+        unknown_characters=total.unknown_characters,
         frame_lengths=_by_length(total.frame_lengths),
         token_lengths=_by_length(total.token_lengths),
         shards=tuple(

@@ -71,14 +71,13 @@ def _require_avx() -> None:
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
     """Keeps TensorFlow from importing all of Keras at once, which takes a second; `tf.keras` still does."""
-    if "TF_USE_LEGACY_KERAS" in os.environ:
-        yield
-        return
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # the wheel tf_keras, which only the tests install
+    is_set = "TF_USE_LEGACY_KERAS" in os.environ
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # the wheel tf_keras, which only the tests install
     try:
         yield
     finally:
-        del os.environ["TF_USE_LEGACY_KERAS"]
+        if not is_set:
+            del os.environ["TF_USE_LEGACY_KERAS"]
 
 
 @contextlib.contextmanager
@@ -87,15 +86,14 @@ def _without_garbage_collection() -> Iterator[None]:
 
     It does not search them later either: they stay as long as the process.
     """
-    if not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

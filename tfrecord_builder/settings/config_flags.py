@@ -4,8 +4,7 @@
     class OptimizerConfig(config_flags.Checked):
         learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
 
-`setting` describes the allowed values once; the same check covers flags, JSON and code. A field without
-`setting` is not a flag, but is a JSON key.
+The same check covers flags, JSON and code. A field without `setting` is not a flag, but is a JSON key.
 """
 
 from __future__ import annotations
@@ -28,53 +27,61 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 @dataclasses.dataclass(frozen=True)
-class _Setting:
-    help: str
-    choices: Optional[tuple]
-    minimum: Optional[float]
-    maximum: Optional[float]
-    positive: bool
-    required: bool
-    not_empty: bool
-    training_only: bool
-    alternative: str
-    local: bool
+class Setting:
+    """The meaning of a field and its allowed values; in a tuple field those of each element."""
 
-
-def setting(
-    default: Any,
-    help: str,
-    *,
-    choices: Optional[Sequence] = None,
-    minimum: Optional[float] = None,
-    maximum: Optional[float] = None,
-    positive: bool = False,
-    required: bool = False,
-    not_empty: bool = False,
-    training_only: bool = False,
-    alternative: str = "",
-    local: bool = False,
-) -> Any:
-    """Describes a field of a config: its default, its meaning and its allowed values.
-
-    Args:
-        default: immutable; None needs an Optional[...] field and means what the help says.
-        help: one line for `--help`, with the unit.
-        choices: the allowed values, for a tuple field those of each element.
-        minimum: lowest allowed value, inclusive. For a tuple field the ranges apply to each element.
-        maximum: highest allowed value, inclusive.
-        positive: whether zero and below are refused.
-        required: whether None and the empty value are refused.
-        not_empty: whether `--flag=` is refused, which is None for an Optional[...] field.
-        training_only: whether a model that was trained with one value may continue with another one.
-        alternative: another field, whose value in a flag file is ignored if this one is on the command line.
-        local: whether a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path.
-    """
-    choices = None if choices is None else tuple(choices)
-    described = _Setting(
-        help, choices, minimum, maximum, positive, required, not_empty, training_only, alternative, local
+    help: str  # one line for --help, with the unit
+    choices: Optional[Sequence] = None
+    minimum: Optional[float] = None  # inclusive
+    maximum: Optional[float] = None  # inclusive
+    positive: bool = False  # zero and below are refused
+    required: bool = False  # None and the empty value are refused
+    not_empty: bool = False  # `--flag=` is refused, which is None for an Optional[...] field
+    training_only: bool = False  # a model that was trained with one value may continue with another one
+    alternative: str = ""  # a field whose value in a flag file is ignored if this one is on the command line
+    local: bool = (
+        False  # a path with a scheme (gs://, s3://) is refused; set it unless files.py opens the path
     )
-    return dataclasses.field(default=default, metadata={"setting": described})
+
+    def describe(self) -> str:
+        """Returns the help with the choices."""
+        return f"{self.help}; one of: {', '.join(map(str, self.choices))}" if self.choices else self.help
+
+    def find_problem(self, value: Any) -> Optional[str]:
+        """Returns what was expected, or None if the value is allowed."""
+        for item in value if isinstance(value, tuple) else (value,):
+            if item is None:
+                continue
+            if self.choices is not None and item not in self.choices:
+                return f"expected one of {', '.join(map(str, self.choices))}"
+            if self.local and files.is_remote(item):
+                return files.EXPECTED_LOCAL
+            if isinstance(item, (int, float)) and not self._is_in_range(item):
+                return f"expected {self._format_range()}"
+        return None
+
+    def _is_in_range(self, number: float) -> bool:
+        return (
+            (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
+            and (self.minimum is None or number >= self.minimum)
+            and (self.maximum is None or number <= self.maximum)
+            and (not self.positive or number > 0)
+        )
+
+    def _format_range(self) -> str:
+        limits = ["more than 0"] if self.positive else []
+        for name, limit in (("at least", self.minimum), ("at most", self.maximum)):
+            if limit is not None:
+                limits.append(f"{name} {limit if isinstance(limit, int) else f'{limit:g}'}")
+        return " and ".join(limits) or "a finite number"
+
+
+def setting(default: Any, help: str, **options: Any) -> Any:
+    """Returns a field of a config with an immutable default and the options of Setting.
+
+    A default of None needs an Optional[...] field; the help says what it means.
+    """
+    return dataclasses.field(default=default, metadata={"setting": Setting(help, **options)})
 
 
 class Checked:
@@ -88,8 +95,8 @@ class Checked:
         for field, described in _settings(type(self)):
             value = getattr(self, field.name)
             if described.required and not value:
-                raise errors.UserError(f"--{field.name} is missing; pass it ({_help(described)})")
-            problem = _find_problem(value, described)
+                raise errors.UserError(f"--{field.name} is missing; pass it ({described.describe()})")
+            problem = described.find_problem(value)
             if problem:
                 raise errors.UserError(f"flag --{field.name}={_to_text(value)}: {problem}")
 
@@ -98,7 +105,11 @@ def define(config_class: type, flag_values: flags.FlagValues = flags.FLAGS) -> N
     """Defines one flag per field; `--help` of the running program lists them."""
     hints = typing.get_type_hints(config_class)
     for field, described in _settings(config_class):
-        flag = _make_flag(field, described, hints[field.name])
+        parser = _Parser(hints[field.name], described)
+        is_switch = hints[field.name] is bool
+        flag = flags.Flag(
+            parser, _Serializer(), field.name, field.default, described.describe(), boolean=is_switch
+        )
         flags.DEFINE_flag(flag, flag_values)
         # absl would list the flag under this module; --help lists the key flags of the program.
         flag_values.register_key_flag_for_module(sys.argv[0], flag)
@@ -111,8 +122,8 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
         errors.UserError: a value is out of range, or the config's own __post_init__ refuses a combination.
     """
     settings = list(_settings(config_class))
-    given = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
-    ignored = {described.alternative for field, described in settings if field.name in given} - given
+    passed = {word.lstrip("-").partition("=")[0] for word in sys.argv[1:] if word.startswith("-")}
+    ignored = {described.alternative for field, described in settings if field.name in passed} - passed
     names = [field.name for field, _ in settings if field.name not in ignored]
     return config_class(**{name: flag_values[name].value for name in names})
 
@@ -134,57 +145,16 @@ def is_flag(field: dataclasses.Field) -> bool:
     return "setting" in field.metadata
 
 
-def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, _Setting]]:
+def _settings(config_class: type) -> Iterator[tuple[dataclasses.Field, Setting]]:
     for field in dataclasses.fields(config_class):
         if is_flag(field):
             yield field, field.metadata["setting"]
 
 
-def _find_problem(value: Any, described: _Setting) -> Optional[str]:
-    """Returns what was expected, or None if the value is allowed."""
-    for item in value if isinstance(value, tuple) else (value,):
-        if item is None:
-            continue
-        if described.choices is not None and item not in described.choices:
-            return f"expected one of {', '.join(map(str, described.choices))}"
-        if described.local and files.is_remote(item):
-            return files.EXPECTED_LOCAL
-        if isinstance(item, (int, float)) and not _is_in_range(item, described):
-            return f"expected {_format_range(described)}"
-    return None
-
-
-def _is_in_range(number: float, described: _Setting) -> bool:
-    return (
-        (isinstance(number, int) or math.isfinite(number))  # an int may be too large for a float
-        and (described.minimum is None or number >= described.minimum)
-        and (described.maximum is None or number <= described.maximum)
-        and (not described.positive or number > 0)
-    )
-
-
-def _format_range(described: _Setting) -> str:
-    limits = ["more than 0"] if described.positive else []
-    for name, limit in (("at least", described.minimum), ("at most", described.maximum)):
-        if limit is not None:
-            limits.append(f"{name} {limit if isinstance(limit, int) else f'{limit:g}'}")
-    return " and ".join(limits) or "a finite number"
-
-
-def _make_flag(field: dataclasses.Field, described: _Setting, field_type: Any) -> flags.Flag:
-    parser, text = _Parser(field_type, described), _help(described)
-    return flags.Flag(parser, _Serializer(), field.name, field.default, text, boolean=field_type is bool)
-
-
-def _help(described: _Setting) -> str:
-    choices = described.choices and f"; one of: {', '.join(map(str, described.choices))}"
-    return f"{described.help}{choices or ''}"
-
-
 class _Parser(flags.ArgumentParser):
     """Parses the text of a flag to the value of a field."""
 
-    def __init__(self, field_type: Any, described: _Setting):
+    def __init__(self, field_type: Any, described: Setting):
         super().__init__()
         self.field_type, self.described = field_type, described
 
@@ -192,13 +162,10 @@ class _Parser(flags.ArgumentParser):
         if self.described.not_empty and argument == "":
             raise ValueError("expected a value; leave the flag out for none")
         value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
-        problem = _find_problem(value, self.described)
+        problem = self.described.find_problem(value)
         if problem:
             raise ValueError(problem)
         return value
-
-    def flag_type(self) -> str:
-        return getattr(self.field_type, "__name__", str(self.field_type))
 
 
 class _Serializer(flags.ArgumentSerializer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ EXPECTED = {
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Returns values for json.dumps: nested dataclasses become dicts, tuples lists, keys strings."""
-    return {field.name: _to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    """Returns values as JSON has them: nested dataclasses become dicts, tuples lists, keys strings."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
@@ -41,16 +42,6 @@ def is_optional(field_type: Any) -> bool:
 
 def without_none(field_type: Any) -> Any:
     return next(option for option in typing.get_args(field_type) if option is not type(None))
-
-
-def _to_json(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return to_json_dict(value)
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_to_json(item) for item in value]
-    return value
 
 
 def _from_json(wanted: Any, value: Any, where: str) -> Any:

@@ -1,7 +1,7 @@
-"""Console scripts: `tfrecord-builder build ...` and `estimator-asr train ...` run the programs by name.
+"""Console scripts: `tfrecord-builder build ...` runs a program of a package by its name.
 
-They take the same flags as `python -m tfrecord_builder.build`. A `--flagfile=flags/...` that the working
-directory does not have is taken from the installation.
+A program takes the same flags as with `python -m tfrecord_builder.build`. A `--flagfile=flags/...` that the
+working directory does not have is taken from the installation.
 """
 
 from __future__ import annotations
@@ -13,39 +13,23 @@ import importlib.util
 import pathlib
 import runpy
 import sys
-
-PROGRAMS = {
-    "tfrecord_builder": ("download", "build", "verify", "show"),
-    "estimator_asr": (
-        *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
-        *("export", "transcribe", "serve", "doctor", "replay", "show_weights"),
-    ),
-}
+from collections.abc import Sequence
 
 
-def tfrecord_builder() -> None:
-    """Runs the program of tfrecord_builder that the first argument names."""
-    _run("tfrecord_builder")
-
-
-def estimator_asr() -> None:
-    """Runs the program of estimator_asr that the first argument names."""
-    _run("estimator_asr")
-
-
-def _run(package: str) -> None:
+def run(package: str, programs: Sequence[str]) -> None:
+    """Runs the program of a package that the first argument names."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if name not in PROGRAMS[package]:
+    if name not in programs:
         is_help = name in ("-h", "--help", "help")
-        print(_usage(package), file=sys.stdout if is_help else sys.stderr)
+        print(_usage(package, programs), file=sys.stdout if is_help else sys.stderr)
         sys.exit(0 if is_help else f"error: {name} is not a program, expected one of those above")
     sys.argv[1:] = [_with_installed_flags(word) for word in sys.argv[2:]]
     runpy.run_module(f"{package}.{name}", run_name="__main__", alter_sys=True)
 
 
-def _usage(package: str) -> str:
-    lines = [f"  {name:<16} {_summary(f'{package}.{name}')}" for name in PROGRAMS[package]]
+def _usage(package: str, programs: Sequence[str]) -> str:
     script = package.replace("_", "-")
+    lines = [f"  {name:<16} {_summary(f'{package}.{name}')}" for name in programs]
     return "\n".join(
         [f"usage: {script} PROGRAM [--flags]; {script} PROGRAM --help lists its flags", "", *lines]
     )
@@ -53,9 +37,9 @@ def _usage(package: str) -> str:
 
 def _summary(module: str) -> str:
     """Returns the first line of the docstring of a program, which is not imported for that."""
-    spec = importlib.util.find_spec(module)
-    paths = [pathlib.Path(spec.origin), pathlib.Path(spec.origin).with_name("__main__.py")]
-    path = paths[1] if spec.submodule_search_locations else paths[0]
+    path = pathlib.Path(importlib.util.find_spec(module).origin)
+    if path.stem == "__init__":
+        path = path.with_name("__main__.py")
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).splitlines()[0]
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -25,8 +25,6 @@ EXPECTED_LOCAL = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
     "such as gcloud storage cp or aws s3 cp"
 )
-# Error codes of flock on file systems without locks: NFS has none for directories.
-_NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 def is_remote(path: str) -> bool:
@@ -45,10 +43,8 @@ def _store(path: str):
 
 def exists(path: str) -> bool:
     """Returns whether a file or a directory exists."""
-    if _exists(path):
-        return True
     member = members.parse(path)
-    return member is not None and _exists(member.path)
+    return _exists(path) or (member is not None and _exists(member.path))
 
 
 def _exists(path: str) -> bool:
@@ -62,8 +58,7 @@ def is_directory(path: str) -> bool:
 
 def list_names(directory: str) -> list[str]:
     """Returns the names in a directory, sorted."""
-    list_them = _store(directory).list_names if is_remote(directory) else os.listdir
-    return sorted(set(list_them(directory)))
+    return sorted(_store(directory).list_names(directory) if is_remote(directory) else os.listdir(directory))
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -71,15 +66,9 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
     Links to directories are followed; each directory is visited once.
     """
-    walk = _store(directory).walk(directory, suffixes) if is_remote(directory) else _walk(directory)
-    for parent, folders, names in walk:
-        folders.sort()  # which both walk in this order
-        for name in sorted(names):
-            if name.lower().endswith(suffixes):
-                yield os.path.join(parent, name)
-
-
-def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    if is_remote(directory):
+        yield from _store(directory).find_files(directory, suffixes)
+        return
     seen = set()
     for parent, folders, names in os.walk(directory, followlinks=True, onerror=_raise_unless_missing):
         place = os.path.realpath(parent)
@@ -87,7 +76,8 @@ def _walk(directory: str) -> Iterator[tuple[str, list[str], list[str]]]:
             folders.clear()
             continue
         seen.add(place)
-        yield parent, folders, names
+        folders.sort()
+        yield from (os.path.join(parent, name) for name in sorted(names) if name.lower().endswith(suffixes))
 
 
 def _raise_unless_missing(error: OSError) -> None:
@@ -123,14 +113,32 @@ def concerns_one_file(error: OSError) -> bool:
 def open_binary(path: str) -> BinaryIO:
     """Opens a file for reading; of a remote file or a member of an archive, a temporary copy."""
     try:
-        return _store(path).open_copy(path) if is_remote(path) else open(path, "rb")
+        return _open_copy(path) if is_remote(path) else open(path, "rb")
     except FileNotFoundError:
         member = members.parse(path)
         if member is None:
             raise
-        path = member.path
-        with _store(path).reading(path) if is_remote(path) else open(path, "rb") as file:
+        with _reading(member) as file:
             return members.copy(file, member)
+
+
+def _open_copy(path: str) -> BinaryIO:
+    copy = tempfile.TemporaryFile()
+    download(path, copy)
+    copy.seek(0)
+    return copy
+
+
+@contextlib.contextmanager
+def _reading(member: members.Member) -> Iterator[BinaryIO]:
+    """Opens an archive at the start of a member."""
+    if is_remote(member.path):
+        with _store(member.path).reading(member.path, member.offset, member.num_bytes) as file:
+            yield file
+    else:
+        with open(member.path, "rb") as file:
+            file.seek(member.offset)
+            yield file
 
 
 def download(path: str, file: BinaryIO) -> None:
@@ -156,23 +164,17 @@ def make_directory(path: str) -> None:
 
 def move(source: str, target: str) -> None:
     """Moves a file within a file system, replacing the target."""
-    if is_remote(source):
-        return _store(source).move(source, target)
-    os.replace(source, target)
+    _store(source).move(source, target) if is_remote(source) else os.replace(source, target)
 
 
 def remove(path: str) -> None:
     """Removes a file."""
-    if is_remote(path):
-        return _store(path).remove(path)
-    os.remove(path)
+    _store(path).remove(path) if is_remote(path) else os.remove(path)
 
 
 def remove_tree(directory: str) -> None:
     """Removes a directory with its contents."""
-    if is_remote(directory):
-        return _store(directory).remove_tree(directory)
-    shutil.rmtree(directory)
+    _store(directory).remove_tree(directory) if is_remote(directory) else shutil.rmtree(directory)
 
 
 @contextlib.contextmanager
@@ -187,8 +189,10 @@ def writing(path: str) -> Iterator[str]:
     path = find_target(path)
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
     if is_remote(path):
-        with _store(path).uploading(path, beside) as temporary:
+        with tempfile.TemporaryDirectory() as directory:
+            temporary = os.path.join(directory, os.path.basename(path))
             yield temporary
+            _store(path).upload(temporary, path, beside)
         return
     try:
         yield beside
@@ -229,25 +233,3 @@ def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 file, complete or not at all."""
     with writing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def take_lock(descriptor: int, path: str) -> bool:
-    """Locks an open local file or directory by flock, without waiting.
-
-    The lock ends with the descriptor. It holds on one machine, and over NFS 4 between machines for a file
-    that is open for writing. On a file system without locks every call succeeds.
-
-    Returns:
-        False if another process has the lock, or removed the file when it ended.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -1,4 +1,4 @@
-"""Files with other schemes (gs://, hdfs://), through tf.io.gfile. Every failure is an OSError."""
+"""Files with other schemes (gs://, hdfs://), through tf.io.gfile: the functions of files.py."""
 
 from __future__ import annotations
 
@@ -9,86 +9,68 @@ import functools
 import os
 import posixpath
 import shutil
-import tempfile
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow as tf
 
-# TensorFlow itself has these.
-_BUILT_IN = ("gs", "file", "ram")
-# Show only complete files, and have no directories.
-_OBJECT_STORES = ("gs",)
+_BUILT_IN = ("gs", "file", "ram")  # in TensorFlow itself
+_OBJECT_STORES = ("gs",)  # show only complete files, and have no directories
 _CONCURRENT_REQUESTS = 16
 
 
 def exists(path: str) -> bool:
-    """Returns whether a file or a directory exists."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         _call("stat", path)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a bucket or has files below it."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return _call("stat", path).is_directory
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names in a directory, without the slash that gs:// appends to folders."""
-    return {name.rstrip("/") for name in _call("listdir", directory)}
+    return {name.rstrip("/") for name in _call("listdir", directory)}  # gs:// appends it to folders
 
 
-def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walks as os.walk, but yields only files that end with a suffix (in any case).
+def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """Yields the files below a directory that end with a suffix (in any case), in the order of os.walk.
 
     A name with a suffix is taken for a file, which saves a request.
     """
-    found = list_names(directory)
-    names = {name for name in found if name.lower().endswith(suffixes)}
-    others = sorted(found - names)
+    names = list_names(directory)
+    files = sorted(name for name in names if name.lower().endswith(suffixes))
+    yield from (os.path.join(directory, name) for name in files)
+    others = [os.path.join(directory, name) for name in sorted(names.difference(files))]
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
-        are_folders = list(pool.map(is_directory, (os.path.join(directory, name) for name in others)))
-    folders = [name for name, is_folder in zip(others, are_folders) if is_folder]
-    yield directory, folders, sorted(names)
-    for folder in folders:
-        yield from walk(os.path.join(directory, folder), suffixes)
+        are_folders = list(pool.map(is_directory, others))
+    for path, is_folder in zip(others, are_folders):
+        if is_folder:
+            yield from find_files(path, suffixes)
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns."""
     status = _call("stat", path)
     return status.length, status.mtime_nsec
 
 
-def open_copy(path: str) -> BinaryIO:
-    """Opens a temporary copy of a file."""
-    copy = tempfile.TemporaryFile()
-    download(path, copy)
-    copy.seek(0)
-    return copy
-
-
 def download(path: str, file: BinaryIO) -> None:
-    """Writes a file into an open local one."""
     with reading(path) as source:
         shutil.copyfileobj(source, file, 1 << 20)
 
 
 @contextlib.contextmanager
-def reading(path: str) -> Iterator[BinaryIO]:
-    """Opens a file without a descriptor, for reading a part of it."""
+def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
+    """Opens a file, without a descriptor, at a byte; `num_bytes` is of use to other stores."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
+        file.seek(offset)
         yield file
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory with its parents; in an object store, only checks the bucket."""
     if _scheme(path) in _OBJECT_STORES:
         _check_store(path)
     else:
@@ -96,36 +78,26 @@ def make_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves a file within a file system, replacing the target."""
     _call("rename", source, _normalise(target), overwrite=True)
 
 
 def remove(path: str) -> None:
-    """Removes a file."""
     _call("remove", path)
 
 
 def remove_tree(directory: str) -> None:
-    """Removes a directory with its contents."""
     _call("rmtree", directory)
 
 
-@contextlib.contextmanager
-def uploading(path: str, beside: str) -> Iterator[str]:
-    """Yields a temporary local path to write to; the file becomes `path` when the block ends without error.
-
-    Outside object stores it is uploaded as `beside` first, and then renamed.
-    """
-    with tempfile.TemporaryDirectory() as directory:
-        temporary = os.path.join(directory, os.path.basename(path))
-        yield temporary
-        target = path if _scheme(path) in _OBJECT_STORES else beside
-        with open(temporary, "rb") as source, _translated(target):
-            with _gfile(target).GFile(_normalise(target), "wb") as file:
-                file.write(b"")  # without a write there is no empty file
-                shutil.copyfileobj(source, file, 1 << 20)
-        if target != path:
-            move(beside, path)
+def upload(local_path: str, path: str, beside: str) -> None:
+    """Writes a local file to `path`; outside object stores as `beside` first, which is then renamed."""
+    target = path if _scheme(path) in _OBJECT_STORES else beside
+    with open(local_path, "rb") as source, _translated(target):
+        with _gfile(target).GFile(_normalise(target), "wb") as file:
+            file.write(b"")  # without a write there is no empty file
+            shutil.copyfileobj(source, file, 1 << 20)
+    if target != path:
+        move(beside, path)
 
 
 def _scheme(path: str) -> str:

@@ -35,14 +35,13 @@ def parse(name: str) -> Optional[Member]:
 
 
 def copy(file: BinaryIO, member: Member) -> BinaryIO:
-    """Copies a member of an open file to a temporary file.
+    """Copies a member to a temporary file from an archive that is open at the start of the member.
 
     Raises:
         OSError: the length is unknown: it is neither in the name nor in the header of a WAV or of kaldiio.
     """
-    file.seek(member.offset)
-    left = _seek_content(file, member) if member.num_bytes is None else member.num_bytes
     copied = tempfile.TemporaryFile()
+    left = _copy_head(file, copied, member) if member.num_bytes is None else member.num_bytes
     while left > 0:
         block = file.read(min(left, _BLOCK_BYTES))
         if not block:  # the archive is truncated
@@ -53,16 +52,16 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
     return copied
 
 
-def _seek_content(file: BinaryIO, member: Member) -> int:
-    """Seeks to the start of the audio file; returns its length in bytes."""
+def _copy_head(file: BinaryIO, copied: BinaryIO, member: Member) -> int:
+    """Copies the head of an audio file; returns how many bytes follow."""
     head = file.read(8)
     if head[:4] == b"RIFF" and len(head) == 8:
-        num_bytes = 8 + struct.unpack("<I", head[4:])[0]
-        if num_bytes >= _UNKNOWN_LENGTH:
+        num_bytes = struct.unpack("<I", head[4:])[0]
+        if num_bytes + 8 >= _UNKNOWN_LENGTH:
             raise OSError(errno.EINVAL, "the WAV in the archive has no length", str(member))
-        file.seek(member.offset)
+        copied.write(head)
         return num_bytes
-    if head[:5] == b"AUDIO" and len(head) > 5:  # kaldiio: size of the length, and the length
-        file.seek(member.offset + 6)
-        return int.from_bytes(file.read(head[5]), "little")
+    if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio: size of the length, and the length
+        length = head[6:] + file.read(max(0, head[5] - 2))
+        return int.from_bytes(length, "little")
     raise OSError(errno.EINVAL, f"no WAV begins at byte {member.offset} of the archive", str(member))

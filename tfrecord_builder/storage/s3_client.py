@@ -110,8 +110,8 @@ def _os_error(error, path: str) -> OSError:
         return PermissionError(errno.EACCES, f"access is refused ({error})", path)
     if code == "NoSuchBucket" or (status == 404 and not key):
         return OSError(errno.ENXIO, "there is no such bucket or server", f"s3://{bucket}/")
-    if status == 412:  # head, then a read with another ETag
-        return OSError(errno.EIO, "the object has changed while it was read", path)
+    if status == 416:
+        return OSError(errno.EINVAL, "the archive ends before its member", path)
     if status != 404:
         return _unusable(error, path)
     try:

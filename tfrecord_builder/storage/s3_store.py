@@ -1,6 +1,6 @@
-"""Objects of S3 and of stores that speak its protocol (s3://bucket/key), through boto3.
+"""Objects of S3 and of stores that speak its protocol (s3://bucket/key): the functions of files.py.
 
-Every failure is an OSError. A path names the key of its normal form; keys with //, /./ or /../ are left out.
+A path names the key of its normal form; keys with //, /./ or /../ are left out.
 """
 
 from __future__ import annotations
@@ -8,84 +8,58 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import errno
-import io
+import functools
 import os
-import posixpath
-import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Optional
 
 from tfrecord_builder.storage import s3_client
 
-_BUFFER_BYTES = 1 << 16
 _PARTIAL = 206  # status of a response with a range
 
 
 def exists(path: str) -> bool:
-    """Returns whether an object exists, or a prefix of objects."""
-    _, key = s3_client.split(path)
-    return bool(key) and _is_object(path) or is_directory(path)
+    if s3_client.split(path)[1]:
+        with contextlib.suppress(FileNotFoundError):
+            s3_client.head(path)
+            return True
+    return is_directory(path)
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a bucket or has objects below it."""
     bucket, key = s3_client.split(path)
     with s3_client.translated(path):
-        found = s3_client.connect().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1)
-    return not key or "Contents" in found
+        listing = s3_client.connect().list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=1)
+    return not key or "Contents" in listing
 
 
 def list_names(directory: str) -> set[str]:
-    """Returns the names in a directory."""
-    _, key = s3_client.split(directory)
-    prefix = _prefix(key)
-    pages = list(_list_pages(directory, Delimiter="/"))
-    keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
-    keys += [each["Prefix"].rstrip("/") for page in pages for each in page.get("CommonPrefixes", ())]
-    _check_found(directory, keys)
-    return {each[len(prefix) :] for each in keys if _is_normal(each[len(prefix) :])}
+    keys = _list_keys(directory, Delimiter="/")
+    return {key.rstrip("/") for key in keys if _is_normal(key.rstrip("/"))}
 
 
-def walk(directory: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walks as os.walk, but yields only files that end with a suffix (in any case), and their folders.
+def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """Yields the files below a directory that end with a suffix (in any case), in the order of os.walk.
 
     Lists all objects in pages of 1,000, however many folders there are.
     """
-    folders, names = defaultdict(set), defaultdict(list)
-    for key in _list_keys(directory):
-        if _is_normal(key) and key.lower().endswith(suffixes):
-            parent, _, name = key.rpartition("/")
-            names[parent].append(name)
-            while parent:
-                above, _, name = parent.rpartition("/")
-                folders[above].add(name)
-                parent = above
+    keys = (key for key in _list_keys(directory) if _is_normal(key) and key.lower().endswith(suffixes))
+    for key in sorted(keys, key=_walk_order):
+        yield os.path.join(directory, key)
 
-    def descend(parent):
-        yield os.path.join(directory, parent).rstrip("/"), sorted(folders[parent]), sorted(names[parent])
-        for name in sorted(folders[parent]):
-            yield from descend(posixpath.join(parent, name))
 
-    return descend("")
+def _walk_order(key: str) -> list[tuple[bool, str]]:
+    """Returns a sort key by which the files of a directory come before those of its folders."""
+    *folders, name = key.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns size in bytes and modification time in ns, which is in whole seconds."""
-    found = s3_client.head(path)
-    return found["ContentLength"], int(found["LastModified"].timestamp()) * 10**9
-
-
-def open_copy(path: str) -> BinaryIO:
-    """Opens a temporary copy of an object."""
-    copy = tempfile.TemporaryFile()
-    download(path, copy)
-    copy.seek(0)
-    return copy
+    metadata = s3_client.head(path)
+    return metadata["ContentLength"], int(metadata["LastModified"].timestamp()) * 10**9
 
 
 def download(path: str, file: BinaryIO) -> None:
-    """Writes an object into an open file."""
     if not s3_client.split(path)[1]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     with s3_client.translated(path):
@@ -93,10 +67,16 @@ def download(path: str, file: BinaryIO) -> None:
 
 
 @contextlib.contextmanager
-def reading(path: str) -> Iterator[BinaryIO]:
-    """Opens an object, of which only the parts that are read are transferred."""
-    with io.BufferedReader(_Ranges(path), _BUFFER_BYTES) as file:
-        yield file
+def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
+    """Opens an object for reading from a byte on; what is not read is not transferred."""
+    bucket, key = s3_client.split(path)
+    last = "" if num_bytes is None else offset + max(num_bytes, 1) - 1
+    with s3_client.translated(path):
+        response = s3_client.connect().get_object(Bucket=bucket, Key=key, Range=f"bytes={offset}-{last}")
+        with contextlib.closing(response["Body"]) as file:
+            if response["ResponseMetadata"]["HTTPStatusCode"] != _PARTIAL:
+                raise OSError(errno.EIO, "the store ignores ranges of bytes", path)
+            yield file
 
 
 def make_directory(path: str) -> None:
@@ -105,7 +85,6 @@ def make_directory(path: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Moves an object, replacing the target."""
     bucket, key = s3_client.split(source)
     with s3_client.translated(source):
         s3_client.connect().copy({"Bucket": bucket, "Key": key}, *s3_client.split(target))
@@ -114,78 +93,26 @@ def move(source: str, target: str) -> None:
 
 def remove(path: str) -> None:
     """Removes an object; the store does not complain if it does not exist."""
-    bucket, key = s3_client.split(path)
-    with s3_client.translated(path):
-        s3_client.connect().delete_object(Bucket=bucket, Key=key)
+    _delete(*s3_client.split(path))
 
 
 def remove_tree(directory: str) -> None:
     """Removes the objects below a directory, one by one: not every store can remove several at once."""
     bucket, key = s3_client.split(directory)
-    keys = [_prefix(key) + each for each in _list_keys(directory)]
-
-    def remove_key(each):
-        with s3_client.translated(f"s3://{bucket}/{each}"):
-            s3_client.connect().delete_object(Bucket=bucket, Key=each)
-
+    keys = [_prefix(key) + below for below in _list_keys(directory)]
     with concurrent.futures.ThreadPoolExecutor(s3_client.MAX_CONNECTIONS) as pool:
-        list(pool.map(remove_key, keys))
+        list(pool.map(functools.partial(_delete, bucket), keys))
 
 
-@contextlib.contextmanager
-def uploading(path: str, beside: str) -> Iterator[str]:
-    """Yields a temporary local path to write to; it is uploaded when the block ends without error."""
-    with tempfile.TemporaryDirectory() as directory:
-        temporary = os.path.join(directory, os.path.basename(path))
-        yield temporary
-        with open(temporary, "rb") as file, s3_client.translated(path):
-            s3_client.connect().upload_fileobj(file, *s3_client.split(path))
+def _delete(bucket: str, key: str) -> None:
+    with s3_client.translated(f"s3://{bucket}/{key}"):
+        s3_client.connect().delete_object(Bucket=bucket, Key=key)
 
 
-class _Ranges(io.RawIOBase):
-    """An object, read by ranges."""
-
-    def __init__(self, path: str):
-        self._path, self._position = path, 0
-        found = s3_client.head(path)
-        self._size, self._etag = found["ContentLength"], found["ETag"]
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if origin + offset < 0:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self._path)
-        self._position = origin + offset
-        return self._position
-
-    def readinto(self, buffer) -> int:
-        count = min(len(buffer), self._size - self._position)
-        if count <= 0:
-            return 0
-        block = self._get(count)
-        buffer[:count] = block
-        self._position += count
-        return count
-
-    def _get(self, count: int) -> bytes:
-        bucket, key = s3_client.split(self._path)
-        wanted = f"bytes={self._position}-{self._position + count - 1}"
-        with s3_client.translated(self._path):
-            found = s3_client.connect().get_object(Bucket=bucket, Key=key, Range=wanted, IfMatch=self._etag)
-            if found["ResponseMetadata"]["HTTPStatusCode"] != _PARTIAL:
-                raise OSError(errno.EIO, "the store ignores ranges of bytes", self._path)
-            block = found["Body"].read()
-        if len(block) != count:
-            raise OSError(errno.EIO, f"the store sent {len(block)} bytes, expected {count}", self._path)
-        return block
+def upload(local_path: str, path: str, beside: str) -> None:
+    """Writes a local file to `path`; the store shows only complete objects, so `beside` is not needed."""
+    with open(local_path, "rb") as file, s3_client.translated(path):
+        s3_client.connect().upload_fileobj(file, *s3_client.split(path))
 
 
 def _prefix(key: str) -> str:
@@ -197,29 +124,19 @@ def _is_normal(key: str) -> bool:
     return not {"", ".", ".."} & set(key.split("/"))
 
 
-def _list_pages(directory: str, **options) -> Iterator[dict]:
+def _list_keys(directory: str, **options) -> list[str]:
+    """Returns the keys below a directory, without its own; with Delimiter="/" those in it, and its folders.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
     bucket, key = s3_client.split(directory)
+    keys: list[str] = []
     with s3_client.translated(directory):
         pages = s3_client.connect().get_paginator("list_objects_v2")
-        yield from pages.paginate(Bucket=bucket, Prefix=_prefix(key), **options)
-
-
-def _list_keys(directory: str) -> list[str]:
-    """Returns the keys below a directory, without its own; raises FileNotFoundError if there are none."""
-    skip = len(_prefix(s3_client.split(directory)[1]))
-    keys = [each["Key"] for page in _list_pages(directory) for each in page.get("Contents", ())]
-    _check_found(directory, keys)
-    return [each[skip:] for each in keys]
-
-
-def _check_found(directory: str, keys: list[str]) -> None:
-    if not keys and s3_client.split(directory)[1]:
+        for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **options):
+            keys += [item["Key"] for item in page.get("Contents", ())]
+            keys += [item["Prefix"] for item in page.get("CommonPrefixes", ())]
+    if key and not keys:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
-
-
-def _is_object(path: str) -> bool:
-    try:
-        s3_client.head(path)
-    except FileNotFoundError:
-        return False
-    return True
+    return [each[len(_prefix(key)) :] for each in keys]

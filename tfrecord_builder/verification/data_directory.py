@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import vocabularies
-from tfrecord_builder.records import record_checks
+from tfrecord_builder.records import record_checks, record_file
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import readings, vocabulary
-from tfrecord_builder.verification import problems, shards
+
+# Kinds of problems, as in "and 12 more damaged records".
+FILES = "problems of files"
+DAMAGED = "damaged records"
+WRONG = "wrong records"
+SAMPLE = "records that differ from their audio"
+
+_ADVICE = "copy or build the data again"
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One problem: its kind, the path of the file, and the rest of the sentence."""
+
+    kind: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def locate(record: record_file.RawRecord) -> str:
+    """Names a record (from 0), its first byte and, if it can be read, its utterance."""
+    utterance_id = record_checks.utterance_id(record.data or b"")
+    utterance = f" (utterance {utterance_id})" if utterance_id else ""
+    return f"record {record.number} at byte {record.offset}{utterance}"
+
+
+def load_vocabularies(data_dir: str, info: dataset_info.DatasetInfo) -> Optional[vocabularies.Vocabularies]:
+    """Loads the vocabularies; returns None if one is not that of the records."""
+    try:
+        saved = vocabularies.Vocabularies(
+            vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE)),
+            vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.CHARACTERS_FILE)),
+            readings.Readings.load(os.path.join(data_dir, dataset_info.READINGS_FILE)),
+        )
+    except (errors.UserError, OSError):
+        return None
+    is_same = (saved.tokens.sha256, saved.characters.sha256) == (info.tokens_sha256, info.characters_sha256)
+    return saved if is_same else None
 
 
 def check(
@@ -20,7 +62,7 @@ def check(
     info: dataset_info.DatasetInfo,
     saved: Optional[vocabularies.Vocabularies],
     advance: Callable[[int], object],
-) -> Iterator[problems.Problem]:
+) -> Iterator[Problem]:
     """Yields every problem as it is found.
 
     Args:
@@ -29,50 +71,29 @@ def check(
         saved: its vocabularies, see load_vocabularies.
         advance: called with the number of bytes read.
     """
-    yield from _check_sidecar_files(data_dir, info)
+    for name, sha256 in _sidecar_files(info).items():
+        path = os.path.join(data_dir, name)
+        try:
+            if sha256:  # empty without such a file
+                yield from _check_sha256(path, files.sha256(path), sha256)
+        except OSError as error:
+            yield _unreadable(path, error, "file")
     if saved is None:
         text = "labels and features of the records are not checked without the vocabularies"
-        yield problems.Problem(problems.FILES, data_dir, text)
+        yield Problem(FILES, data_dir, text)
     expected = saved and record_checks.Expected.of(saved, info)
-    checker = shards.ShardChecker(data_dir, expected, advance)
+    places = _Places()
     for shard in info.shards:
-        yield from checker.check(shard)
-
-
-def load_vocabularies(data_dir: str, info: dataset_info.DatasetInfo) -> Optional[vocabularies.Vocabularies]:
-    """Loads the vocabularies; returns None if one is not that of the records."""
-    tokens, characters, pairs = (
-        os.path.join(data_dir, name)
-        for name in (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE, dataset_info.READINGS_FILE)
-    )
-    try:
-        found = vocabularies.Vocabularies(
-            vocabulary.Vocabulary.load(tokens),
-            vocabulary.Vocabulary.load(characters),
-            readings.Readings.load(pairs),
-        )
-    except (errors.UserError, OSError):
-        return None
-    is_same = (found.tokens.sha256, found.characters.sha256) == (info.tokens_sha256, info.characters_sha256)
-    return found if is_same else None
-
-
-def _check_sidecar_files(data_dir: str, info: dataset_info.DatasetInfo) -> Iterator[problems.Problem]:
-    """Yields a problem for each file that is missing or was changed."""
-    for name, expected in _sha256s(info).items():
-        path = os.path.join(data_dir, name)
-        if not expected:  # an earlier version did not save it
-            continue
+        path = os.path.join(data_dir, shard.file)
         try:
-            found = files.sha256(path)
+            with files.open_binary(path) as file:
+                yield from _check_shard(record_file.RecordFile(file), path, shard, expected, places, advance)
         except OSError as error:
-            yield problems.unreadable(path, error)
-        else:
-            if found != expected:
-                yield problems.wrong_sha256(path, found, expected)
+            yield _unreadable(path, error, "shard")
 
 
-def _sha256s(info: dataset_info.DatasetInfo) -> dict[str, str]:
+def _sidecar_files(info: dataset_info.DatasetInfo) -> dict[str, str]:
+    """Returns name and sha256 of each file that is not a shard."""
     return {
         dataset_info.TOKENS_FILE: info.tokens_sha256,
         dataset_info.CHARACTERS_FILE: info.characters_sha256,
@@ -82,3 +103,74 @@ def _sha256s(info: dataset_info.DatasetInfo) -> dict[str, str]:
         dataset_info.REPORT_FILE: info.report_sha256,
         **{recordings.path_of(shard.file): shard.items_sha256 for shard in info.shards},
     }
+
+
+def _check_shard(
+    reader: record_file.RecordFile,
+    path: str,
+    shard: dataset_info.ShardInfo,
+    expected: Optional[record_checks.Expected],
+    places: _Places,
+    advance: Callable[[int], object],
+) -> Iterator[Problem]:
+    num_records, is_complete = 0, True
+    for raw in reader.records():
+        is_complete = raw.data is not None
+        num_records += is_complete
+        if raw.problem:
+            lost = "" if is_complete else "; no record after it can be read"
+            yield Problem(DAMAGED, path, f"{locate(raw)}: {raw.problem}{lost}")
+        elif expected:
+            for text in _check_record(raw, path, expected, places):
+                yield Problem(WRONG, path, f"{locate(raw)}: {text}")
+        advance(reader.num_bytes - raw.offset)
+    sha256 = reader.finish()
+    if reader.num_bytes != shard.num_bytes:
+        text = f"shard has {reader.num_bytes} bytes, expected {shard.num_bytes}; {_ADVICE}"
+        yield Problem(FILES, path, text)
+    if is_complete and num_records != shard.num_records:
+        text = f"shard has {num_records} records, expected {shard.num_records}; {_ADVICE}"
+        yield Problem(FILES, path, text)
+    yield from _check_sha256(path, sha256, shard.sha256)
+
+
+def _check_record(
+    raw: record_file.RawRecord, path: str, expected: record_checks.Expected, places: _Places
+) -> Iterator[str]:
+    try:
+        record = record_checks.read_record(raw.data, expected)
+    except record_checks.Damaged as problem:
+        yield str(problem)
+        return
+    yield from record_checks.problems(record, expected)
+    first = places.add(record.utterance_id, f"record {raw.number} of {os.path.basename(path)}")
+    if first:
+        yield f"utterance id is a duplicate of {first}, expected a unique one"
+
+
+class _Places:
+    """The first place of each utterance id, in a temporary file: memory does not grow with the data."""
+
+    def __init__(self):
+        self._database = sqlite3.connect("")
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
+
+    def add(self, utterance_id: str, place: str) -> Optional[str]:
+        """Returns the place of an earlier record with this id; None, and notes the place, if it is new."""
+        row = (utterance_id, place)
+        if self._database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
+            return None
+        return self._database.execute("SELECT place FROM places WHERE id = ?", row[:1]).fetchone()[0]
+
+
+def _check_sha256(path: str, sha256: str, expected: str) -> Iterator[Problem]:
+    if sha256 != expected:
+        text = f"sha256 is {sha256[:16]}..., expected {expected[:16]}...; {_ADVICE}"
+        yield Problem(FILES, path, text)
+
+
+def _unreadable(path: str, error: OSError, name: str) -> Problem:
+    is_missing = isinstance(error, FileNotFoundError)
+    text = "is missing" if is_missing else f"cannot be read ({error.strerror or error})"
+    return Problem(FILES, path, f"{name} {text}; {_ADVICE}")

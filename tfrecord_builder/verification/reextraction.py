@@ -16,7 +16,7 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import items, record_checks, record_file
 from tfrecord_builder.storage import files
-from tfrecord_builder.verification import problems
+from tfrecord_builder.verification import data_directory
 
 # Another processor sums in another order, and one step of float16 (1/64 at 16) may lie between the results.
 _LOG_TOLERANCE = 1e-3
@@ -38,59 +38,54 @@ class Reextraction:
         self._expected = record_checks.Expected.of(saved, info)
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
-    def problems(self, num_samples: int, seed: int) -> Iterator[problems.Problem]:
+    def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
         """Yields how sampled records differ from new ones of the same audio."""
         if self._info.frontend and self._info.frontend.encoder:
-            text = "--sample: records hold outputs of an encoder, expected features; sample what was "
-            yield problems.Problem(problems.SAMPLE, self._data_dir, f"{text}encoded")
+            text = "--sample: records hold outputs of an encoder, expected features; sample what was encoded"
+            yield data_directory.Problem(data_directory.SAMPLE, self._data_dir, text)
             return
-        shards = [(os.path.join(self._data_dir, each.file), each.num_records) for each in self._info.shards]
-        if not any(files.exists(recordings.path_of(path)) for path, _ in shards):
-            text = "<shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
-            yield problems.Problem(
-                problems.SAMPLE, self._data_dir, f"{text}build the data again to sample it"
-            )
-            return
-        total = sum(num_records for _, num_records in shards)
+        total = sum(shard.num_records for shard in self._info.shards)
         sampled = random.Random(seed).sample(range(total), min(num_samples, total))
         begin = 0
-        for path, num_records in shards:
-            numbers = {number - begin for number in sampled if 0 <= number - begin < num_records}
-            begin += num_records
+        for shard in self._info.shards:
+            numbers = {number - begin for number in sampled if 0 <= number - begin < shard.num_records}
+            begin += shard.num_records
+            path = os.path.join(self._data_dir, shard.file)
             if numbers and files.exists(path):
                 yield from self._check_shard(path, numbers)
 
-    def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
+    def _check_shard(self, path: str, numbers: Collection[int]) -> Iterator[data_directory.Problem]:
         items_path = recordings.path_of(path)
         try:
-            yield from self._check_records(path, numbers)
+            for text in self._differences(path, numbers):
+                yield data_directory.Problem(data_directory.SAMPLE, path, text)
         except errors.UserError as error:
-            yield problems.Problem(problems.SAMPLE, items_path, str(error).removeprefix(f"{items_path}: "))
+            text = str(error).removeprefix(f"{items_path}: ")
+            yield data_directory.Problem(data_directory.SAMPLE, items_path, text)
         except OSError as error:
             text = f"file cannot be read ({error.strerror or error}); its shard is not sampled"
-            yield problems.Problem(problems.SAMPLE, error.filename or path, text)
+            yield data_directory.Problem(data_directory.SAMPLE, error.filename or path, text)
 
-    def _check_records(self, path: str, numbers: Collection[int]) -> Iterator[problems.Problem]:
-        listed, last = items.read(path), max(numbers)
+    def _differences(self, path: str, numbers: Collection[int]) -> Iterator[str]:
+        shard_items = items.read(path)
         with files.open_binary(path) as file:
             for raw in record_file.RecordFile(file).records():
                 if raw.number in numbers and not raw.problem:
-                    name = record_checks.utterance_id(raw.data)
-                    difference = self._compare(raw.data, name, listed)
+                    difference = self._compare(raw.data, shard_items)
                     if difference:
-                        location = problems.locate(raw.number, raw.offset, name)
-                        yield problems.Problem(problems.SAMPLE, path, f"{location}: {difference}")
+                        yield f"{data_directory.locate(raw)}: {difference}"
                     self._advance(1)
-                if raw.number == last:
+                if raw.number == max(numbers):
                     return
 
-    def _compare(self, serialized: bytes, name: str, listed: Iterator[items.Item]) -> str:
+    def _compare(self, serialized: bytes, shard_items: Iterator[items.Item]) -> str:
         """Returns the difference between a record and a new one, or empty."""
         try:
             stored = record_checks.read_record(serialized, self._expected)
         except record_checks.Damaged as problem:
             return str(problem)
-        item = next((item for item in listed if item.utterance.utterance_id == name), None)
+        name = stored.utterance_id
+        item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
         if item is None:
             return "utterance is missing in the .jsonl of its shard, expected it in the order of the records"
         return _compare_with_audio(stored, item, self._settings)
@@ -114,19 +109,19 @@ def _compare_with_audio(stored: schema.Record, item: items.Item, settings: shard
 
 def _difference(stored: schema.Record, made: schema.Record) -> str:
     for name in ("speaker", "transcript", "pronunciation", "token_ids", "character_ids", "duration_ms"):
-        found, expected = getattr(stored, name), getattr(made, name)
-        if found != expected:
-            return f"{name} is {found!r}, expected {expected!r}"
+        value, expected = getattr(stored, name), getattr(made, name)
+        if value != expected:
+            return f"{name} is {value!r}, expected {expected!r}"
     return "" if stored.fbank is None else _feature_difference(stored.fbank, made.fbank)
 
 
 def _feature_difference(stored: np.ndarray, made: np.ndarray) -> str:
     if stored.shape != made.shape:
         return f"features are {list(stored.shape)}, expected {list(made.shape)}"
-    found, expected = stored.astype(np.float32), made.astype(np.float32)
+    values, expected = stored.astype(np.float32), made.astype(np.float32)
     steps = np.spacing(np.maximum(np.abs(stored), np.abs(made))).astype(np.float32)
-    over = np.abs(found - expected) - steps - _LOG_TOLERANCE
+    over = np.abs(values - expected) - steps - _LOG_TOLERANCE
     frame, place = np.unravel_index(np.argmax(over), over.shape)
     if over[frame, place] <= 0:
         return ""
-    return f"bin {place} of frame {frame} is {found[frame, place]:g}, expected {expected[frame, place]:g}"
+    return f"bin {place} of frame {frame} is {values[frame, place]:g}, expected {expected[frame, place]:g}"

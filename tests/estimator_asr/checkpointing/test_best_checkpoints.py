@@ -12,10 +12,11 @@ import small_checkpoints
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.checkpointing import best_checkpoints, checkpoints, locks
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory, training_config
 from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
 
 
 @pytest.fixture(scope="module")
@@ -189,11 +190,12 @@ def test_a_damaged_registry_is_refused(model, content):
 
 def test_a_checkpoint_that_is_being_read_is_deleted_later(model):
     keep(model, 1, 0.5, count=1)
-    found, lock = locks.lock(lambda: checkpoints.latest(os.path.join(model.path, "best")))
+    checkpoint = checkpoints.latest(os.path.join(model.path, "best"))
+    lock = locks.ReadLock(f"{checkpoint}.index")
     for step in (2, 3):
         keep(model, step, 0.5 - step / 10, count=1)
     assert steps(model) == [3] and kept(model) == [1, 3]  # 2, which nobody reads, was deleted
-    assert tf.train.load_checkpoint(found).get_tensor("x")[0] == 1.0
+    assert tf.train.load_checkpoint(checkpoint).get_tensor("x")[0] == 1.0
     lock.release()
     keep(model, 4, 0.9, count=1)
     assert kept(model) == [3]

@@ -1,8 +1,6 @@
 import errno
 import fcntl
 import os
-import shutil
-import threading
 import time
 
 import pytest
@@ -30,7 +28,7 @@ def test_space_is_made_by_removing_what_is_unused_for_longest(tmp_path):
 def test_using_a_file_keeps_it_longer(tmp_path):
     for name, age in (("a", 50), ("b", 30)):
         _make(tmp_path, name, age=age)
-    bounded_directory.hold(str(tmp_path / "a")).close()
+    bounded_directory.hold(str(tmp_path / "a")).release()
     bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=20)
     assert sorted(os.listdir(tmp_path)) == ["a", "c.incomplete"]
 
@@ -40,7 +38,7 @@ def test_a_held_file_stays_and_a_missing_one_is_not_held(tmp_path):
     _make(tmp_path, "b")
     bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=10)
     assert sorted(os.listdir(tmp_path)) == ["a", "c.incomplete"]
-    held.close()
+    held.release()
     bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=20)
     assert sorted(os.listdir(tmp_path)) == ["c.incomplete", "d.incomplete"]
     assert bounded_directory.hold(str(tmp_path / "a")) is None
@@ -70,50 +68,13 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_one_thread_at_a_time_is_in_a_locked_block(tmp_path):
-    inside, most = [], []
-
-    def enter():
-        for _ in range(20):
-            with bounded_directory.locked(str(tmp_path / "a")):
-                inside.append(True)
-                most.append(len(inside))
-                time.sleep(0.001)
-                inside.pop()
-
-    threads = [threading.Thread(target=enter) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 60 and os.listdir(tmp_path) == []
-
-
 def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
     def refuse(file, kind):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(OSError, match="No locks available"), bounded_directory.locked(str(tmp_path / "a")):
-        pass
     with pytest.raises(OSError, match="No locks available"):
-        bounded_directory.hold(_make(tmp_path, "a"))
-
-
-def test_a_directory_that_is_cleared_meanwhile(tmp_path):
-    directory = tmp_path / "cleared"
-    directory.mkdir()
-    with bounded_directory.locked(str(directory / "a")):
-        shutil.rmtree(directory)
-    with pytest.raises(FileNotFoundError), bounded_directory.locked(str(directory / "a")):
-        pass
-    assert bounded_directory.hold(str(directory / "a")) is None
-
-
-def test_a_file_that_is_removed_while_it_is_locked_is_missing(tmp_path, monkeypatch):
-    path = _make(tmp_path, "a")
-    monkeypatch.setattr(fcntl, "flock", lambda file, kind: os.remove(path))
-    assert bounded_directory.hold(path) is None
+        bounded_directory.reserve(str(tmp_path / "a"), 10, max_bytes=30)
 
 
 def test_a_file_that_is_complete_while_files_are_counted_counts(tmp_path, monkeypatch):

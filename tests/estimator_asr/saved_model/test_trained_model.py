@@ -8,11 +8,12 @@ import shutil
 import pytest
 import tiny_models
 
-from estimator_asr.checkpointing import best_checkpoints, evaluation_log, locks
+from estimator_asr.checkpointing import best_checkpoints, evaluation_log
 from estimator_asr.experiment import config, decoding_files
 from estimator_asr.saved_model import trained_model
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
+from tfrecord_builder.storage import locks
 from tfrecord_builder.tokens import vocabulary
 
 
@@ -75,10 +76,10 @@ def test_vocabulary_file_that_was_changed_is_refused(acoustic_dir):
 
 def test_what_was_opened_is_locked_until_it_is_dropped(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir)
-    assert not locks.remove_unless_read(trained.checkpoint, lambda: None)
+    assert not locks.remove_unless_read(f"{trained.checkpoint}.index", lambda: None)
     checkpoint = trained.checkpoint
     del trained
-    assert locks.remove_unless_read(checkpoint, lambda: None)
+    assert locks.remove_unless_read(f"{checkpoint}.index", lambda: None)
 
 
 def test_a_checkpoint_whose_files_are_gone(acoustic_dir):

@@ -8,7 +8,7 @@ import pytest
 
 from estimator_asr.training import directory_lock
 from tfrecord_builder import errors
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import locks
 
 
 def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
@@ -43,7 +43,7 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
 
 def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path, monkeypatch):
     first, waits, lines = directory_lock.reserve(str(tmp_path)), [], []
-    monkeypatch.setattr(directory_lock.logging, "info", lambda text, *rest: lines.append(text % rest))
+    monkeypatch.setattr(locks.logging, "info", lambda text, *rest: lines.append(text % rest))
     first.__enter__()
 
     def sleep(seconds):
@@ -51,11 +51,11 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
         if len(waits) == 3:
             first.__exit__(None, None, None)
 
-    monkeypatch.setattr(directory_lock.time, "sleep", sleep)
+    monkeypatch.setattr(locks.time, "sleep", sleep)
     with directory_lock.reserve(str(tmp_path), wait_seconds=60.0):
         assert waits == [1.0, 1.0, 1.0]
     lock = tmp_path / "training.lock"
-    assert lines == [f"{lock}: held by another training, waiting for at most 60 seconds"]
+    assert lines == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
 
 
 def test_a_new_directory_of_a_run_that_is_refused_goes_away(tmp_path):
@@ -70,13 +70,13 @@ def test_a_new_directory_of_a_run_that_is_refused_goes_away(tmp_path):
 
 
 def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, monkeypatch):
-    flock = files.fcntl.flock
+    flock = locks.fcntl.flock
 
     def remove(*arguments):
         flock(*arguments)
         os.remove(tmp_path / "training.lock")
 
-    monkeypatch.setattr(files.fcntl, "flock", remove)
+    monkeypatch.setattr(locks.fcntl, "flock", remove)
     with pytest.raises(errors.UserError, match="another training is running"):
         with directory_lock.reserve(str(tmp_path)):
             pass
@@ -86,7 +86,7 @@ def test_a_file_system_without_locks_keeps_nobody_from_training(tmp_path, monkey
     def refuse(descriptor, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
     with directory_lock.reserve(str(tmp_path)), directory_lock.reserve(str(tmp_path)):
         pass
 

@@ -7,7 +7,7 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.output import output_directory, staging
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import locks
 
 KILLED = 9
 COMPANIONS = ("tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv")
@@ -100,14 +100,14 @@ def test_a_build_that_is_refused_leaves_the_directory_of_another_that_is_still_e
 
 
 def test_a_directory_that_is_removed_and_made_again_while_it_is_locked(tmp_path, monkeypatch):
-    flock, output_dir = files.fcntl.flock, tmp_path / "data"
+    flock, output_dir = locks.fcntl.flock, tmp_path / "data"
 
     def make_again(*arguments):
         flock(*arguments)
         output_dir.rename(tmp_path / "other")
         output_dir.mkdir()
 
-    monkeypatch.setattr(files.fcntl, "flock", make_again)
+    monkeypatch.setattr(locks.fcntl, "flock", make_again)
     with pytest.raises(errors.UserError, match="another build is writing"):
         _build(output_dir, "one", "a")
     assert os.listdir(output_dir) == []

@@ -10,20 +10,20 @@ import program_flags
 import pytest
 from setuptools import build_meta
 
+from estimator_asr import __main__ as trainer
+from tfrecord_builder import __main__ as builder
 from tfrecord_builder.settings import console
 
 
 def test_every_program_of_the_packages_is_listed():
     # The demo's own stage is run by the demo.
     found = {name for name in program_flags.programs() if name != "estimator_asr.demo.synthesise"}
-    assert {
-        f"{package}.{name}" for package in console.PROGRAMS for name in console.PROGRAMS[package]
-    } == found
+    programs = {f"tfrecord_builder.{name}" for name in builder.PROGRAMS}
+    assert programs | {f"estimator_asr.{name}" for name in trainer.PROGRAMS} == found
 
 
 def run(package, *words):
-    code = f"from tfrecord_builder.settings import console; console.{package}()"
-    command = [sys.executable, "-c", code, *words]
+    command = [sys.executable, "-m", package, *words]
     return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
 
 
@@ -35,7 +35,7 @@ def test_a_program_runs_with_its_flags():
 def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tfrecord-builder", "--help"])
     with pytest.raises(SystemExit) as end:
-        console.tfrecord_builder()
+        builder.main()
     assert end.value.code == 0
     first, _, *lines = capsys.readouterr().out.splitlines()
     assert first == (
@@ -47,7 +47,7 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
 def test_another_program_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
     with pytest.raises(SystemExit, match="error: tea is not a program, expected one of those above"):
-        console.estimator_asr()
+        trainer.main()
     assert "  train " in capsys.readouterr().err
 
 
@@ -64,9 +64,7 @@ def test_an_installation_has_the_flag_files_and_the_templates(tmp_path, monkeypa
     for path in paths.ROOT.glob("*/*/*.html"):
         assert path.relative_to(paths.ROOT) in names
     entry_points = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert b"tfrecord-builder = tfrecord_builder.settings.console:tfrecord_builder" in wheel.read(
-        entry_points
-    )
+    assert b"tfrecord-builder = tfrecord_builder.__main__:main" in wheel.read(entry_points)
 
 
 def test_a_flag_file_of_the_installation_is_found_where_there_is_none(monkeypatch, tmp_path):
@@ -80,7 +78,7 @@ def test_a_flag_file_of_the_installation_is_found_where_there_is_none(monkeypatc
     monkeypatch.chdir(tmp_path)
     argv = ["tfrecord-builder", "build", "--flagfile=flags/demo/build.flags", "--flagfile=mine.flags"]
     monkeypatch.setattr(sys, "argv", argv)
-    console.tfrecord_builder()
+    builder.main()
     assert argv[1:] == [
         "--flagfile=/usr/share/estimator_asr/flags/demo/build.flags",
         "--flagfile=mine.flags",

@@ -55,6 +55,14 @@ def test_a_wav_member_without_length_is_refused(tmp_path):
         audio_files.read_audio(f"{path}:0", 16000)
 
 
+def test_a_member_that_kaldiio_wrote(tmp_path):
+    flac = b"fLaC and more"
+    length = len(flac).to_bytes(8, "little")
+    (tmp_path / "a.ark").write_bytes(b"u1 AUDIO\x08" + length + flac + b"u2 AUDIO")
+    with files.open_binary(f"{tmp_path}/a.ark:3") as file:
+        assert file.read() == flac
+
+
 def test_a_member_of_a_truncated_archive_is_truncated_audio(tmp_path):
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
     with open(wav, "rb") as file, open(tmp_path / "a.ark", "wb") as archive:

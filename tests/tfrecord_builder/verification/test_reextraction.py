@@ -171,16 +171,6 @@ def test_a_missing_jsonl_does_not_stop_the_other_shards(data_dir):
     assert len(done) == 7
 
 
-def test_data_without_jsonl_cannot_be_sampled(data_dir):
-    for path in data_dir.glob("*.jsonl"):
-        path.unlink()
-    (text,) = _check(data_dir)
-    assert text == (
-        f"{data_dir}: <shard>.jsonl is missing for every shard (an earlier version wrote none), expected it; "
-        "build the data again to sample it"
-    )
-
-
 def test_a_shard_that_cannot_be_read(data_dir):
     os.remove(data_dir / SHARD)
     os.mkdir(data_dir / SHARD)

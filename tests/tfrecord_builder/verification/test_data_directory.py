@@ -14,7 +14,7 @@ import pytest
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.records import record_checks, record_file
-from tfrecord_builder.verification import data_directory, problems
+from tfrecord_builder.verification import data_directory
 
 SHARD = "train-00001-of-00003.tfrecord"
 
@@ -63,7 +63,7 @@ def test_a_flipped_bit_of_a_shard_is_found(data_dir):
         path.write_bytes(flipped)
         found = _verify(data_dir)
         assert {each.path for each in found} == {str(path)}, place
-        assert {each.kind for each in found} == {problems.DAMAGED, problems.FILES}, place
+        assert {each.kind for each in found} == {data_directory.DAMAGED, data_directory.FILES}, place
 
 
 ITEMS = SHARD.replace("tfrecord", "jsonl")

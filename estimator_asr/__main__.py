@@ -1,0 +1,18 @@
+"""Runs a program of the trainer by its name: estimator-asr train ..."""
+
+from __future__ import annotations
+
+from tfrecord_builder.settings import console
+
+PROGRAMS = (
+    *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
+    *("export", "transcribe", "serve", "doctor", "replay", "show_weights"),
+)
+
+
+def main() -> None:
+    console.run("estimator_asr", PROGRAMS)
+
+
+if __name__ == "__main__":
+    main()

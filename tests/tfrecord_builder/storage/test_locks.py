@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import time
+
+import pytest
+
+from tfrecord_builder import errors
+from tfrecord_builder.storage import locks
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "file").write_text("content")
+    return str(tmp_path / "file")
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    """A file system without locks."""
+
+    def refuse(descriptor, kind):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def _remove(path):
+    return locks.remove_unless_read(path, lambda: os.remove(path))
+
+
+@pytest.mark.parametrize("name", [".", "file", "new"])
+def test_an_exclusive_lock_of_a_directory_a_file_or_a_new_one(tmp_path, path, name):
+    locked = str(tmp_path / name)
+    with locks.exclusive(locked, "a: is busy; wait"):
+        with (
+            pytest.raises(errors.UserError, match="^a: is busy; wait$"),
+            locks.exclusive(locked, "a: is busy; wait"),
+        ):
+            pass
+    with locks.exclusive(locked, ""):
+        pass
+    with open(path) as file:
+        assert file.read() == "content"
+
+
+def test_a_file_that_is_being_read_is_not_removed(path):
+    first, second = locks.ReadLock(path), locks.ReadLock(path)
+    first.release()
+    assert not _remove(path) and os.path.exists(path)
+    second.release()
+    assert _remove(path) and not os.path.exists(path)
+
+
+def test_a_read_lock_ends_with_its_object(path):
+    lock = locks.ReadLock(path)
+    del lock
+    assert _remove(path)
+
+
+def test_a_missing_file_cannot_be_locked_but_removed(tmp_path):
+    missing, removed = str(tmp_path / "missing"), []
+    with pytest.raises(FileNotFoundError):
+        locks.ReadLock(missing)
+    assert locks.remove_unless_read(missing, lambda: removed.append(1)) and removed == [1]
+
+
+def test_find_is_called_again_if_its_file_was_removed(tmp_path, path):
+    answers = ["gone", path]
+    locked, _ = locks.lock_found(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    assert locked == path
+    with pytest.raises(FileNotFoundError):
+        locks.lock_found(lambda: str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("change", [os.remove, lambda path: os.replace(shutil.copy(path, f"{path}2"), path)])
+def test_a_file_removed_or_replaced_between_opening_and_locking_is_not_locked(path, monkeypatch, change):
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, kind: change(path))
+    with pytest.raises(FileNotFoundError) as missing:
+        locks.ReadLock(path)
+    assert missing.value.filename == path
+
+
+def test_without_locks_in_the_file_system_everybody_gets_them(path, no_locks):
+    locks.ReadLock(path)
+    with locks.exclusive(path, "busy"), locks.exclusive(path, "busy"):
+        assert _remove(path)
+
+
+def test_without_locks_in_the_file_system_there_are_no_turns(tmp_path, no_locks):
+    with pytest.raises(OSError, match="No locks available"), locks.in_turn(str(tmp_path / "a")):
+        pass
+
+
+def test_one_thread_at_a_time_is_in_a_block_of_turns(tmp_path):
+    inside, most = [], []
+
+    def enter():
+        for _ in range(20):
+            with locks.in_turn(str(tmp_path / "a")):
+                inside.append(True)
+                most.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=enter) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 60 and os.listdir(tmp_path) == []
+
+
+def test_a_directory_that_is_cleared_meanwhile(tmp_path):
+    directory = tmp_path / "cleared"
+    directory.mkdir()
+    with locks.in_turn(str(directory / "a")):
+        shutil.rmtree(directory)
+    with pytest.raises(FileNotFoundError), locks.in_turn(str(directory / "a")):
+        pass

@@ -1,0 +1,15 @@
+"""Runs a program of the builder by its name: tfrecord-builder build ..."""
+
+from __future__ import annotations
+
+from tfrecord_builder.settings import console
+
+PROGRAMS = ("download", "build", "verify", "show")
+
+
+def main() -> None:
+    console.run("tfrecord_builder", PROGRAMS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Locks on local files and directories by flock(2), which the system releases when a process ends.
+
+They hold on one machine, and over NFS 4 between machines for files that are open for writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Optional
+
+from absl import logging
+
+from tfrecord_builder import errors
+
+# Error codes of flock on file systems without locks: NFS has none for directories.
+_NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+
+@contextlib.contextmanager
+def exclusive(path: str, busy: str, wait_seconds: float = 0.0) -> Iterator[int]:
+    """Locks a directory, or a file that is made if it is missing; yields the descriptor of the lock.
+
+    A program that inherits the descriptor holds the lock as long as it lives. On a file system without locks
+    every process gets it.
+
+    Raises:
+        errors.UserError: another process still has the lock after `wait_seconds`; `busy` is the message.
+    """
+    flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _wait(descriptor, path, busy, wait_seconds)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def in_turn(path: str) -> Iterator[None]:
+    """Waits until no other thread or process is in this block; the file exists only meanwhile.
+
+    Raises:
+        OSError: the directory is missing, cannot be written, or is on a file system without locks.
+    """
+    is_ours = False
+    while not is_ours:  # again if another has removed the file
+        with open(path, "w") as file:
+            is_ours = _take(file.fileno(), path, fcntl.LOCK_EX, no_locks=())
+            if is_ours:
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(FileNotFoundError):  # somebody has cleared the directory
+                        os.remove(path)
+
+
+class ReadLock:
+    """Keeps a file from being removed by remove_unless_read as long as the object lives, or until release().
+
+    Raises:
+        FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
+    """
+
+    _descriptor: Optional[int] = None
+
+    def __init__(self, path: str):
+        self._descriptor = os.open(path, os.O_RDONLY)
+        if not _take(self._descriptor, path, fcntl.LOCK_SH):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    def __del__(self):
+        self.release()
+
+
+def lock_found(find: Callable[[], str]) -> tuple[str, ReadLock]:
+    """Locks the file that `find` returns for reading; calls it again if that was removed meanwhile.
+
+    Raises:
+        FileNotFoundError: `find` returns a file that does not exist.
+    """
+    while True:
+        path = find()
+        try:
+            return path, ReadLock(path)
+        except FileNotFoundError:
+            if find() == path:
+                raise
+
+
+def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
+    """Calls `remove`, which removes a file, unless a process has a ReadLock on it; returns whether it did."""
+    with contextlib.ExitStack() as stack:
+        if os.path.exists(path):
+            file = stack.enter_context(open(path, "r+b"))
+            if not _take(file.fileno(), path):
+                return False
+        remove()
+    return True
+
+
+def _wait(descriptor: int, path: str, busy: str, wait_seconds: float) -> None:
+    if _take(descriptor, path):
+        return
+    if wait_seconds:
+        logging.info("%s: locked by another process, waiting for at most %g seconds", path, wait_seconds)
+    limit = time.monotonic() + wait_seconds
+    while time.monotonic() < limit:
+        time.sleep(1.0)
+        if _take(descriptor, path):
+            return
+    raise errors.UserError(busy)
+
+
+def _take(descriptor: int, path: str, kind: int = _EXCLUSIVE, no_locks: tuple[int, ...] = _NO_LOCKS) -> bool:
+    """Returns False if another process has the lock, or if the path is no longer that of the file."""
+    try:
+        fcntl.flock(descriptor, kind)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in no_locks:
+            raise
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
