@@ -79,16 +79,12 @@ class AcousticConfig(config_flags.Checked):
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
             )
-        if self.softmax != FULL:
-            self._check_sampled()
-
-    def _check_sampled(self):
-        if not self.decoder_layers:
+        if self.softmax != FULL and not self.decoder_layers:
             raise errors.UserError(
                 f"train: --softmax={self.softmax} is of the attention decoder, but --decoder_layers is 0; "
                 "leave one of them out."
             )
-        if self.label_smoothing:
+        if self.softmax != FULL and self.label_smoothing:
             raise errors.UserError(
                 f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
                 f"--softmax={self.softmax}, which scores a few tokens and cannot spread the target over all; "
