@@ -94,9 +94,9 @@ class Side:
                 loss = tf.reduce_sum(sums) / tf.reduce_sum(trained[-1])
             step = tf.compat.v1.train.create_global_step()
             optimizer = optimization.build_optimizer(
-                config_lib.OptimizerConfig(), tf.constant(_LEARNING_RATE)
+                training_config.OptimizerConfig(), tf.constant(_LEARNING_RATE)
             )
-            update = optimization.minimize(loss, optimizer, 5.0, step)
+            update = optimization.Minimizer(optimizer, 5.0, step).minimize(loss)
             initialise = tf.compat.v1.global_variables_initializer()
         self._session = tf.compat.v1.Session(
             graph=graph, config=strategies.session_config(training_config.TrainConfig())

@@ -12,14 +12,16 @@ import contextlib
 import dataclasses
 import os
 import shutil
+from collections.abc import Sequence
 
 from tfrecord_builder.runtime import lazy_tensorflow
 
 lazy_tensorflow.load_or_exit()
 
+import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import averaging, best_checkpoints, checkpoints
+from estimator_asr.checkpointing import best_checkpoints, checkpoints
 from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags, program
@@ -46,20 +48,20 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.Entry]]:
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
-        errors.UserError: there are no best checkpoints, or one is damaged.
+        errors.UserError: there are no best checkpoints, or one is damaged or has other variables.
     """
     model = model_directory.open_model_directory(config.model_dir)
-    entries, held = _lock_best(config)
+    entries, read_locks = _lock_best(config)
     prefixes = [best_checkpoints.prefix(model.path, step) for step in sorted(entry.step for entry in entries)]
     checkpoints.check(prefixes[-1], model)
-    values = averaging.average(prefixes)
-    for lock in held:
+    values = average_variables(prefixes)
+    for lock in read_locks:
         lock.release()
     path = os.path.join(model.path, DIRECTORY)
     incomplete = f"{path}.incomplete"
     shutil.rmtree(incomplete, ignore_errors=True)  # left by a killed run
     model_directory.copy_description(model, incomplete)
-    averaging.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
+    checkpoints.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
     shutil.rmtree(path, ignore_errors=True)
     os.rename(incomplete, path)
     return path, entries
@@ -77,6 +79,31 @@ def _lock_best(config):
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile: read the list again
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
             return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
+
+
+def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
+    """Returns the variables of the model, each averaged over checkpoints of one training, oldest first.
+
+    Floats (moving averages of batch norm too) are summed in float64 and keep their dtype; all else, such as
+    the global step, is taken from the last checkpoint. Variables of the optimizer are left out.
+    """
+    shapes = [checkpoints.read_shapes(prefix) for prefix in prefixes]
+    names = checkpoints.find_model_variables(shapes[-1])
+    for prefix, others in zip(prefixes, shapes):
+        if any(others.get(name) != shapes[-1][name] for name in names):
+            raise errors.UserError(
+                f"{prefix}: has other variables than {prefixes[-1]}, expected the same model; "
+                "remove it from best_checkpoints.json"
+            )
+    readers = [tf.train.load_checkpoint(prefix) for prefix in prefixes]
+    return {name: _mean([reader.get_tensor(name) for reader in readers]) for name in names}
+
+
+def _mean(values):
+    newest = np.asarray(values[-1])
+    if newest.dtype.kind != "f":
+        return newest
+    return np.mean(np.stack(values), axis=0, dtype=np.float64).astype(newest.dtype)
 
 
 def main(config: AverageConfig) -> None:

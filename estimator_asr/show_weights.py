@@ -16,18 +16,15 @@ lazy_tensorflow.load_or_exit()
 
 import numpy as np
 
-from estimator_asr.checkpointing.pretrained import weight_files
+from estimator_asr.checkpointing import checkpoints
+from estimator_asr.checkpointing.pretrained import warm_start
 from tfrecord_builder import errors
 from tfrecord_builder.settings import program
 
 
 def describe(path: str) -> Iterator[str]:
-    """Yields the lines of one file or directory.
-
-    Raises:
-        errors.UserError: the file is missing or damaged.
-    """
-    source, weights = weight_files.read(path)
+    """Yields the lines of one file or directory; raises errors.UserError if it is missing or damaged."""
+    source, weights = read(path)
     width = max(map(len, weights), default=0)
     yield source
     yield f"  {'name':{width}}  {'shape':20} {'norm':>11} {'rms':>11}"
@@ -36,6 +33,56 @@ def describe(path: str) -> Iterator[str]:
         rms = norm / max(value.size, 1) ** 0.5
         yield f"  {name:{width}}  {str(list(value.shape)):20} {norm:11.5g} {rms:11.5g}"
     yield f"  {len(weights)} weights, {sum(value.size for value in weights.values()):,} values"
+
+
+def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
+    """Returns the path of a Keras file or checkpoint (the newest of a directory), and its weights by name."""
+    if warm_start.is_other_file(path):
+        return path, _read_keras(path)
+    checkpoint = warm_start.find_checkpoint(path)
+    values = checkpoints.iterate(checkpoint)
+    return checkpoint, {name: value for name, value in values if value.dtype.kind not in "OSU"}
+
+
+def _read_keras(path):
+    """Reads the weights of a Keras HDF5 file, named layer/weight, in the order of the layers.
+
+    `model.save` puts the layers into the group model_weights, `save_weights` into the root. Both list the
+    layers in the attribute layer_names, and the weights of each layer in its attribute weight_names. A file
+    named *.weights.h5 has neither: Keras numbers the layers of each class and their weights
+    (layers/dense_1/vars/0).
+    """
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            if "layer_names" not in file.attrs and "layers" in file:
+                raise errors.UserError(
+                    f"{path}: numbers its weights, as Keras does in *.weights.h5, expected their names; "
+                    "load it into its model in Keras, and write model.save('FILE.h5')"
+                )
+            weights = dict(_read_layers(file["model_weights"] if "model_weights" in file else file))
+    except (OSError, KeyError, RuntimeError) as error:
+        raise errors.UserError(
+            f"{path}: cannot be read as HDF5 ({str(error).splitlines()[0]}), expected a complete Keras .h5 "
+            "file; copy it again, or save it with model.save('FILE.h5')"
+        ) from error
+    if not weights:
+        raise errors.UserError(
+            f"{path}: has no layer weights, expected a file written by Keras' model.save('FILE.h5'); "
+            "pass the file of the trained model"
+        )
+    return weights
+
+
+def _read_layers(group):
+    for layer in _decode(group.attrs.get("layer_names", ())):
+        for name in _decode(group[layer].attrs.get("weight_names", ())):
+            yield name.removesuffix(":0"), np.asarray(group[layer][name])
+
+
+def _decode(names):
+    return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
 
 
 def main(paths: list[str]) -> int:

@@ -9,7 +9,6 @@ checkpoint and ends with exit code 143; the same command continues. Watch with `
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging as standard_logging
 import os
@@ -65,8 +64,7 @@ def main(directories: Directories, *sections: Any) -> int:
 def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], command: str) -> int:
     """Trains a model directory with the settings of config.SECTIONS by name; returns the exit code.
 
-    Args:
-        command: the command line that started the program.
+    `command` is the command line that started the program.
 
     Raises:
         errors.UserError: settings, data and model directory do not fit together; nothing was changed.
@@ -76,21 +74,20 @@ def run(data_dirs: Sequence[str], model_dir: str, sections: dict[str, Any], comm
     cluster = cluster_lib.read()
     strategies.check(config.train, cluster)
     directory_lock.check_usable(model_dir)
-    known = model_dir if os.path.exists(model_dir) else data_dirs[0]
     for info, data_dir in zip(infos, data_dirs):
-        model_directory.check_data(known, config, info, data_dir)
-    config = sort_tokens(config, infos, data_dirs)
+        owner = model_dir if os.path.exists(model_dir) else data_dirs[0]
+        model_directory.check_data(owner, config, info, data_dir)
     tf.compat.v1.disable_eager_execution()
     if config.watch.overfit_batches:
         from estimator_asr.diagnostics import overfit
 
         logging.info("overfit: %s", overfit.run(config, infos, data_dirs, command))
         return 0
-    is_writer = cluster is None or cluster.is_chief
-    open_model = model_directory.check if is_writer else model_directory.open_new
-    wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
-    with directory_lock.reserve(model_dir, wait_seconds) if is_writer else contextlib.nullcontext():
-        model = open_model(model_dir, config, data_dirs[0])
+    if cluster and not cluster.is_chief:  # the chief writes the directory
+        model = model_directory.open_new(model_dir, config, data_dirs[0])
+        return _train(observers.Training(model, infos, data_dirs, command, cluster))
+    with directory_lock.reserve(model_dir, directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0):
+        model = model_directory.check(model_dir, config, data_dirs[0])
         return _train(observers.Training(model, infos, data_dirs, command, cluster))
 
 
@@ -117,7 +114,8 @@ def build_config(
     """Returns the settings of the flags together with the description of the data.
 
     Raises:
-        errors.UserError: the model is acoustic and the data are text, or it needs characters that they lack.
+        errors.UserError: the data lack what the model reads, writes or draws; or its pretrained encoder is
+            missing or damaged.
     """
     spec = task_spec.SPECS[sections["train"].model]
     if spec.reads_audio and infos[0].frontend is None:
@@ -132,7 +130,12 @@ def build_config(
             "--model=language; build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **sections)
-    return registry.complete(_find_pretrained(config, data_dirs[0]))
+    if spec.reads_audio and config.acoustic.encoder == "whisper":
+        config = _find_pretrained(config, data_dirs[0])
+    config = registry.complete(config)
+    if spec.reads_audio and config.acoustic.softmax != config_lib.FULL:
+        config = sort_tokens(config, infos, data_dirs)
+    return config
 
 
 def sort_tokens(
@@ -143,20 +146,18 @@ def sort_tokens(
     Raises:
         errors.UserError: a directory has no counts of tokens, or fewer tokens are known than are to be drawn.
     """
-    chosen = config.acoustic
-    if config.model != "acoustic" or chosen.softmax == config_lib.FULL:
-        return config
     for info, data_dir in zip(infos, data_dirs):
         if not info.token_counts:
             raise errors.UserError(
                 f"{data_dir}: token_counts of {dataset_info.INFO_FILE} is empty, expected the counts of the "
-                f"tokens for --softmax={chosen.softmax}; build the data with this version, or leave it out"
+                f"tokens for --softmax={config.acoustic.softmax}; build the data with this version, or leave "
+                "it out"
             )
     counts = [sum(of_token) for of_token in zip(*(info.token_counts for info in infos))]
-    if chosen.num_sampled > len(counts):
+    if config.acoustic.num_sampled > len(counts):
         raise errors.UserError(
-            f"train: --num_sampled is {chosen.num_sampled}, expected at most the {len(counts)} tokens of the "
-            "vocabulary; leave --softmax out, which scores all of them"
+            f"train: --num_sampled is {config.acoustic.num_sampled}, expected at most the {len(counts)} "
+            "tokens of the vocabulary; leave --softmax out, which scores all of them"
         )
     by_frequency = sorted(range(len(counts)), key=lambda token: -counts[token])
     return dataclasses.replace(config, tokens_by_frequency=tuple(by_frequency))
@@ -164,15 +165,13 @@ def sort_tokens(
 
 def _find_pretrained(config, data_dir):
     """Returns the settings with the pretrained encoder that --warm_start_from or the data have."""
-    train, acoustic = config.train, config.acoustic
-    if config.model != "acoustic" or acoustic.encoder != "whisper":
-        return config
-    from estimator_asr.checkpointing.pretrained import weight_sources
+    from estimator_asr.checkpointing.pretrained import warm_start
 
+    train, acoustic = config.train, config.acoustic
     if config.frontend.encoder:  # beside the data are the weights of the blocks that are trained
         source = train.warm_start_from or (data_dir if acoustic.trainable_blocks else None)
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
-    applied = weight_sources.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
+    applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)
     return dataclasses.replace(config, acoustic=dataclasses.replace(acoustic, pretrained=applied))
 
 

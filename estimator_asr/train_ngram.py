@@ -76,7 +76,11 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
         errors.UserError: the data is incomplete or damaged, has no words, its directories differ in their
             token type, or the directory of the file does not exist.
     """
-    _check_target(config.output_file)
+    path = config.output_file
+    files.find_target(path)
+    directory = os.path.dirname(path)
+    if directory and not files.is_remote(path) and not files.is_directory(directory):
+        raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
     with tqdm.tqdm(desc="estimate", total=3, unit="step", disable=None) as progress:
         text = counting.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
@@ -90,7 +94,12 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
     """Yields the tokens or characters of each utterance of the train split, once for all its copies."""
     infos = dataset_info.load_all(data_dirs)
-    _check_token_types(infos, data_dirs, unit)
+    types = sorted({info.token_type for info in infos})
+    if unit == "token" and len(types) > 1:
+        raise errors.UserError(
+            f"{','.join(data_dirs)}: tokens are of the types {' and '.join(types)}, expected one type; build "
+            "all of the data with one --token_type, or pass --unit=character"
+        )
     source = splits.read_split(infos, data_dirs, _SPLIT, task_spec.LANGUAGE)
     read = input_fn.build_input_fn(source, config_lib.InputConfig(), training=False)
     bar = tqdm.tqdm(desc="read", total=source.num_utterances, unit=" utterances", disable=None, leave=False)
@@ -109,22 +118,6 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
                     yield words
             bar.update(len(batch["transcript"]))
     yield from (copies[original] for original in sorted(copies.keys() - originals))
-
-
-def _check_target(path):
-    files.find_target(path)
-    directory = os.path.dirname(path)
-    if directory and not files.is_remote(path) and not files.is_directory(directory):
-        raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
-
-
-def _check_token_types(infos, data_dirs, unit):
-    types = sorted({info.token_type for info in infos})
-    if unit == "token" and len(types) > 1:
-        raise errors.UserError(
-            f"{','.join(data_dirs)}: tokens are of the types {' and '.join(types)}, expected one type; build "
-            "all of the data with one --token_type, or pass --unit=character"
-        )
 
 
 def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:

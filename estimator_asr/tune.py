@@ -32,13 +32,14 @@ from estimator_asr.inputs import splits
 from estimator_asr.ngrams import arpa, back_off
 from estimator_asr.saved_model import model_pairs, trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import calibration, picture, posteriors, search, sentences, trials
+from estimator_asr.tuning import calibration, picture, search, trials
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.settings import config_flags, program
 from tfrecord_builder.storage import files
 
 _PICTURE = "tuning.png"
+_TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 _WEIGHTS = ("ngram_weight", "token_bonus", "attention_weight", "language_weight")
 
 
@@ -77,21 +78,22 @@ class TuneConfig(config_flags.Checked):
             )
 
 
-def tune(config: TuneConfig) -> search.Found:
+def tune(config: TuneConfig) -> search.Result:
     """Searches on the split and saves what was found.
 
-    Raises:
-        errors.UserError: a model, the data or the n-gram model cannot be used together.
+    Raises errors.UserError if a model, the data or the n-gram model cannot be used together.
     """
     tuned, source = _open_tuned(config)
     with splits.explain_damage(config.data_dir, config.split):
-        tune_model = _tune_acoustic if config.acoustic_model_dir else _tune_language
-        found = tune_model(config, tuned, source)
-    settings = found.steps[-1].settings
+        if config.acoustic_model_dir:
+            result = _tune_acoustic(config, tuned, source)
+        else:
+            result = search.search_language(tuned, source, config.max_utterances)
+    settings = result.steps[-1].settings
     decoding_files.save(tuned.model.path, settings, tuned.model.ngram if settings.ngram_weight else None)
     with files.writing(os.path.join(tuned.model.path, _PICTURE)) as temporary:
-        picture.draw(found, temporary)
-    return found
+        picture.draw(result, temporary)
+    return result
 
 
 def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.Split]:
@@ -106,19 +108,16 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
     return trained, splits.read_split(infos, config.data_dir, config.split, spec)
 
 
-def _tune_acoustic(config, acoustic, source) -> search.Found:
+def _tune_acoustic(config, acoustic, source) -> search.Result:
     language = config.language_model_dir and _open(config.language_model_dir, task_spec.LANGUAGE)
     if language:
         model_pairs.check(acoustic.model, language.model, "tune")
-    batches = posteriors.compute(acoustic, source, config.max_utterances)
-    bench = trials.Bench(acoustic, language or None, batches)
-    model = acoustic.model
+    posteriors = trials.compute_posteriors(acoustic, source, config.max_utterances)
+    bench, model, measures = trials.Bench(acoustic, language or None, posteriors), acoustic.model, [_TOKENS]
+    if language or model.config.token_type in ("character", "bpe"):
+        measures.append(_CHARACTERS)
     has_decoder = model.config.acoustic.decoder_layers > 0
-    return search.Search(bench, _measures(model, language), model.ngram is not None, has_decoder).run()
-
-
-def _tune_language(config, language, source) -> search.Found:
-    return sentences.tune(language, source, config.max_utterances)
+    return search.Search(bench, tuple(measures), model.ngram is not None, has_decoder).run()
 
 
 def _open(path: str, want: task_spec.TaskSpec) -> trained_model.TrainedModel:
@@ -133,23 +132,16 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> types.Simple
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:
         logging.warning("%s", warning)
-    arrays = back_off.compile_model(ngram_model, words, path)
-    return types.SimpleNamespace(**arrays._asdict())
+    return types.SimpleNamespace(**back_off.compile_model(ngram_model, words, path)._asdict())
 
 
-def _measures(model, language) -> tuple[str, ...]:
-    writes_characters = language or model.config.token_type in ("character", "bpe")
-    return (utterances.TOKEN_ERROR_RATE, *((utterances.CHARACTER_ERROR_RATE,) if writes_characters else ()))
-
-
-def _print(found: search.Found, config: TuneConfig) -> None:
-    names = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-    for step in found.steps:
-        wrong = ", ".join(f"{step.errors[measure]} wrong {names[measure]}" for measure in step.errors)
-        print(f"{step.name}: {wrong}")
-    best = found.steps[-1].settings
-    if found.judged is not None:
-        judged = found.judged, found.fitted
+def _print(result: search.Result, config: TuneConfig) -> None:
+    for step in result.steps:
+        wrong = (f"{count} wrong {picture.LABELS[measure]}" for measure, count in step.errors.items())
+        print(f"{step.name}: {', '.join(wrong)}")
+    best = result.steps[-1].settings
+    if result.judged is not None:
+        judged = result.judged, result.fitted
         before, after = (100 * calibration.calibration_error(each) for each in judged)
         print(
             f"confidence: calibration error {before:.1f} % -> {after:.1f} % (of each half of the utterances, "

@@ -36,7 +36,7 @@ def make_model(
         model="language",
         acoustic=config_lib.AcousticConfig(),
         language=config,
-        optimizer=config_lib.OptimizerConfig(warmup_epochs=0),
+        optimizer=training_config.OptimizerConfig(warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model="language"),
         frontend=None,

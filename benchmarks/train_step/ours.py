@@ -138,7 +138,7 @@ def make_model(
         model="acoustic",
         acoustic=config,
         language=config_lib.LanguageConfig(),
-        optimizer=config_lib.OptimizerConfig(warmup_epochs=0),
+        optimizer=training_config.OptimizerConfig(warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(),
         frontend=features or frontend.FrontendConfig(),

@@ -15,6 +15,7 @@ from torch import nn
 
 from benchmarks.train_step import peer_layers, work
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 from estimator_asr.models import acoustic
 
 
@@ -146,7 +147,7 @@ class Trainer:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: config_lib.OptimizerConfig,
+        optimizer: training_config.OptimizerConfig,
         weights: dict[str, np.ndarray],
         inputs: Sequence[np.ndarray],
     ):

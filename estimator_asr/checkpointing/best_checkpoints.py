@@ -60,8 +60,7 @@ class BestCheckpoints(estimator_api.Exporter):
     name = "best_checkpoints"
 
     def __init__(self, model: model_directory.ModelDirectory, error_rate: str):
-        self._model = model
-        self._error_rate = error_rate
+        self._model, self._error_rate = model, error_rate
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
         metrics = {name: float(value) for name, value in eval_result.items()}
@@ -97,6 +96,6 @@ def _sort(entries):
 
 
 def _remove(checkpoint):
-    """Removes the .index first: the rest without it is not taken for a checkpoint."""
+    # The .index first: the rest without it is not taken for a checkpoint.
     for path in sorted(checkpoints.list_files(checkpoint), key=lambda path: not path.endswith(".index")):
         os.remove(path)

@@ -75,14 +75,22 @@ def latest_step(path: str) -> int:
 def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     """Makes `newest` the checkpoint that TensorFlow continues from.
 
-    Args:
-        path: directory of all these checkpoints.
-        newest: prefix.
-        others: prefixes that the Saver may delete later, oldest first, with or without `newest`.
+    `others` are the prefixes in the directory that the Saver may delete later, oldest first.
     """
     names = [os.path.basename(prefix) for prefix in others]
     # Relative names stay relative only below an absolute directory.
     tf.compat.v1.train.update_checkpoint_state(os.path.abspath(path), os.path.basename(newest), names)
+
+
+def save(values: dict[str, np.ndarray], prefix: str) -> None:
+    """Writes variables by name as a checkpoint, and the state beside it."""
+    names = sorted(values)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        inputs = [tf.compat.v1.placeholder(values[name].dtype, values[name].shape) for name in names]
+        slices = [""] * len(names)
+        write = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=slices, tensors=inputs)
+        session.run(write, {tensor: values[name] for tensor, name in zip(inputs, names)})
+    write_state(os.path.dirname(prefix), prefix, [prefix])
 
 
 def prefix_of(path: str, step: int) -> str:
@@ -136,10 +144,9 @@ def global_step(checkpoint: str) -> int:
 
 
 def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the names and values of all variables, sorted by name; TensorFlow verifies their checksums.
+    """Yields the names and values of all variables, sorted by name.
 
-    Raises:
-        DamagedError: a file is missing, truncated or changed.
+    Raises DamagedError if a file is missing, truncated or changed: TensorFlow verifies the checksums.
     """
     if not os.path.exists(f"{checkpoint}.index"):
         raise DamagedError(checkpoint, "its .index is missing")
@@ -157,44 +164,32 @@ def read_shapes(checkpoint: str) -> dict[str, list[int]]:
 
 
 def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
-    """Checks that a checkpoint is readable and has as many classes as the model's vocabulary.
-
-    Raises:
-        errors.UserError: it belongs to another model or vocabulary, or its files are damaged.
-    """
-    shapes = read_shapes(checkpoint)
-    name, axis = model.config.spec.class_variable, model.config.spec.class_axis
-    if name not in shapes:
+    """Raises errors.UserError if a checkpoint is damaged, or belongs to another model or vocabulary."""
+    shapes, spec = read_shapes(checkpoint), model.config.spec
+    if spec.class_variable not in shapes:
         raise errors.UserError(
-            f"{checkpoint}: has no variable {name}, expected a checkpoint of the {model.config.model} model; "
-            "pass the model directory that it belongs to"
+            f"{checkpoint}: has no variable {spec.class_variable}, expected a checkpoint of the {spec.name} "
+            "model; pass the model directory that it belongs to"
         )
-    if shapes[name][axis] != model.num_classes:
+    num_classes = shapes[spec.class_variable][spec.class_axis]
+    if num_classes != model.num_classes:
+        classes = f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
+        if model.characters:
+            classes = f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
         raise errors.UserError(
-            f"{checkpoint}: output has {shapes[name][axis]} classes, expected {model.num_classes} "
-            f"({_describe_classes(model)}), because it was trained with another vocabulary; "
-            "restore the vocabulary that belongs to it, or train a new --model_dir"
+            f"{checkpoint}: output has {num_classes} classes, expected {model.num_classes} ({classes}), "
+            "because it was trained with another vocabulary; restore the vocabulary that belongs to it, or "
+            "train a new --model_dir"
         )
-
-
-def _describe_classes(model):
-    if model.characters:
-        return f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
-    return f"{model.tokens.size} tokens in {dataset_info.TOKENS_FILE} and the blank"
 
 
 def check_variables(
     checkpoint: Optional[str], model: model_directory.ModelDirectory, variables: Iterable[tf.Variable]
 ) -> None:
-    """Checks that a checkpoint holds each variable in its shape.
+    """Raises errors.UserError for the first variable of the model that a checkpoint lacks in its shape.
 
-    Args:
-        checkpoint: prefix; nothing is checked for None or if its files are missing.
-        model: the one that it was saved for.
-        variables: of the model; those of further replicas are ignored, because only the first is saved.
-
-    Raises:
-        errors.UserError: names the first variable that does not fit.
+    Nothing is checked without a checkpoint; variables of further replicas are ignored, because only those of
+    the first are saved.
     """
     if checkpoint is None or not os.path.exists(f"{checkpoint}.index"):
         return
@@ -203,20 +198,18 @@ def check_variables(
         name = variable.name.split(":")[0]
         got, want = shapes.get(name), variable.shape.as_list()
         if got != want and not _REPLICA.search(name):
-            found = "is missing" if got is None else f"has shape {got}"
+            problem = "is missing" if got is None else f"has shape {got}"
             raise errors.UserError(
-                f"{checkpoint}: {name} {found}, expected shape {want}, because another version of this "
+                f"{checkpoint}: {name} {problem}, expected shape {want}, because another version of this "
                 "program saved it; train a new --model_dir and copy the weights that fit with "
                 f"--warm_start_from={model.path}"
             )
 
 
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
-    """Checks that training can continue from a checkpoint with this optimizer and precision.
+    """Raises errors.UserError if training cannot continue from a checkpoint with an optimizer and precision.
 
-    Raises:
-        errors.UserError: it holds only weights (as in averaged/), the state of another optimizer, or no loss
-            scale for float16.
+    It can hold only weights (as in averaged/), the state of another optimizer, or no loss scale for float16.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
@@ -241,6 +234,10 @@ def find_model_variables(names: Iterable[str]) -> list[str]:
 
     A slot of the optimizer is named below its variable (a/kernel/Adam); its scalars are outside any scope.
     """
-    known = set(names)
-    scopes = {name: [str(parent) for parent in pathlib.PurePosixPath(name).parents] for name in known}
-    return sorted(n for n in known if n == "global_step" or ("/" in n and known.isdisjoint(scopes[n])))
+    names = set(names)
+
+    def is_of_model(name):
+        scopes = map(str, pathlib.PurePosixPath(name).parents)
+        return name == "global_step" or ("/" in name and names.isdisjoint(scopes))
+
+    return sorted(filter(is_of_model, names))

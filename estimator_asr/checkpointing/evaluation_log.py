@@ -1,9 +1,8 @@
 """Evaluation log: the metrics of every evaluation on dev, which early stopping and the plateau schedule use.
 
-MODEL_DIR/evaluations.json is a list of {"step", "known_at", "metrics"}, oldest first. `step` is that of the
+MODEL_DIR/evaluations.json lists {"step", "known_at", "metrics"}, oldest first. `step` is that of the
 checkpoint. `known_at` is the first step whose update may depend on the evaluation: `step` itself if training
-waits for the evaluation, a later one if another process evaluates. So every process, and every restart, knows
-the same evaluations at a step.
+waits for it, a later one if another process evaluates. So all processes and restarts know the same at a step.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ def record(model_dir: str, evaluation: Evaluation) -> None:
 
 def forget_after(model_dir: str, step: int) -> None:
     """Drops the evaluations of checkpoints after the step that training continues from."""
-    found = read(model_dir)
-    kept = [evaluation for evaluation in found if evaluation.step <= step]
-    if len(kept) < len(found):
+    evaluations = read(model_dir)
+    kept = [evaluation for evaluation in evaluations if evaluation.step <= step]
+    if len(kept) < len(evaluations):
         write_rows(os.path.join(model_dir, FILE), kept)
 
 
@@ -56,18 +55,19 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
     Raises errors.UserError if it is damaged, with `advice` on what to do besides restoring it.
     """
     try:
-        return [_parse(row, row_type) for row in json.loads(files.read_text(path))]
+        return [
+            row_type(
+                **{name: row[name] for name in row_type._fields if name != "metrics"},
+                metrics={tag: float(value) for tag, value in row["metrics"].items()},
+            )
+            for row in json.loads(files.read_text(path))
+        ]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise errors.UserError(
             f"{path}: cannot be read ({error!r}), expected what training wrote; restore it, or {advice}"
         ) from error
-
-
-def _parse(row, row_type):
-    fields = {name: row[name] for name in row_type._fields if name != "metrics"}
-    return row_type(**fields, metrics={tag: float(value) for tag, value in row["metrics"].items()})
 
 
 def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
@@ -88,28 +88,24 @@ class Recorder(estimator_api.Exporter):
         self._error_rate = error_rate
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        if self._error_rate in eval_result:
-            step = int(eval_result["global_step"])
-            metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
-            known_at = _known_at(estimator.config, estimator.model_dir, step)
-            record(estimator.model_dir, Evaluation(step, known_at, metrics))
-
-
-def _known_at(config, model_dir, step):
-    """The workers of an evaluator are at most one interval beyond their newest checkpoint; one more for the
-    time until every process sees the file."""
-    if config.task_type != "evaluator":
-        return step
-    newest = max(map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir)), default=step)
-    return max(newest, step) + 2 * config.save_checkpoints_steps
+        if self._error_rate not in eval_result:
+            return
+        model_dir = estimator.model_dir
+        step = known_at = int(eval_result["global_step"])
+        if estimator.config.task_type == "evaluator":
+            # The workers are at most one interval beyond their newest checkpoint; one more for the time until
+            # every process sees the file.
+            steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(model_dir))]
+            known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
+        metrics = {tag: float(value) for tag, value in eval_result.items() if tag != "global_step"}
+        record(model_dir, Evaluation(step, known_at, metrics))
 
 
 class History:
     """Error rates known at a step; reads the file again when it has changed."""
 
     def __init__(self, model_dir: str, error_rate: str):
-        self._model_dir = model_dir
-        self._error_rate = error_rate
+        self._model_dir, self._error_rate = model_dir, error_rate
         self._version, self._evaluations = None, []
 
     def known_at(self, step: int) -> list[tuple[int, float]]:

@@ -1,4 +1,4 @@
-"""Recovery after a crash: finds the newest readable checkpoint and makes training continue from it.
+"""Interruptions: saves at steps that do not depend on them, and finds the newest readable checkpoint.
 
 TensorFlow continues from the checkpoint that the state file names, and fails if that is damaged. Here the
 state is repaired first; damaged files are moved to MODEL_DIR/damaged.
@@ -15,6 +15,7 @@ from typing import Optional
 from absl import logging
 
 from estimator_asr.checkpointing import checkpoints
+from estimator_asr.estimator import estimator_api
 from tfrecord_builder import errors
 
 _DAMAGED_DIRECTORY = "damaged"
@@ -22,39 +23,53 @@ _DAMAGED_DIRECTORY = "damaged"
 _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpoint.tmp*")
 
 
+class RegularSaver(estimator_api.CheckpointSaverHook):
+    """Saves at multiples of `save_steps`, and at the first and last step of a session.
+
+    TensorFlow's hook counts from the first step of the session: after an interruption at step 137 it saves,
+    and evaluates, at 237 instead of 200, so early stopping would depend on the interruption.
+    """
+
+    def __init__(self, model_dir: str, save_steps: int):
+        super().__init__(model_dir, save_steps=save_steps, save_graph_def=False)
+        self._save_steps = save_steps
+
+    def after_create_session(self, session, coord):
+        super().after_create_session(session, coord)
+        step = self._timer.last_triggered_step()
+        self._timer.update_last_triggered_step(step - step % self._save_steps)
+
+
 def recover(model_dir: str) -> Optional[str]:
     """Repairs the state and returns the prefix of the checkpoint to continue from; None if there is none yet.
 
     Removes leftovers of a killed save, and logs one sentence if the state named another checkpoint. Only the
-    process that writes checkpoints may call this; others call `find`.
-
-    Raises:
-        errors.UserError: there are checkpoints and none can be read.
+    process that writes checkpoints may call this; others call `find`. Raises errors.UserError as `find`.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    found, faults = find(model_dir)
+    checkpoint, faults = find(model_dir)
     if faults:
-        _repair(model_dir, found, faults)
-    return found
+        _repair(model_dir, checkpoint, faults)
+    return checkpoint
 
 
 def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     """Finds the checkpoint to continue from: the one that the state names, or the newest readable one.
 
-    Returns:
-        Its prefix, None if there is no checkpoint; and the faults of files that come before it, by path.
-
-    Raises:
-        errors.UserError: there are checkpoints and none can be read.
+    Returns its prefix, None if there is no checkpoint, and the faults of files that come before it, by path.
+    Raises errors.UserError if there are checkpoints and none can be read.
     """
     stated, present = checkpoints.stated(model_dir), checkpoints.list_checkpoints(model_dir)
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
     if stated is None and (present or os.path.exists(state)):
         faults[state] = "cannot be read" if os.path.exists(state) else "is missing"
-    candidates = [] if stated is None else [stated]
-    for candidate in candidates + [prefix for prefix in reversed(present) if prefix not in candidates]:
+    candidates = [
+        *([stated] if stated else []),
+        *(prefix for prefix in reversed(present) if prefix != stated),
+    ]
+    for candidate in candidates:
         try:
             checkpoints.read_shapes(candidate)
             return candidate, faults
@@ -69,23 +84,19 @@ def find(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     return None, faults
 
 
-def _repair(model_dir, found, faults):
+def _repair(model_dir, checkpoint, faults):
     """Writes the state first: if this is killed too, the next start finds a readable checkpoint at once."""
-    if found is None:
+    if checkpoint is None:
+        start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))
     else:
+        start = f"continues from {os.path.basename(checkpoint)}, the newest readable one"
         readable = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
-        checkpoints.write_state(model_dir, found, readable)
+        checkpoints.write_state(model_dir, checkpoint, readable)
     moved = [_move_damaged(model_dir, prefix) for prefix in faults if checkpoints.list_files(prefix)]
-    logging.warning(
-        "%s: %s; training %s%s",
-        model_dir,
-        ", ".join(f"{os.path.basename(path)} {reason}" for path, reason in faults.items()),
-        f"continues from {os.path.basename(found)}, the newest readable one"
-        if found
-        else "starts from step 0",
-        f"; damaged files were moved to {', '.join(moved)}" if moved else "",
-    )
+    problems = ", ".join(f"{os.path.basename(path)} {reason}" for path, reason in faults.items())
+    places = f"; damaged files were moved to {', '.join(moved)}" if moved else ""
+    logging.warning("%s: %s; training %s%s", model_dir, problems, start, places)
 
 
 def _move_damaged(model_dir, prefix):

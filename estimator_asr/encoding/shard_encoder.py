@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import frozen_weights
+from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.inputs import input_fn, shard_cache, splits
 from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
@@ -91,7 +91,7 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
         batch = schema.parse_batch(placeholder, applied.encoder.num_mel_bins, fbank_dtype)
         outputs = frozen_encoder.build(applied, batch["fbank"], batch["num_frames"])
         session = tf.compat.v1.Session(graph=graph, config=options)
-        frozen_weights.load(session, weights_dir, applied.encoder)
+        whisper_weights.load(session, weights_dir, applied.encoder)
 
     def encode(records: Sequence[bytes]) -> list[np.ndarray]:
         vectors, num_vectors = session.run(outputs, {placeholder: list(records)})

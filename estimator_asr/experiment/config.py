@@ -1,4 +1,4 @@
-"""Settings of the models, the optimizer and the input: each field is a flag of estimator_asr.train."""
+"""Settings of the models, of decoding and of the input: each field is a flag of estimator_asr.train."""
 
 from __future__ import annotations
 
@@ -10,62 +10,57 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.settings import config_flags
 
+setting = config_flags.setting
 FULL = "full"  # of AcousticConfig.softmax
 
 
 def _fraction(default: float, help: str) -> float:
     """Returns the setting of a regulariser: a fraction that may change when training continues."""
-    return config_flags.setting(default, help, minimum=0, maximum=0.9, training_only=True)
+    return setting(default, help, minimum=0, maximum=0.9, training_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class AcousticConfig(config_flags.Checked):
     """Speech to tokens: encoder, CTC head and attention decoder."""
 
-    encoder: str = config_flags.setting(
+    encoder: str = setting(
         "conformer",
         "architecture: conformer, transformer, cnn, or whisper (see estimator_asr.encode)",
     )
-    encoder_layers: int = config_flags.setting(6, "blocks of encoder conformer or transformer", minimum=1)
-    encoder_units: int = config_flags.setting(256, "width of the encoder and decoder", positive=True)
-    encoder_inner_units: int = config_flags.setting(
+    encoder_layers: int = setting(6, "blocks of encoder conformer or transformer", minimum=1)
+    encoder_units: int = setting(256, "width of the encoder and decoder", positive=True)
+    encoder_inner_units: int = setting(
         512, "width between the two layers of the encoder's and decoder's feed forward", positive=True
     )
-    attention_heads: int = config_flags.setting(
-        4, "heads of encoder and decoder attention; divides --encoder_units", positive=True
-    )
-    conv_kernel_size: int = config_flags.setting(
+    attention_heads: int = setting(4, "heads of attention; divides --encoder_units", positive=True)
+    conv_kernel_size: int = setting(
         15, "encoder conformer: width of the depthwise convolution, in subsampled frames; odd", positive=True
     )
-    subsampling_channels: int = config_flags.setting(
+    subsampling_channels: int = setting(
         32, "encoders conformer and transformer: channels of the subsampling convolutions", positive=True
     )
     acoustic_dropout: float = _fraction(0.1, "fraction of values zeroed in encoder and decoder in training")
-    decoder_layers: int = config_flags.setting(
-        1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0
-    )
-    ctc_weight: float = config_flags.setting(
+    decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, CTC alone", minimum=0)
+    ctc_weight: float = setting(
         0.7,
         "weight of the CTC loss, above 0; the attention decoder's loss has 1 - ctc_weight",
         positive=True,
         maximum=1,
         training_only=True,
     )
-    label_smoothing: float = _fraction(
-        0.1, "fraction of the decoder's target that is spread evenly over all tokens"
-    )
-    softmax: str = config_flags.setting(
+    label_smoothing: float = _fraction(0.1, "fraction of the decoder's target that is spread over all tokens")
+    softmax: str = setting(
         FULL,
         "loss of the attention decoder in training: cross-entropy over all tokens, or over --num_sampled "
         "ones (sampled), or noise-contrastive estimation with these (nce); for vocabularies of thousands",
         choices=(FULL, "sampled", "nce"),
         training_only=True,
     )
-    num_sampled: int = config_flags.setting(
+    num_sampled: int = setting(
         256, "--softmax=sampled and nce: tokens drawn in each step", positive=True, training_only=True
     )
 
-    trainable_blocks: int = config_flags.setting(
+    trainable_blocks: int = setting(
         0, "encoder whisper: upper blocks of the pretrained encoder that are trained too", minimum=0
     )
     # Of encoder whisper: the pretrained one of the data or of --warm_start_from, and which blocks are read.
@@ -84,16 +79,12 @@ class AcousticConfig(config_flags.Checked):
             raise errors.UserError(
                 f"train: --conv_kernel_size is {self.conv_kernel_size}, expected an odd number."
             )
-        if self.softmax != FULL:
-            self._check_sampled()
-
-    def _check_sampled(self):
-        if not self.decoder_layers:
+        if self.softmax != FULL and not self.decoder_layers:
             raise errors.UserError(
                 f"train: --softmax={self.softmax} is of the attention decoder, but --decoder_layers is 0; "
                 "leave one of them out."
             )
-        if self.label_smoothing:
+        if self.softmax != FULL and self.label_smoothing:
             raise errors.UserError(
                 f"train: --label_smoothing is {self.label_smoothing:g}, expected 0 with "
                 f"--softmax={self.softmax}, which scores a few tokens and cannot spread the target over all; "
@@ -110,49 +101,39 @@ class DecodeConfig(config_flags.Checked):
     attention decoder and the language model give.
     """
 
-    decoding: str = config_flags.setting("beam", "search for the best tokens or characters: beam or greedy")
-    beam_width: int = config_flags.setting(
+    decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
+    beam_width: int = setting(
         10, "prefixes kept in each frame, or sentences at each syllable; hypotheses returned", minimum=1
     )
-    candidates: int = config_flags.setting(
+    candidates: int = setting(
         12, "most probable tokens of a frame, or characters of a syllable, that extend a prefix", minimum=1
     )
-    skipped_blank: float = config_flags.setting(
+    skipped_blank: float = setting(
         0.99, "frames whose blank is more probable are not searched; 1: all are", positive=True, maximum=1
     )
-    ngram_weight: float = config_flags.setting(0.0, "weight of the n-gram model", minimum=0)
-    token_bonus: float = config_flags.setting(0.0, "added for each token")
-    attention_weight: float = config_flags.setting(
-        0.0, "weight of the attention decoder when it ranks the hypotheses", minimum=0
-    )
-    language_weight: float = config_flags.setting(
-        0.0, "weight of the language model when it ranks the hypotheses", minimum=0
-    )
+    ngram_weight: float = setting(0.0, "weight of the n-gram model", minimum=0)
+    token_bonus: float = setting(0.0, "added for each token")
+    attention_weight: float = setting(0.0, "weight of the attention decoder in ranking hypotheses", minimum=0)
+    language_weight: float = setting(0.0, "weight of the language model in ranking hypotheses", minimum=0)
     # confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset), Platt (1999).
-    confidence_scale: float = config_flags.setting(1.0, "confidence: factor of the log odds", positive=True)
-    confidence_offset: float = config_flags.setting(0.0, "confidence: added to the log odds")
+    confidence_scale: float = setting(1.0, "confidence: factor of the log odds", positive=True)
+    confidence_offset: float = setting(0.0, "confidence: added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)
 class LanguageConfig(config_flags.Checked):
     """Tokens to characters, one for each: a Transformer encoder over tokens and hashed n-grams."""
 
-    language_layers: int = config_flags.setting(4, "blocks of the language model", minimum=1)
-    language_units: int = config_flags.setting(256, "width of the language model; even", positive=True)
-    language_inner_units: int = config_flags.setting(
+    language_layers: int = setting(4, "blocks of the language model", minimum=1)
+    language_units: int = setting(256, "width of the language model; even", positive=True)
+    language_inner_units: int = setting(
         1024, "width between the two layers of the language model's feed forward", positive=True
     )
-    language_heads: int = config_flags.setting(
-        4, "heads of the language model's attention; divides --language_units", positive=True
-    )
+    language_heads: int = setting(4, "heads of its attention; divides --language_units", positive=True)
     # A prime number spreads the n-grams best; this one is 2^19 - 1.
-    ngram_rows: int = config_flags.setting(
-        524287, "rows of the table that token n-grams are hashed into; 0: no n-grams", minimum=0
-    )
-    ngram_units: int = config_flags.setting(64, "width of the n-gram table", positive=True)
-    ngram_dropout: float = _fraction(
-        0.2, "fraction of n-grams dropped in training, because unseen text has new ones"
-    )
+    ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
+    ngram_units: int = setting(64, "width of the n-gram table", positive=True)
+    ngram_dropout: float = _fraction(0.2, "fraction of n-grams dropped in training: unseen text has new ones")
     language_dropout: float = _fraction(0.1, "fraction of values zeroed in the language model in training")
     token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
 
@@ -166,129 +147,38 @@ class LanguageConfig(config_flags.Checked):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig(config_flags.Checked):
-    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
-
-    optimizer: str = config_flags.setting("adam", "update rule", choices=("adam", "momentum"))
-    learning_rate: float = config_flags.setting(0.001, "initial learning rate", positive=True)
-    learning_rate_batch_size: float = config_flags.setting(
-        0.0,
-        "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
-        minimum=0,
-    )
-    schedule: str = config_flags.setting(
-        "step",
-        "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
-        choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
-    )
-    warmup_epochs: float = config_flags.setting(
-        1.0, "epochs over which the learning rate rises linearly from zero", minimum=0
-    )
-    decay_boundary_epochs: tuple[float, ...] = config_flags.setting(
-        (), "schedule step: epochs at which the next decay factor applies"
-    )
-    decay_factors: tuple[float, ...] = config_flags.setting(
-        (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
-    )
-    decay_epochs: float = config_flags.setting(
-        1.0, "schedules exponential and inverse_time: epochs per decay_rate", positive=True
-    )
-    decay_rate: float = config_flags.setting(
-        0.9,
-        "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
-        positive=True,
-    )
-    plateau_evaluations: int = config_flags.setting(
-        3, "schedule plateau: evaluations without a lower error rate before it decays", positive=True
-    )
-    plateau_factor: float = config_flags.setting(
-        0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
-    )
-    momentum: float = config_flags.setting(
-        0.9, "optimizer momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999
-    )
-    # Vaswani et al. 2017, section 5.3.
-    adam_beta1: float = config_flags.setting(
-        0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999
-    )
-    adam_beta2: float = config_flags.setting(
-        0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999
-    )
-    adam_epsilon: float = config_flags.setting(
-        1e-9, "optimizer adam: epsilon in the denominator", positive=True
-    )
-    pretrained_rate: float = config_flags.setting(
-        0.1, "with --trainable_blocks: rate of the last pretrained block over learning_rate", positive=True
-    )
-    pretrained_rate_decay: float = config_flags.setting(
-        0.7, "with --trainable_blocks: rate of a pretrained block over that of the next block", positive=True
-    )
-    clip_norm: float = config_flags.setting(
-        5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0
-    )
-    gradient_accumulation_steps: int = config_flags.setting(
-        1,
-        "batches whose gradients are summed for one update; needs memory for another copy of all weights, "
-        "embedding tables included",
-        positive=True,
-    )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
-            raise errors.UserError(
-                f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
-                f"{len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
-                "the first factor applies before the first boundary."
-            )
-        if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
-            raise errors.UserError(
-                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected increasing "
-                "values; sort them."
-            )
-
-
-@dataclasses.dataclass(frozen=True)
 class InputConfig(config_flags.Checked):
     """Batching, shuffling and SpecAugment."""
 
-    batch_frames: int = config_flags.setting(
-        16000, "acoustic: frames per batch over all replicas, padding included", positive=True
-    )
-    batch_tokens: int = config_flags.setting(
-        4000, "language: tokens per batch over all replicas, padding included", positive=True
-    )
-    num_buckets: int = config_flags.setting(
+    batch_frames: int = setting(16000, "acoustic: padded frames per batch over all replicas", positive=True)
+    batch_tokens: int = setting(4000, "language: padded tokens per batch over all replicas", positive=True)
+    num_buckets: int = setting(
         12, "length buckets, whose utterances share batches; more buckets: less padding", positive=True
     )
-    shuffle_records: int = config_flags.setting(2048, "size of the shuffle buffer, in records", positive=True)
-    shard_cache_gb: float = config_flags.setting(
+    shuffle_records: int = setting(2048, "size of the shuffle buffer, in records", positive=True)
+    shard_cache_gb: float = setting(
         20.0,
         "size of the local copies of s3:// and gs:// data, in GB, shared by all trainings",
         positive=True,
     )
-    spec_augment: bool = config_flags.setting(
-        True, "SpecAugment: mask time and frequency bands in acoustic training"
-    )
+    spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
     # Two masks of each kind as in Park et al. 2019 (LD), narrower because the corpora are small.
-    time_masks: int = config_flags.setting(2, "spec_augment: time masks per utterance", minimum=0)
-    time_mask_frames: int = config_flags.setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
-    time_mask_fraction: float = config_flags.setting(
+    time_masks: int = setting(2, "spec_augment: time masks per utterance", minimum=0)
+    time_mask_frames: int = setting(40, "spec_augment: maximum frames of a time mask", minimum=0)
+    time_mask_fraction: float = setting(
         0.2,
         "spec_augment: maximum fraction of an utterance that all time masks together hide",
         minimum=0,
         maximum=1,
     )
-    frequency_masks: int = config_flags.setting(2, "spec_augment: frequency masks per utterance", minimum=0)
-    frequency_mask_bins: int = config_flags.setting(
-        15, "spec_augment: maximum bins of a frequency mask", minimum=0
-    )
+    frequency_masks: int = setting(2, "spec_augment: frequency masks per utterance", minimum=0)
+    frequency_mask_bins: int = setting(15, "spec_augment: maximum bins of a frequency mask", minimum=0)
 
 
 SECTIONS = {
     "acoustic": AcousticConfig,
     "language": LanguageConfig,
-    "optimizer": OptimizerConfig,
+    "optimizer": training_config.OptimizerConfig,
     "input": InputConfig,
     "train": training_config.TrainConfig,
     "stopping": training_config.StoppingConfig,

@@ -60,8 +60,7 @@ def save(path: str, decode: config_lib.DecodeConfig, ngram: Optional[types.Simpl
 def load(path: str, num_tokens: int) -> tuple[config_lib.DecodeConfig, Optional[types.SimpleNamespace]]:
     """Returns what `save` wrote into a directory; the defaults, and None, where nothing was saved.
 
-    Raises:
-        errors.UserError: a file is missing or damaged, or the n-gram model has another number of tokens.
+    Raises errors.UserError if a file is missing or damaged, or the n-gram model has another number of tokens.
     """
     saved = _read(path)
     if not saved.ngram_sha256:
@@ -84,9 +83,10 @@ def copy(source: str, target: str) -> None:
     if saved.ngram_sha256:
         _copy_file(_ngram_path(source, saved.ngram_sha256), _ngram_path(target, saved.ngram_sha256))
     if os.path.exists(os.path.join(source, DECODING_FILE)):
-        _copy_file(*(os.path.join(path, DECODING_FILE) for path in (source, target)))
+        _copy_file(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
     else:
-        _remove(os.path.join(target, DECODING_FILE))
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(target, DECODING_FILE))
     _remove_others(target, saved.ngram_sha256)
 
 
@@ -112,9 +112,4 @@ def _copy_file(source: str, target: str) -> None:
 def _remove_others(path: str, sha256: str) -> None:
     for file in glob.glob(os.path.join(glob.escape(path), _NGRAM_FILES)):
         if not sha256 or file != _ngram_path(path, sha256):
-            _remove(file)
-
-
-def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(file)
+            os.remove(file)

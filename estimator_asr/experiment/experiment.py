@@ -27,7 +27,7 @@ class ExperimentConfig:
     model: str
     acoustic: config_lib.AcousticConfig
     language: config_lib.LanguageConfig
-    optimizer: config_lib.OptimizerConfig
+    optimizer: training_config.OptimizerConfig
     input: config_lib.InputConfig
     train: training_config.TrainConfig
     frontend: Optional[frontend_lib.FrontendConfig]  # None: the model reads tokens
@@ -46,7 +46,6 @@ class ExperimentConfig:
 
     @property
     def spec(self) -> task_spec.TaskSpec:
-        """Description of the model."""
         return task_spec.SPECS[self.model]
 
     @property
@@ -83,11 +82,7 @@ class ExperimentConfig:
 
     @classmethod
     def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json of `model_dir`.
-
-        Raises:
-            errors.UserError: the file is missing, is not JSON, or was written by another version.
-        """
+        """Reads config.json; raises errors.UserError if it is missing, not JSON, or of another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
             values = json.loads(files.read_text(path))

@@ -53,8 +53,8 @@ class ModelDirectory:
 def open_model_directory(path: str) -> ModelDirectory:
     """Reads config.json and the vocabularies.
 
-    Raises:
-        errors.UserError: the directory or a file of it is missing, or a vocabulary differs from config.json.
+    Raises errors.UserError if the directory or a file of it is missing, or a vocabulary differs from
+    config.json.
     """
     if not os.path.isdir(path):
         raise errors.UserError(
@@ -87,27 +87,41 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
-    saved = open_model_directory(path)
-    _check_same_model(path, saved.config, config)
-    return dataclasses.replace(saved, config=config)
+    model = open_model_directory(path)
+    keys = ["model", config.model, *config.spec.vocabularies, "bpe_sha256"]
+    keys += ["frontend", "token_type"] if config.spec.reads_audio else []
+    for key in keys:
+        got, want = getattr(config, key), getattr(model.config, key)
+        if key == config.model:
+            want = config_flags.with_training_settings(want, got)
+        if got != want:
+            got, want = _describe_difference(got, want)
+            raise errors.UserError(
+                f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
+                "give the same flags and data, or another --model_dir"
+            )
+    return dataclasses.replace(model, config=config)
 
 
 def write(model: ModelDirectory, data_dir: str) -> None:
     """Writes config.json; copies the vocabularies of the data, or logs the settings that changed."""
-    if _has_checkpoint(model.path):
-        _log_changes(model)
-        model.config.save(model.path)
-    else:
+    if not _has_checkpoint(model.path):
         copy_description(model, model.path, data_dir)
+        return
+    saved, changes = experiment.ExperimentConfig.load(model.path), []
+    for section in (model.config.model, "optimizer", "input"):
+        old, new = (config_json.to_json_dict(getattr(config, section)) for config in (saved, model.config))
+        changes += [f"--{name} {old[name]} -> {value}" for name, value in new.items() if old[name] != value]
+    if changes:
+        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
+    model.config.save(model.path)
 
 
 def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
     """Returns a new model with the vocabularies of the data; `path` need not exist, and nothing is written.
 
-    All workers but the chief open the model like this, without waiting for the directory.
-
-    Raises:
-        errors.UserError: a vocabulary of the data is damaged.
+    All workers but the chief open the model like this, without waiting for the directory. Raises
+    errors.UserError if a vocabulary of the data is damaged.
     """
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
@@ -115,11 +129,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
 def check_data(
     path: str, config: experiment.ExperimentConfig, info: dataset_info.DatasetInfo, data_dir: str
 ) -> None:
-    """Checks that the data in `data_dir` fits the model in `path`.
-
-    Raises:
-        errors.UserError: vocabulary, token type or frontend differ; names both directories and both values.
-    """
+    """Raises errors.UserError if vocabulary, token type or frontend of the data differ from the model's."""
     pairs = {
         f"sha256 of {file}": (getattr(info, key)[:12], getattr(config, key)[:12])
         for key, file in _vocabulary_files(config).items()
@@ -133,35 +143,28 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Refuses data that differ from a model.
+    """Raises errors.UserError if data differ from a model, with the flags of a build that fits the model.
 
     Args:
         data_dir, path: directories of the data and of the model.
         pairs: name to the value of the data and that of the model.
         vocabulary_dir: directory of the model's vocabularies.
         model: has its token_type and frontend: ExperimentConfig or ExportInfo.
-
-    Raises:
-        errors.UserError: two values differ; names them, and the flags of a build that fits the model.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
     encoder = flags.pop("encoder", None)
+    advice = "build the data with " + " ".join(f"--{flag}={value}" for flag, value in flags.items())
+    if encoder:
+        layers = ",".join(map(str, encoder["layers"]))
+        program = f"python -m estimator_asr.encode --weights={vocabulary_dir} --layers={layers}"
+        advice += f", encode them by {program}"
     for name, (got, want) in pairs.items():
         if got != want:
             got, want = _describe_difference(got, want)
             raise errors.UserError(
-                f"{data_dir}: {name} is {got}, expected {want} as in {path}; build the data with "
-                f"{' '.join(f'--{flag}={value}' for flag, value in flags.items())}"
-                f"{_advise_encoding(vocabulary_dir, encoder)}, or use another model"
+                f"{data_dir}: {name} is {got}, expected {want} as in {path}; {advice}, or use another model"
             )
-
-
-def _advise_encoding(path: str, encoder: Optional[Mapping]) -> str:
-    if not encoder:
-        return ""
-    layers = ",".join(map(str, encoder["layers"]))
-    return f", encode them by python -m estimator_asr.encode --weights={path} --layers={layers}"
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
@@ -184,16 +187,6 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
         decoding_files.copy(model.path, path)
 
 
-def _log_changes(model):
-    """Logs the changed settings of the model, its optimizer and its input."""
-    saved, changes = experiment.ExperimentConfig.load(model.path), []
-    for section in (model.config.model, "optimizer", "input"):
-        old, new = (config_json.to_json_dict(getattr(config, section)) for config in (saved, model.config))
-        changes += [f"--{name} {old[name]} -> {value}" for name, value in new.items() if old[name] != value]
-    if changes:
-        logging.info("%s: settings changed since the last run: %s", model.path, ", ".join(changes))
-
-
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
 
@@ -212,36 +205,17 @@ def _open(path, config, source):
         characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
         readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
     for key, name in _vocabulary_files(config).items():
-        _check_file(os.path.join(path, name), getattr(config, key), source)
-    return ModelDirectory(path, config, tokens, characters, readings)
-
-
-def _check_file(file, want, source):
-    try:
-        got = files.sha256(file)
-    except OSError as error:
-        raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
-    if got != want:
-        raise errors.UserError(
-            f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
-            "belongs to it"
-        )
-
-
-def _check_same_model(path, saved, wanted):
-    """Refuses a run whose model differs from the saved one."""
-    keys = ["model", wanted.model, *wanted.spec.vocabularies, "bpe_sha256"]
-    keys += ["frontend", "token_type"] if wanted.spec.reads_audio else []
-    for key in keys:
-        got, want = getattr(wanted, key), getattr(saved, key)
-        if key == wanted.model:
-            want = config_flags.with_training_settings(want, got)
+        file, want = os.path.join(path, name), getattr(config, key)
+        try:
+            got = files.sha256(file)
+        except OSError as error:
+            raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
         if got != want:
-            got, want = _describe_difference(got, want)
             raise errors.UserError(
-                f"{path}: {key} is {got} in this run, but the directory was trained with {want}; "
-                "give the same flags and data, or another --model_dir"
+                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file that "
+                "belongs to it"
             )
+    return ModelDirectory(path, config, tokens, characters, readings)
 
 
 def _describe_difference(got, want):

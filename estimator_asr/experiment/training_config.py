@@ -1,4 +1,4 @@
-"""Settings of a training run: length, stopping, checks, and what TensorBoard shows."""
+"""Settings of a training run: optimizer, length, stopping, checks, and what TensorBoard shows."""
 
 from __future__ import annotations
 
@@ -9,60 +9,126 @@ from estimator_asr.experiment import task_spec
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags
 
+setting = config_flags.setting
 DEFAULT_EPOCHS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig(config_flags.Checked):
+    """Adam or momentum, with a learning rate schedule and warm-up; the same for both models."""
+
+    optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
+    learning_rate: float = setting(0.001, "initial learning rate", positive=True)
+    learning_rate_batch_size: float = setting(
+        0.0,
+        "initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled",
+        minimum=0,
+    )
+    schedule: str = setting(
+        "step",
+        "learning rate decay after warm-up; plateau: decays when the error rate on dev stops falling",
+        choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
+    )
+    warmup_epochs: float = setting(1.0, "epochs in which the rate rises linearly from zero", minimum=0)
+    decay_boundary_epochs: tuple[float, ...] = setting(
+        (), "schedule step: epochs at which the next decay factor applies"
+    )
+    decay_factors: tuple[float, ...] = setting(
+        (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
+    )
+    decay_epochs: float = setting(1.0, "exponential and inverse_time: epochs per decay_rate", positive=True)
+    decay_rate: float = setting(
+        0.9,
+        "exponential: factor per decay_epochs; inverse_time: rate / (1 + decay_rate x age)",
+        positive=True,
+    )
+    plateau_evaluations: int = setting(
+        3, "schedule plateau: evaluations without a lower error rate before it decays", positive=True
+    )
+    plateau_factor: float = setting(
+        0.5, "schedule plateau: factor by which the rate is reduced", positive=True, maximum=0.99
+    )
+    momentum: float = setting(0.9, "momentum: decay of the accumulated gradient", minimum=0, maximum=0.9999)
+    # Vaswani et al. 2017, section 5.3.
+    adam_beta1: float = setting(0.9, "optimizer adam: decay of the first moment", minimum=0, maximum=0.9999)
+    adam_beta2: float = setting(0.98, "optimizer adam: decay of the second moment", minimum=0, maximum=0.9999)
+    adam_epsilon: float = setting(1e-9, "optimizer adam: epsilon in the denominator", positive=True)
+    pretrained_rate: float = setting(
+        0.1, "with --trainable_blocks: rate of the last pretrained block over learning_rate", positive=True
+    )
+    pretrained_rate_decay: float = setting(
+        0.7, "with --trainable_blocks: rate of a pretrained block over that of the next block", positive=True
+    )
+    clip_norm: float = setting(5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0)
+    gradient_accumulation_steps: int = setting(
+        1,
+        "batches whose gradients are summed for one update; needs memory for another copy of all weights, "
+        "embedding tables included",
+        positive=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
+            raise errors.UserError(
+                f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
+                f"{len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
+                "the first factor applies before the first boundary."
+            )
+        if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
+            raise errors.UserError(
+                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected increasing "
+                "values; sort them."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig(config_flags.Checked):
     """The loop: length, intervals, warm start, devices."""
 
-    model: str = config_flags.setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
-    train_steps: Optional[int] = config_flags.setting(
+    model: str = setting("acoustic", "which model to train", choices=tuple(task_spec.SPECS))
+    train_steps: Optional[int] = setting(
         None, "stop after this many updates of the weights", positive=True, alternative="train_epochs"
     )
-    train_epochs: Optional[float] = config_flags.setting(
+    train_epochs: Optional[float] = setting(
         None,
         f"stop after this many epochs; {DEFAULT_EPOCHS} without this and --train_steps",
         positive=True,
         alternative="train_steps",
     )
-    save_checkpoints_steps: int = config_flags.setting(
+    save_checkpoints_steps: int = setting(
         500, "steps between checkpoints; each is evaluated on the dev split", positive=True
     )
-    keep_checkpoint_max: int = config_flags.setting(5, "latest checkpoints to keep", positive=True)
-    eval_throttle_seconds: int = config_flags.setting(
+    keep_checkpoint_max: int = setting(5, "latest checkpoints to keep", positive=True)
+    eval_throttle_seconds: int = setting(
         30, "minimum time between evaluations; ignored by early stopping and schedule plateau", minimum=0
     )
-    save_summary_steps: int = config_flags.setting(50, "steps between TensorBoard points", positive=True)
-    progress_seconds: float = config_flags.setting(10.0, "seconds between progress lines", positive=True)
-    max_first_step_minutes: float = config_flags.setting(
+    save_summary_steps: int = setting(50, "steps between TensorBoard points", positive=True)
+    progress_seconds: float = setting(10.0, "seconds between progress lines", positive=True)
+    max_first_step_minutes: float = setting(
         30.0, "end the program, with exit code 75, if the first step takes longer", positive=True
     )
-    max_step_minutes: float = config_flags.setting(10.0, "the same for each later step", positive=True)
-    seed: int = config_flags.setting(  # seed + epoch is the seed of an epoch, an int64
+    max_step_minutes: float = setting(10.0, "the same for each later step", positive=True)
+    seed: int = setting(  # seed + epoch is the seed of an epoch, an int64
         1, "random seed of weights, order, masks and dropout", minimum=-(10**18), maximum=10**18
     )
-    warm_start_from: Optional[str] = config_flags.setting(
+    warm_start_from: Optional[str] = setting(
         None,
         "model directory or checkpoint in it, or Whisper model, with the initial weights of a new model",
         local=True,
     )
-    precision: str = config_flags.setting(
+    precision: str = setting(
         "float32",
         "float16 (experimental, not run on a GPU yet): mixed precision with loss scaling, for GPUs with "
         "tensor cores; bfloat16: for GPUs from compute capability 8.0 on (not run on one yet), and for CPUs "
         "with avx512_bf16 or amx_bf16, where long utterances take 75 % of the time (measured)",
         choices=("float32", "float16", "bfloat16"),
     )
-    num_cpu_replicas: int = config_flags.setting(
-        1, "CPU replicas under MirroredStrategy (to test multi-GPU training)", positive=True
-    )
-    gpu_memory_growth: bool = config_flags.setting(
+    num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)
+    gpu_memory_growth: bool = setting(
         False, "take GPU memory when it is needed instead of all at the start, to share a GPU"
     )
-    xla: bool = config_flags.setting(
-        False, "compile with XLA, for GPUs; on a CPU a step takes three times as long (measured)"
-    )
+    xla: bool = setting(False, "compile with XLA, for GPUs; on a CPU a step takes three times as long")
 
     def __post_init__(self):
         super().__post_init__()
@@ -77,10 +143,10 @@ class TrainConfig(config_flags.Checked):
 class StoppingConfig(config_flags.Checked):
     """Best checkpoints and early stopping."""
 
-    keep_best_checkpoints: int = config_flags.setting(
+    keep_best_checkpoints: int = setting(
         5, "checkpoints with the lowest error rate on dev to keep in MODEL_DIR/best", minimum=1
     )
-    early_stopping_evaluations: int = config_flags.setting(
+    early_stopping_evaluations: int = setting(
         0, "stop after this many evaluations without a new lowest error rate on dev; 0: never", minimum=0
     )
 
@@ -89,34 +155,32 @@ class StoppingConfig(config_flags.Checked):
 class WatchConfig(config_flags.Checked):
     """Checks of data, model and training."""
 
-    watchdog: bool = config_flags.setting(
+    watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
     )
-    constant_loss_steps: int = config_flags.setting(
+    constant_loss_steps: int = setting(
         500, "watchdog: alarm if the loss stays constant for this many steps and 5 % of all", positive=True
     )
-    skip_bad_batches: int = config_flags.setting(
+    skip_bad_batches: int = setting(
         0, "maximum number of steps with NaN or Inf to skip; one more ends training", minimum=0
     )
-    overfit_batches: int = config_flags.setting(
+    overfit_batches: int = setting(
         0, "memorise this many batches and exit: a model that cannot is broken; 0: off", minimum=0
     )
-    try_worst_batch: bool = config_flags.setting(
-        True, "before the first step, try the batch that needs the most memory"
-    )
+    try_worst_batch: bool = setting(True, "before the first step, try the batch that needs the most memory")
 
 
 @dataclasses.dataclass(frozen=True)
 class DisplayConfig(config_flags.Checked):
     """TensorBoard beyond scalars."""
 
-    show_utterances: int = config_flags.setting(
+    show_utterances: int = setting(
         4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0
     )
-    histogram_steps: int = config_flags.setting(
+    histogram_steps: int = setting(
         0, "TensorBoard: steps between histograms of weights and gradients; 0: none", minimum=0
     )
-    profile_steps: tuple[int, ...] = config_flags.setting(
+    profile_steps: tuple[int, ...] = setting(
         (), "first and last step that TensorBoard's profiler records; empty: none", minimum=0
     )
 

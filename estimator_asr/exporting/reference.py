@@ -14,7 +14,7 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import frozen_weights
+from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import model_directory
 from estimator_asr.models import frozen_encoder
@@ -37,7 +37,7 @@ def extract_features(
         fbank = frontend.extract(waveform, config)[None]
         if config.encoder:
             fbank, _ = frozen_encoder.build(config.encoder, fbank, tf.shape(fbank)[1:2])
-            frozen_weights.load(session, model.path, config.encoder.encoder)
+            whisper_weights.load(session, model.path, config.encoder.encoder)
         fbank = tf.cast(fbank[0], tf.float32)
         for each in waveforms:
             yield session.run(fbank, {waveform: each})

@@ -45,14 +45,7 @@ class FreeMemory(estimator_api.Exporter):
 
 
 class Evaluation:
-    """Evaluation of a model on dev.
-
-    Args:
-        model: the model to train.
-        input_fn: of dev.
-        hooks: session hooks of each evaluation.
-        exporters: run after each evaluation, besides those of every training.
-    """
+    """Evaluation of a model on dev; the exporters run after each, besides those of every training."""
 
     def __init__(
         self,
@@ -62,9 +55,7 @@ class Evaluation:
         exporters: Sequence[estimator_api.Exporter],
     ):
         error_rate = model.config.spec.error_rate
-        self._model = model
-        self._input_fn = input_fn
-        self._hooks = list(hooks)
+        self._model, self._input_fn, self._hooks = model, input_fn, list(hooks)
         # What the log lists is done, so the best checkpoints come before it.
         self._exporters = [
             best_checkpoints.BestCheckpoints(model, error_rate),
@@ -115,20 +106,17 @@ class Evaluation:
     ) -> None:
         """Evaluates each new checkpoint while the workers of a cluster train, until the last one.
 
-        The last one does not wait for the throttle. Arguments as for catch_up.
-
-        Raises:
-            stopping.Terminated: SIGTERM came.
+        The last one does not wait for the throttle. Raises stopping.Terminated after SIGTERM.
         """
-        known, not_before = None, 0.0
+        newest, not_before = None, 0.0
         while True:
             termination.raise_if_requested()
             checkpoint = checkpoints.find_latest(self._model.path)
             ends_training = checkpoint is not None and is_last(checkpoints.step_of(checkpoint))
-            if checkpoint in (None, known) or (time.monotonic() < not_before and not ends_training):
+            if checkpoint in (None, newest) or (time.monotonic() < not_before and not ends_training):
                 time.sleep(_POLL_SECONDS)
                 continue
-            known, not_before = checkpoint, time.monotonic() + self.throttle_seconds
+            newest, not_before = checkpoint, time.monotonic() + self.throttle_seconds
             if self._run_on_links(estimator, checkpoint) and ends_training:
                 return
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 from absl import logging
 
-from estimator_asr.checkpointing import checkpoints, evaluation_log, saver
+from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import experiment, model_directory
 from estimator_asr.inputs import input_fn, input_progress, splits
@@ -20,7 +20,7 @@ from estimator_asr.models import losses
 from estimator_asr.training import evaluation, model_fn, step_time, stopping
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster as cluster_lib
-from estimator_asr.training.distributed import devices, strategies
+from estimator_asr.training.distributed import strategies
 from tfrecord_builder.data import dataset_info
 
 
@@ -43,11 +43,8 @@ def train(
 ) -> None:
     """Trains until the config's number of steps or epochs, evaluating each checkpoint on the dev split.
 
-    Args:
-        model: of model_directory.check; its config.json is written when nothing can refuse the run any more.
-        infos, data_dirs: the data; checked against the model by model_directory.check_data.
-        cluster: that this process belongs to; None: it trains alone.
-        observe: returns the observers of a training that is about to start.
+    The model is that of model_directory.check, and the data fit it, see model_directory.check_data; without a
+    cluster this process trains alone. `observe` returns the observers of a training that is about to start.
 
     Raises:
         errors.UserError: a split or shard is missing, the checkpoint does not fit, or an observer refuses.
@@ -56,16 +53,15 @@ def train(
     loop = Loop(model, infos, data_dirs, cluster)
     if loop.is_finished():
         return
-    devices.log_devices(model.config.train.num_cpu_replicas, cluster)
+    strategies.log_devices(model.config.train.num_cpu_replicas, cluster)
     with splits.explain_damage(data_dirs, "train or dev"), stopping.Termination() as termination:
         loop.prepare(observe(loop.plan, loop.clock), termination)
-        loop.save_settings()  # nothing refuses the run from here on
         with loop.observers.running, loop.watch:
             loop.run()
 
 
 class Loop:
-    """A training in stages: plan, prepare, save the settings, run."""
+    """A training in stages: plan, prepare, run."""
 
     def __init__(self, model, infos, data_dirs, cluster):
         cluster_lib.write(cluster)
@@ -86,18 +82,18 @@ class Loop:
         """Returns whether an earlier run has trained and evaluated all; logs why."""
         path, first_step = self.model.path, self.plan.first_step
         reason = self._find_reason(first_step)
-        is_finished = bool(reason) and (not self.has_dev or evaluation.is_evaluated(path, first_step))
-        if is_finished:
-            logging.info("%s: %s, nothing to do", path, reason)
-        return is_finished
+        if reason is None or (self.has_dev and not evaluation.is_evaluated(path, first_step)):
+            return False
+        logging.info("%s: %s, nothing to do", path, reason)
+        return True
 
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
-        """Builds the inputs and the evaluation, and finds the weights of a warm start."""
+        """Builds inputs and evaluation, and writes the settings, once nothing refuses the run any more."""
         self.observers, self.termination = observers, termination
         self.watch = step_time.StepWatch(self.model.config.train, termination, self.cluster)
         options = {"start": self.plan.start, "num_replicas": self.num_replicas}
         self.train_input_fn = self._build_input_fn(self.plan.source, training=True, **options)
-        if not (self.cluster and self.cluster.is_evaluator):
+        if self.model.config.train.warm_start_from and not (self.cluster and self.cluster.is_evaluator):
             self._warm_start()
         self.dev = None
         if self.has_dev:
@@ -107,9 +103,6 @@ class Loop:
             self.dev = evaluation.Evaluation(self.model, dev_input_fn, hooks, observers.exporters)
         else:
             logging.warning("%s: has no dev split, so nothing is evaluated", ",".join(self.data_dirs))
-
-    def save_settings(self) -> None:
-        """Writes config.json, the vocabularies and the position in the data; in a cluster the chief does."""
         if self.is_writer:
             model_directory.write(self.model, self.data_dirs[0])
             logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))
@@ -119,14 +112,14 @@ class Loop:
         """Trains, or evaluates, until the end."""
         if self.cluster is None:
             self._train_locally()
-        elif self.cluster.is_evaluator:
-            self._evaluate_checkpoints()
-        else:
+        elif not self.cluster.is_evaluator:
             self._train_as_worker()
+        elif self.dev:
+            self.dev.follow(self._build_estimator(None), self._is_last, self.termination)
 
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
-        regular = saver.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
+        regular = recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)
         # The saver comes last: after SIGTERM its listener raises, and hooks after it would never end.
         hooks = [stopping.StopTrainingHook(self.termination), regular]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
@@ -146,7 +139,7 @@ class Loop:
         # Not _is_last: an evaluation that one worker sees and another does not yet would separate them.
         if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
-            stop = stopping.CoordinatedStopHook(self.termination, num_workers, self._stops_early)
+            stop = stopping.CoordinatedStopHook(self.termination, num_workers, self.rule.find_early_stop)
             train_spec = estimator_api.TrainSpec(self.train_input_fn, self.plan.max_steps, [stop])
             unused = estimator_api.EvalSpec(self.train_input_fn)
             estimator_api.train_and_evaluate(self._build_estimator(self.strategy), train_spec, unused)
@@ -156,27 +149,20 @@ class Loop:
             estimator = self._build_estimator(None)
             self.dev.run(estimator, estimator.latest_checkpoint())
 
-    def _evaluate_checkpoints(self):
-        if self.dev:
-            self.dev.follow(self._build_estimator(None), self._is_last, self.termination)
-
     def _build_input_fn(self, source, **options):
         config = self.model.config
         options.update(seed=config.train.seed, fixed_shapes=config.train.xla)
         return input_fn.build_input_fn(source, config.input, **options)
 
     def _warm_start(self):
-        model = self.model
-        if not model.config.train.warm_start_from:
-            return
-        from estimator_asr.checkpointing.pretrained import warm_start
+        from estimator_asr.checkpointing.pretrained import warm_start  # only where a flag asks for it
 
         def build_graph():
             batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()
-            model_fn.build_model_fn(model, self.plan)(*batch, estimator_api.ModeKeys.TRAIN)
+            model_fn.build_model_fn(self.model, self.plan)(*batch, estimator_api.ModeKeys.TRAIN)
 
-        describe = functools.partial(model_directory.write, model, self.data_dirs[0])
-        warm_start.prepare(model, build_graph, self.is_writer, describe)
+        describe = functools.partial(model_directory.write, self.model, self.data_dirs[0])
+        warm_start.prepare(self.model, build_graph, self.is_writer, describe)
 
     def _is_last(self, step):
         return self._find_reason(step) is not None
@@ -187,12 +173,6 @@ class Loop:
             max_steps = plan_lib.max_steps(self.model.config.train, progress)
             self.rule = dataclasses.replace(self.rule, max_steps=max_steps)
         return self.rule.find_reason(step)
-
-    def _stops_early(self, step):
-        return self.rule.find_early_stop(step) is not None
-
-    def _build_early_stop(self, step):
-        return stopping.EarlyStoppingHook(step.update.number, self.rule)
 
     def _build_estimator(self, strategy):
         config = self.model.config.train
@@ -207,9 +187,8 @@ class Loop:
             # Evaluation stays on one device: replicas would drop a last batch that not all of them get.
             train_distribute=strategy,
         )
-        # The workers of a cluster stop together.
-        stops_alone = self.rule.patience and self.cluster is None
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]
-        build_hooks += [self._build_early_stop] if stops_alone else []
+        if self.rule.patience and self.cluster is None:  # the workers of a cluster stop together
+            build_hooks.append(lambda step: stopping.EarlyStoppingHook(step.update.number, self.rule))
         inner = model_fn.build_model_fn(self.model, self.plan, build_hooks, self.observers.ctc_kernel)
         return estimator_api.Estimator(inner, config=run_config)

@@ -55,7 +55,9 @@ def build_model_fn(
 
     def model_fn(features, labels, mode):
         if mode == estimator_api.ModeKeys.PREDICT:
-            return _predict_spec(task.predict(features))
+            predictions = task.predict(features)
+            outputs = {_SERVING_KEY: estimator_api.PredictOutput(predictions)}
+            return estimator_api.EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
         training = mode == estimator_api.ModeKeys.TRAIN
         if training:
             features, labels, wait = step_time.time_input(features, labels)
@@ -65,12 +67,20 @@ def build_model_fn(
         variables = tf.compat.v1.trainable_variables()
         checkpoints.check_variables(checkpoints.find_latest(model.path), model, variables)
         if mode == estimator_api.ModeKeys.EVAL:
-            return _eval_spec(forward)
-        if training:
-            update, scalars = _update(model, plan, forward, task.rate_of)
-            step = Step(update, features, labels, wait, scalars, forward.num_inputs)
-            return _train_spec(step, build_hooks)
-        raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
+            values = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
+            loss = forward.losses.average()
+            return estimator_api.EstimatorSpec(mode, loss=loss, eval_metric_ops=values)
+        if not training:
+            raise ValueError(f"mode is {mode!r}, expected train, eval or infer")
+        update, scalars = _update(model, plan, forward, task.rate_of)
+        step = Step(update, features, labels, wait, scalars, forward.num_inputs)
+        return estimator_api.EstimatorSpec(
+            mode,
+            # Under a strategy the Estimator adds up the losses of the replicas.
+            loss=shown_loss(update.loss) / replicas.num_replicas(),
+            train_op=update.train_op,
+            training_hooks=[*update.hooks, *(build_hook(step) for build_hook in build_hooks)],
+        )
 
     return model_fn
 
@@ -82,30 +92,6 @@ def _cast_kernels(product_type, getter, name, *args, **kwargs):
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
-def _predict_spec(predictions):
-    outputs = {_SERVING_KEY: estimator_api.PredictOutput(predictions)}
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.PREDICT, predictions=predictions, export_outputs=outputs
-    )
-
-
-def _eval_spec(forward):
-    values = {tag: ratio.metric() for tag, ratio in forward.metrics().items()}
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.EVAL, loss=forward.losses.average(), eval_metric_ops=values
-    )
-
-
-def _train_spec(step, build_hooks):
-    return estimator_api.EstimatorSpec(
-        estimator_api.ModeKeys.TRAIN,
-        # Under a strategy the Estimator adds up the losses of the replicas.
-        loss=shown_loss(step.update.loss) / replicas.num_replicas(),
-        train_op=step.update.train_op,
-        training_hooks=[*step.update.hooks, *(build_hook(step) for build_hook in build_hooks)],
-    )
-
-
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
     """Returns the loss for the EstimatorSpec: infinity for NaN, at which Estimator stops before our hooks."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
@@ -113,10 +99,12 @@ def shown_loss(loss: tf.Tensor) -> tf.Tensor:
 
 def _update(model, plan, forward, rate_of):
     """Returns the update of the weights, and the metrics of the step by tag, which it writes as summaries."""
-    global_step = tf.compat.v1.train.get_or_create_global_step()
-    learning_rate = _build_learning_rate(model, plan, global_step)
-    optimizer = optimization.build_optimizer(model.config.optimizer, learning_rate, rate_of=rate_of)
-    update = _build_update(model.config, forward.losses, optimizer, global_step)
+    config, global_step = model.config, tf.compat.v1.train.get_or_create_global_step()
+    history = evaluation_log.History(model.path, config.spec.error_rate)
+    schedule = schedules.build_schedule(config.optimizer, plan.batch_size, plan.steps_per_epoch, history)
+    learning_rate = schedule(global_step + plan.step_offset)
+    optimizer = optimization.build_optimizer(config.optimizer, learning_rate, rate_of=rate_of)
+    update = _build_update(config, forward.losses, optimizer, global_step)
     scalars = {
         "total-loss": forward.losses.total,
         "learning-rate": learning_rate,
@@ -125,30 +113,18 @@ def _update(model, plan, forward, rate_of):
         **update.scalars,
         **{tag: ratio.value() for tag, ratio in forward.metrics().items()},
     }
-    _write_scalars(scalars)
+    with tf.compat.v1.name_scope(None):  # or the name scope that is open would be shown before the tag
+        for tag, value in scalars.items():
+            tf.compat.v1.summary.scalar(tag, value)
     return update, scalars
 
 
-def _build_learning_rate(model, plan, global_step):
-    history = evaluation_log.History(model.path, model.config.spec.error_rate)
-    schedule = schedules.build_schedule(
-        model.config.optimizer, plan.batch_size, plan.steps_per_epoch, history
-    )
-    return schedule(global_step + plan.step_offset)
-
-
 def _build_update(config, losses, optimizer, global_step):
-    scale = optimization.build_loss_scale(config.train.precision)
-    num_batches, clip_norm = config.optimizer.gradient_accumulation_steps, config.optimizer.clip_norm
-    if num_batches > 1:
-        from estimator_asr.training.optimizer import gradient_accumulation
+    scale = optimization.LossScale() if config.train.precision == "float16" else None
+    minimizer = optimization.Minimizer(optimizer, config.optimizer.clip_norm, global_step, scale)
+    num_batches = config.optimizer.gradient_accumulation_steps
+    if num_batches == 1:
+        return minimizer.minimize(losses.to_minimise())
+    from estimator_asr.training.optimizer import gradient_accumulation
 
-        return gradient_accumulation.minimize(losses, optimizer, clip_norm, global_step, num_batches, scale)
-    return optimization.minimize(losses.to_minimise(), optimizer, clip_norm, global_step, scale)
-
-
-def _write_scalars(values):
-    """Adds one scalar summary per tag; the tag is shown as it is, whatever name scope is open."""
-    with tf.compat.v1.name_scope(None):
-        for tag, value in values.items():
-            tf.compat.v1.summary.scalar(tag, value)
+    return gradient_accumulation.minimize(losses, minimizer, num_batches)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from absl import logging
 
 from estimator_asr.checkpointing import checkpoints, evaluation_log, recovery
-from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec, training_config
 from estimator_asr.inputs import buckets, input_progress, splits
 from estimator_asr.training.optimizer import schedules
@@ -61,11 +60,10 @@ def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> i
         errors.UserError: no checkpoint can be read, or the newest belongs to another model or lacks the state
             of the optimizer.
     """
+    config, step = model.config, 0
     checkpoint = recovery.recover(model.path) if is_writer else recovery.find(model.path)[0]
-    step = 0
     if checkpoint:
         checkpoints.check(checkpoint, model)
-        config = model.config
         checkpoints.require_optimizer(checkpoint, config.optimizer.optimizer, config.train.precision)
         step = checkpoints.global_step(checkpoint)
     if is_writer:
@@ -83,27 +81,27 @@ def make(
 ) -> TrainingPlan:
     """Returns the plan of a run from the step of its checkpoint on (0 for a new model).
 
-    The batches are for `num_replicas`, of all machines together.
-
-    Raises:
-        errors.UserError: the training split does not exist, or a shard of it is missing.
+    The batches are for `num_replicas`, of all machines together. Raises errors.UserError if the training
+    split or a shard of it is missing.
     """
     config = model.config
     source = splits.read_split(infos, data_dirs, TRAIN_SPLIT, config.spec)
     source = dataclasses.replace(source, index_dir=os.path.join(model.path, _INDEX_DIRECTORY))
+    order = [source.sha256, config.train.seed, config.input.shuffle_records]
     wanted = input_progress.InputProgress(
         first_step=0,
         epoch=0,
-        order_sha256=_hash_order(source, config),
+        order_sha256=hashlib.sha256(json.dumps(order).encode()).hexdigest(),
         bucketing=source.bucket(config.input, num_replicas),
         batches_per_step=config.optimizer.gradient_accumulation_steps,
     )
     saved = input_progress.load(model.path) if first_step else None
     progress = input_progress.resume(saved, first_step, wanted)
-    if saved and progress != saved and saved.position(first_step).index:
+    num_batches = saved.position(first_step).index if saved and progress != saved else 0
+    if num_batches:
         logging.info(
             f"epoch {progress.epoch} restarts, because the batches, the data, the seed or the replicas "
-            f"changed after {saved.position(first_step).index:,} of its batches"
+            f"changed after {num_batches:,} of its batches"
         )
     return TrainingPlan(source, first_step, max_steps(config.train, progress), progress)
 
@@ -115,11 +113,6 @@ def one_utterance(spec: task_spec.TaskSpec) -> TrainingPlan:
     return TrainingPlan(source, 0, 1, progress)
 
 
-def _hash_order(source, config):
-    parts = [source.sha256, config.train.seed, config.input.shuffle_records]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
 def max_steps(config: training_config.TrainConfig, progress: input_progress.InputProgress) -> int:
     """Returns the global step at which a training ends."""
     if config.train_steps:
@@ -128,7 +121,7 @@ def max_steps(config: training_config.TrainConfig, progress: input_progress.Inpu
     return max(1, math.ceil(round(end, 6)))
 
 
-def log(plan: TrainingPlan, config: config_lib.OptimizerConfig, num_replicas: int) -> None:
+def log(plan: TrainingPlan, config: training_config.OptimizerConfig, num_replicas: int) -> None:
     """Logs the size of the data, of its batches, and of the training."""
     source, bucketing = plan.source, plan.progress.bucketing
     unit = source.spec.unit

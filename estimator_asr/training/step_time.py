@@ -55,29 +55,25 @@ class Clock:
 
 
 def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
-    """Returns features and labels as the model must take them, and the seconds that they took to arrive.
+    """Returns features and labels, and the seconds that they took to arrive, float64 [].
 
-    The seconds are float64 []. The control dependencies keep a single thread from running the model before it
-    reads the clock.
+    The control dependencies keep a single thread from running the model before it reads the clock.
     """
     started = tf.timestamp()
     with tf.control_dependencies([*features.values(), *labels.values()]):
         arrived = tf.timestamp()
     with tf.control_dependencies([arrived]):
-        given = ({name: tf.identity(value) for name, value in part.items()} for part in (features, labels))
-        return (*given, arrived - started)
+        features = {name: tf.identity(value) for name, value in features.items()}
+        labels = {name: tf.identity(value) for name, value in labels.items()}
+        return features, labels, arrived - started
 
 
 class StepWatch:
     """Ends the process if a step takes too long; a context in which a thread of its own watches.
 
     A collective waits forever for a replica or worker that does not run it. TensorFlow's call does not return
-    then, so neither a signal handler nor an exception reaches the main thread.
-
-    Args:
-        config: limits of the first step and of the others.
-        termination: SIGTERM and Ctrl-C; a step that does not end after them is not waited for either.
-        cluster: whose other workers are asked whether they are alive; None: a single process.
+    then, so neither a signal handler nor an exception reaches the main thread. Nor is a step waited for that
+    does not end after SIGTERM or Ctrl-C, or when another worker of the cluster no longer answers.
     """
 
     def __init__(
@@ -86,8 +82,7 @@ class StepWatch:
         termination: stopping.Termination,
         cluster: Optional[cluster_lib.Cluster],
     ):
-        self._config, self._termination = config, termination
-        self._peers = cluster_lib.Peers(cluster)
+        self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster)
         self._since = None  # time.monotonic() when the step began; None: no step is running
         self._paused_after = 0.0  # seconds of the step that a pause interrupts
         self._is_first = True

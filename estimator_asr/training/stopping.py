@@ -1,6 +1,4 @@
-"""Stops training: after SIGTERM, early when the error rate on dev no longer improves, or on all workers of a
-cluster.
-"""
+"""Stops training: after SIGTERM, early when dev no longer improves, or on all workers of a cluster."""
 
 from __future__ import annotations
 
@@ -105,25 +103,26 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when a training ends: at its last step, or when the error rate on dev no longer improves."""
+    """Decides when a training ends; reasons are clauses of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
     patience: int  # evaluations without a new lowest error rate; 0: no early stopping
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
-        """Returns why a training does not continue at a global step, as a clause of a sentence; or None."""
+        """Returns why a training does not continue at a global step, or None."""
         if step >= self.max_steps:
             return f"already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
         return f"stopped early at step {step}, {reason}" if reason else None
 
     def find_early_stop(self, step: int) -> Optional[str]:
-        """Returns the reason for early stopping at a global step, as a clause of a sentence; or None."""
-        known = self.history.known_at(step) if self.patience else []
-        if not self.patience or count_since_lowest([error_rate for _, error_rate in known]) < self.patience:
+        """Returns the reason for early stopping at a global step, or None."""
+        rates = self.history.known_at(step) if self.patience else []
+        if not self.patience or count_since_lowest([error_rate for _, error_rate in rates]) < self.patience:
             return None
-        lowest = _describe_lowest(known)
+        finite = [(error_rate, step) for step, error_rate in rates if not math.isnan(error_rate)]
+        lowest = "the lowest was {:.4f} at step {}".format(*min(finite)) if finite else "all of them are NaN"
         return f"no new lowest error rate on dev in {self.patience} evaluations ({lowest})"
 
 
@@ -135,20 +134,15 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
     return count
 
 
-def _describe_lowest(known):
-    rates = [(error_rate, step) for step, error_rate in known if not math.isnan(error_rate)]
-    return "the lowest was {:.4f} at step {}".format(*min(rates)) if rates else "all of them are NaN"
-
-
 @dataclasses.dataclass(eq=False)
 class EarlyStoppingHook(estimator_api.SessionRunHook):
     """Ends training early; the checkpoint of the last step is saved and evaluated.
 
     It must run after the saver hook, as the hooks of a training step do: then the evaluation of a checkpoint
-    ends training before the next step. `number` is the global step before the update, int64 [].
+    ends training before the next step.
     """
 
-    number: tf.Tensor
+    number: tf.Tensor  # int64 [], global step before the update
     rule: StopRule
 
     def before_run(self, run_context):
@@ -173,7 +167,7 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
 
     termination: Termination  # SIGTERM of this worker; set on all workers if one received it
     num_workers: int
-    should_stop: Callable[[int], bool]  # called in every step with the number of completed steps
+    should_stop: Callable[[int], object]  # called in every step with the number of completed steps
 
     def begin(self):
         self._global_step = tf.compat.v1.train.get_global_step()
@@ -186,7 +180,8 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
         self._first_step = self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        own = [int(self.termination.is_requested), int(self.should_stop(self._step)), self._first_step]
+        should_stop = bool(self.should_stop(self._step))
+        own = [int(self.termination.is_requested), int(should_stop), self._first_step]
         return estimator_api.SessionRunArgs([self._sums, self._global_step], {self._own: own})
 
     def after_run(self, run_context, run_values):

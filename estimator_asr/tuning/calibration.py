@@ -11,7 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import trials
 
-_LOWEST_PROB = 1e-6  # as serving/characters.py has it
+_LOWEST_PROB = 1e-6  # as saved_model/characters.py has it
 _START = np.array([1.0, 0.0])  # scale and offset that change nothing
 _STEPS = 30
 _PRIOR = 1e-2  # strength with which scale and offset stay near 1 and 0 where there are few errors
@@ -33,7 +33,7 @@ def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
     """
     confidences, is_right = [], []
     for each in transcribed:
-        items = each.found["characters"]
+        items = each.outputs["characters"]
         if has_language:
             key, reference = "character", utterances.split_characters(each.transcript)
         else:
@@ -66,26 +66,21 @@ def fit(judged: Judged) -> tuple[float, float]:
     return float(weights[0]), float(weights[1])
 
 
-def _loss(weights, inputs, is_right) -> float:
+def _loss(weights, inputs, is_right):
     log_odds = inputs @ weights
     losses = np.logaddexp(0, np.where(is_right, -log_odds, log_odds))
     return np.sum(losses) + _PRIOR / 2 * np.sum((weights - _START) ** 2)
 
 
-def _derivatives(weights, inputs, is_right) -> tuple[np.ndarray, np.ndarray]:
+def _derivatives(weights, inputs, is_right):
     probs = _sigmoid(inputs @ weights)
     gradient = inputs.T @ (probs - is_right) + _PRIOR * (weights - _START)
     return gradient, (inputs * (probs * (1 - probs))[:, None]).T @ inputs + _PRIOR * np.eye(2)
 
 
-def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0, -log_odds))
-
-
 def apply(judged: Judged, scale: float, offset: float) -> Judged:
     """Returns the confidences that scale and offset give."""
-    log_odds = scale * _log_odds(judged.confidences) + offset
-    return judged._replace(confidences=_sigmoid(log_odds))
+    return judged._replace(confidences=_sigmoid(scale * _log_odds(judged.confidences) + offset))
 
 
 def join(parts: Sequence[Judged]) -> Judged:
@@ -124,6 +119,10 @@ def calibration_error(judged: Judged) -> float:
     return float(np.sum(gaps) / max(np.sum(bins.counts), 1))
 
 
-def _log_odds(confidences: np.ndarray) -> np.ndarray:
+def _sigmoid(log_odds):
+    return np.exp(-np.logaddexp(0, -log_odds))
+
+
+def _log_odds(confidences):
     probs = np.clip(confidences, _LOWEST_PROB, 1 - _LOWEST_PROB)
     return np.log(probs) - np.log1p(-probs)

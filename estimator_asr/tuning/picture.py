@@ -13,44 +13,39 @@ from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, search
 
 _DPI = 120
-_LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
+LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
 _BAR = 0.38  # height; there are at most two for each step
 
 
-def draw(found: search.Found, path: str) -> None:
+def draw(result: search.Result, path: str) -> None:
     """Draws a PNG."""
-    has_confidences = found.judged is not None
+    has_confidences = result.judged is not None
     with plt.rc_context({"font.size": 9}):
-        figure, axes = plt.subplots(
-            1,
-            1 + has_confidences,
-            figsize=(6 + 4 * has_confidences, 3.6),
-            layout="constrained",
-            squeeze=False,
-        )
-        _draw_steps(axes[0, 0], found)
+        size = (6 + 4 * has_confidences, 3.6)
+        figure, axes = plt.subplots(1, 1 + has_confidences, figsize=size, layout="constrained", squeeze=False)
+        _draw_steps(axes[0, 0], result)
         if has_confidences:
-            _draw_confidences(axes[0, 1], found)
+            _draw_confidences(axes[0, 1], result)
         figure.savefig(path, dpi=_DPI, format="png", metadata={"Software": None})
         plt.close(figure)
 
 
-def _draw_steps(axes, found: search.Found) -> None:
-    places = np.arange(len(found.steps))
-    for i, (measure, count) in enumerate(found.num_labels.items()):
-        rates = [100 * step.errors[measure] / max(count, 1) for step in found.steps]
-        bars = axes.barh(places + i * _BAR, rates, _BAR, label=f"{count:,} {_LABELS[measure]}")
+def _draw_steps(axes, result: search.Result) -> None:
+    places = np.arange(len(result.steps))
+    for i, (measure, count) in enumerate(result.num_labels.items()):
+        rates = [100 * step.errors[measure] / max(count, 1) for step in result.steps]
+        bars = axes.barh(places + i * _BAR, rates, _BAR, label=f"{count:,} {LABELS[measure]}")
         axes.bar_label(bars, fmt="%.1f %%", padding=3)
-    axes.set_yticks(places + _BAR * (len(found.num_labels) - 1) / 2, [step.name for step in found.steps])
+    axes.set_yticks(places + _BAR * (len(result.num_labels) - 1) / 2, [step.name for step in result.steps])
     axes.invert_yaxis()
     axes.margins(x=0.2)
     axes.set_xlabel("wrong on the tuned utterances, %")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
-def _draw_confidences(axes, found: search.Found) -> None:
+def _draw_confidences(axes, result: search.Result) -> None:
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1)
-    for name, judged in (("before", found.judged), ("fitted on the other half", found.fitted)):
+    for name, judged in (("before", result.judged), ("fitted on the other half", result.fitted)):
         bins, error = calibration.sort_into_bins(judged), calibration.calibration_error(judged)
         (line,) = axes.plot(bins.confidence, bins.accuracy, label=f"{name}: error {100 * error:.1f} %")
         sizes = 5 + 400 * bins.counts / max(np.sum(bins.counts), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from typing import NamedTuple, Optional
 import tqdm
 
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.inputs import splits
+from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tuning import calibration, trials
 
@@ -17,6 +20,8 @@ _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
 _FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps of both from the best
 _RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the attention decoder and of the language model
+_CHARACTER_NGRAM_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+_TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 
 
 class Step(NamedTuple):
@@ -27,7 +32,7 @@ class Step(NamedTuple):
     errors: dict[str, int]  # by measure, a key of utterances.MEASURES
 
 
-class Found(NamedTuple):
+class Result(NamedTuple):
     """The last of the steps has the settings that were found."""
 
     steps: list[Step]
@@ -47,7 +52,7 @@ class Search:
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = tqdm.tqdm(total=count, desc="tune", unit=" trials", disable=None)
 
-    def run(self) -> Found:
+    def run(self) -> Result:
         """Returns what each step gives, and fits the confidences of the last one."""
         best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
@@ -56,10 +61,10 @@ class Search:
             best = self._choose_ngram(best)
             steps.append(self._step("n-gram model", best))
         if self._has_decoder:
-            best = self._choose_weight(best, "attention_weight", utterances.TOKEN_ERROR_RATE)
+            best = self._choose_weight(best, "attention_weight", _TOKENS)
             steps.append(self._step("choice by the attention decoder", best))
         if self._bench.language:
-            best = self._choose_weight(best, "language_weight", utterances.CHARACTER_ERROR_RATE)
+            best = self._choose_weight(best, "language_weight", _CHARACTERS)
             steps.append(self._step("choice by the language model", best))
         transcribed = self._run(best, with_language=True)
         num_labels = {each: trials.count_labels(transcribed, each) for each in self._measures}
@@ -70,35 +75,64 @@ class Search:
         best = dataclasses.replace(best, confidence_scale=scale, confidence_offset=offset)
         self._progress.close()
         steps[-1] = steps[-1]._replace(settings=best)
-        return Found(steps, num_labels, judged, calibration.fit_crosswise(halves))
+        return Result(steps, num_labels, judged, calibration.fit_crosswise(halves))
 
-    def _step(self, name: str, settings: config_lib.DecodeConfig) -> Step:
+    def _step(self, name, settings):
         transcribed = self._run(settings, with_language=True)
         return Step(name, settings, {each: trials.count_errors(transcribed, each) for each in self._measures})
 
     def _choose_ngram(self, start):
         """Chooses on a coarse grid, then among its neighbours on a finer one."""
         grid = itertools.product(_NGRAM_WEIGHTS, _TOKEN_BONUSES)
-        pairs = [{"ngram_weight": weight, "token_bonus": bonus} for weight, bonus in grid]
-        best = self._choose(start, [{}, *pairs], utterances.TOKEN_ERROR_RATE)
+        best = self._choose(start, [{}, *(_ngram(weight, bonus) for weight, bonus in grid)], _TOKENS)
         if not best.ngram_weight:
             return best
-        finer = [
-            {"ngram_weight": best.ngram_weight + weight, "token_bonus": best.token_bonus + bonus}
-            for weight, bonus in _FINER
-        ]
-        return self._choose(best, [{}, *finer], utterances.TOKEN_ERROR_RATE)
+        finer = (_ngram(best.ngram_weight + weight, best.token_bonus + bonus) for weight, bonus in _FINER)
+        return self._choose(best, [{}, *finer], _TOKENS)
 
     def _choose_weight(self, start, name: str, measure: str):
         return self._choose(start, [{name: weight} for weight in (0.0, *_RANKING_WEIGHTS)], measure)
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
         """Returns the settings with the fewest errors; the first of several."""
-        with_language = measure == utterances.CHARACTER_ERROR_RATE
+        with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
         return min(candidates, key=lambda each: trials.count_errors(self._run(each, with_language), measure))
 
-    def _run(self, settings, with_language) -> list[trials.Transcribed]:
+    def _run(self, settings, with_language):
         transcribed = self._bench.run(settings, with_language)
         self._progress.update()
         return transcribed
+
+
+def _ngram(weight, bonus):
+    return {"ngram_weight": weight, "token_bonus": bonus}
+
+
+def search_language(trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int) -> Result:
+    """Returns the errors of a language model without the n-gram model of characters, and at its best weight.
+
+    Raises:
+        errors.UserError: none of the utterances is chosen.
+    """
+    batches = trials.read_batches(source, trained.model.config.input, max_utterances)
+    untuned, steps = trials.untune(trained.model.decode), []
+    for weight in tqdm.tqdm(_CHARACTER_NGRAM_WEIGHTS, desc="tune", unit=" trials", disable=None):
+        settings = dataclasses.replace(untuned, ngram_weight=weight)
+        errors = sum(edits.errors for edits in _write_sentences(trained, settings, batches))
+        steps.append(Step("n-gram model", settings, {_CHARACTERS: errors}))
+    best = min(steps, key=lambda step: step.errors[_CHARACTERS])
+    references = (text.decode("utf-8") for batch in batches for text in batch["transcript"])
+    num_labels = sum(len(utterances.split_characters(reference)) for reference in references)
+    first = steps[0]._replace(name="most probable characters")
+    return Result([first, best], {_CHARACTERS: num_labels}, None, None)
+
+
+def _write_sentences(trained, settings, batches):
+    """Yields the edits of each utterance."""
+    trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
+    recogniser = trained_model.build_recogniser(trained)
+    with contextlib.closing(recogniser.session):
+        for batch in batches:
+            for reference, hypothesis in zip(batch["transcript"], recogniser.run(batch)["transcript"]):
+                yield utterances.score(_CHARACTERS, "", "", reference.decode("utf-8"), hypothesis).edits

@@ -1,21 +1,66 @@
-"""A trial: posteriors decoded with some settings, and the errors of the transcripts."""
+"""Trials: what CTC gives for utterances, computed once, is decoded with some settings and scored."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic as acoustic_lib
 from estimator_asr.models import encoders
 from estimator_asr.saved_model import cascade, recogniser, trained_model
 from estimator_asr.scoring import utterances
 from estimator_asr.tasks import registry
-from estimator_asr.tuning import posteriors as posteriors_lib
+from tfrecord_builder import errors
+
+
+class Posteriors(NamedTuple):
+    """A batch of utterances with their references."""
+
+    log_probs: np.ndarray  # float32 [batch, num_frames, num_classes], of CTC
+    num_frames: np.ndarray  # int32 [batch]
+    encoding: np.ndarray  # float32 [batch, num_frames, units], for an attention decoder; units is 0 without
+    pronunciations: list[str]
+    transcripts: list[str]
+
+
+def compute_posteriors(
+    trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
+) -> list[Posteriors]:
+    """Returns the posteriors of a split, or of about max_utterances of it, chosen by their ids.
+
+    Raises:
+        errors.UserError: none is chosen.
+    """
+    model, posteriors = trained.model, []
+    with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
+        features = registry.of(model).placeholders()
+        outputs = registry.of(model).recognise(features)
+        encoding = outputs.encoding.outputs[..., : None if model.config.acoustic.decoder_layers else 0]
+        cascade.restore(session, model, trained.checkpoint)
+        for batch in read_batches(source, model.config.input, max_utterances):
+            feeds = {tensor: batch[name] for name, tensor in features.items()}
+            values = session.run([outputs.log_probs, outputs.num_frames, encoding], feeds)
+            texts = ([text.decode("utf-8") for text in batch[key]] for key in ("pronunciation", "transcript"))
+            posteriors.append(Posteriors(*values, *texts))
+    return posteriors
+
+
+def read_batches(source: splits.Split, config: config_lib.InputConfig, max_utterances: int) -> list[dict]:
+    """Returns the chosen utterances, as input_fn does. Raises errors.UserError if none is chosen."""
+    batches = list(input_fn.read_sample(source, config, max_utterances))
+    if not batches:
+        raise errors.UserError(
+            f"tune: --max_utterances={max_utterances} chooses none of {source.num_utterances} utterances, "
+            "expected some; give a larger number"
+        )
+    return batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,15 +69,13 @@ class Transcribed:
 
     pronunciation: str
     transcript: str
-    found: dict
+    outputs: dict
 
     def edits(self, measure: str) -> utterances.ScoredUtterance:
         """Returns the utterance scored in tokens or characters, a key of utterances.MEASURES."""
-        is_tokens = measure == utterances.TOKEN_ERROR_RATE
-        reference = self.pronunciation if is_tokens else self.transcript
-        return utterances.score(
-            measure, "", "", reference, self.found["pinyin" if is_tokens else "transcript"]
-        )
+        if measure == utterances.TOKEN_ERROR_RATE:
+            return utterances.score(measure, "", "", self.pronunciation, self.outputs["pinyin"])
+        return utterances.score(measure, "", "", self.transcript, self.outputs["transcript"])
 
 
 def untune(saved: config_lib.DecodeConfig) -> config_lib.DecodeConfig:
@@ -47,7 +90,7 @@ class Bench:
 
     acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
-    batches: Sequence[posteriors_lib.Posteriors]
+    batches: Sequence[Posteriors]
 
     def untuned(self) -> config_lib.DecodeConfig:
         """Returns the settings of the model directory that are not tuned, and defaults of the others."""
@@ -60,36 +103,30 @@ class Bench:
             built = self._build(session, dataclasses.replace(self.acoustic.model, decode=config), language)
             return [utterance for batch in self.batches for utterance in _decode(built, batch)]
 
-    def _build(self, session, acoustic, language) -> recogniser.Recogniser:
+    def _build(self, session, acoustic, language):
         with session.graph.as_default():
-            inputs = {
-                "log_probs": tf.compat.v1.placeholder(tf.float32, [None, None, acoustic.num_classes]),
-                "num_frames": tf.compat.v1.placeholder(tf.int32, [None]),
-                "encoding": tf.compat.v1.placeholder(
-                    tf.float32, [None, None, self.batches[0].encoding.shape[2]]
-                ),
-            }
-            found = registry.of(acoustic).decode(_outputs(**inputs), {})
-            written = cascade.write(acoustic, language and language.model, found)
+            log_probs = tf.compat.v1.placeholder(tf.float32, [None, None, acoustic.num_classes])
+            num_frames = tf.compat.v1.placeholder(tf.int32, [None])
+            units = self.batches[0].encoding.shape[2]
+            encoding = tf.compat.v1.placeholder(tf.float32, [None, None, units])
+            mask = tf.sequence_mask(num_frames, tf.shape(encoding)[1], tf.float32)
+            encoded = encoders.Encoding(encoding, num_frames, mask)
+            outputs = acoustic_lib.AcousticOutputs(log_probs, num_frames, None, encoded)
+            decoded = registry.of(acoustic).decode(outputs, {})
+            written = cascade.write(acoustic, language and language.model, decoded)
             initialize_tables = tf.compat.v1.tables_initializer()
             cascade.restore(session, acoustic, self.acoustic.checkpoint)
             if language:
                 cascade.restore(session, language.model, language.checkpoint)
             session.run(initialize_tables)
+        inputs = {"log_probs": log_probs, "num_frames": num_frames, "encoding": encoding}
         return recogniser.Recogniser(session, inputs, written)
 
 
-def _outputs(log_probs, num_frames, encoding) -> acoustic_lib.AcousticOutputs:
-    mask = tf.sequence_mask(num_frames, tf.shape(encoding)[1], tf.float32)
-    return acoustic_lib.AcousticOutputs(
-        log_probs, num_frames, None, encoders.Encoding(encoding, num_frames, mask)
-    )
-
-
-def _decode(built: recogniser.Recogniser, batch: posteriors_lib.Posteriors) -> Iterator[Transcribed]:
-    found = built.run(batch._asdict())
+def _decode(built: recogniser.Recogniser, batch: Posteriors) -> Iterator[Transcribed]:
+    outputs = built.run(batch._asdict())
     for i, texts in enumerate(zip(batch.pronunciations, batch.transcripts)):
-        yield Transcribed(*texts, {name: values[i] for name, values in found.items()})
+        yield Transcribed(*texts, {name: values[i] for name, values in outputs.items()})
 
 
 def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:

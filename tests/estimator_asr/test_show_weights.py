@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import os
+
 import h5py
 import numpy as np
 import programs
 import pytest
+import tensorflow as tf
 
 from estimator_asr import show_weights
 from tfrecord_builder import errors
+
+KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.fixture
@@ -41,3 +46,118 @@ def test_what_cannot_be_read_is_named_and_the_rest_shown(file):
 def test_no_path_is_refused():
     with pytest.raises(errors.UserError, match="show_weights: no path is given, expected FILE_OR_DIR"):
         show_weights.main([])
+
+
+def write_keras(path, group_name=None, layers=(("z", "kernel:0"), ("a", "bias:0"))):
+    """As model.save does with group_name model_weights, else as save_weights does."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group(group_name) if group_name else file
+        group.attrs["layer_names"] = [b"input", *(layer.encode() for layer, _ in layers)]
+        group.create_group("input").attrs["weight_names"] = []
+        for layer, weight in layers:
+            name = f"{layer}/{weight}"
+            group.create_group(layer).attrs["weight_names"] = [name.encode()]
+            group[layer][name] = KERNEL
+    return str(path)
+
+
+def write_checkpoint(directory):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("b", initializer=KERNEL)
+        tf.compat.v1.get_variable("a", initializer=np.int64(7))
+        tf.compat.v1.get_variable("text", initializer="no number")
+        session.run(tf.compat.v1.global_variables_initializer())
+        return tf.compat.v1.train.Saver().save(session, os.path.join(directory, "model.ckpt"), 5)
+
+
+@pytest.mark.parametrize("group", [None, "model_weights"])
+def test_both_layouts_of_keras_are_read_in_layer_order(tmp_path, group):
+    path = write_keras(tmp_path / "a.h5", group)
+    source, weights = show_weights.read(path)
+    assert source == path and list(weights) == ["z/kernel", "a/bias"]
+    np.testing.assert_array_equal(weights["z/kernel"], KERNEL)
+
+
+def test_weights_of_a_nested_model_keep_their_layer_names(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = ["model_1"]
+        names = ["conv2d_1/kernel:0", "dense_1/kernel:0"]
+        file.create_group("model_1").attrs["weight_names"] = names
+        for name in names:
+            file["model_1"][name] = KERNEL
+    assert list(show_weights.read(str(path))[1]) == ["conv2d_1/kernel", "dense_1/kernel"]
+
+
+def test_a_directory_a_prefix_and_a_file_of_a_checkpoint_are_the_same(tmp_path):
+    prefix = write_checkpoint(tmp_path)
+    for path in (str(tmp_path), prefix, f"{prefix}.index", f"{prefix}.data-00000-of-00001", f"{prefix}.meta"):
+        source, weights = show_weights.read(path)
+        assert source == prefix and list(weights) == ["a", "b"] and weights["a"] == 7
+        np.testing.assert_array_equal(weights["b"], KERNEL)
+
+
+@pytest.mark.parametrize("name", ["a.h5", "model.ckpt-9", "no/such/directory"])
+def test_a_missing_path_is_refused(tmp_path, name):
+    path = str(tmp_path / name)
+    with pytest.raises(
+        errors.UserError, match=f"{name}: does not exist, expected a model directory, checkpoint or Keras"
+    ):
+        show_weights.read(path)
+
+
+@pytest.mark.parametrize("state", [None, ""])
+def test_a_directory_without_a_checkpoint_is_refused(tmp_path, state):
+    if state is not None:
+        (tmp_path / "checkpoint").write_text(state)
+    with pytest.raises(errors.UserError, match="has no checkpoint; train first with"):
+        show_weights.read(str(tmp_path))
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path):
+    prefix = write_checkpoint(tmp_path)
+    os.truncate(f"{prefix}.data-00000-of-00001", 4)
+    with pytest.raises(
+        errors.UserError, match="model.ckpt-5: checkpoint cannot be read .*; choose an earlier one"
+    ):
+        show_weights.read(str(tmp_path))
+
+
+def test_a_truncated_keras_file_and_other_files_are_refused(tmp_path):
+    path = write_keras(tmp_path / "a.h5")
+    os.truncate(path, os.path.getsize(path) // 2)
+    (tmp_path / "b.h5").write_text("no HDF5")
+    for name in ("a.h5", "b.h5"):
+        with pytest.raises(
+            errors.UserError, match=f"{name}: cannot be read as HDF5 .*, expected a complete Keras"
+        ):
+            show_weights.read(str(tmp_path / name))
+
+
+def test_a_keras_file_that_lacks_a_listed_layer_is_refused(tmp_path):
+    path = write_keras(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        del file["z"]
+    with pytest.raises(errors.UserError, match="a.h5: cannot be read as HDF5"):
+        show_weights.read(path)
+
+
+def test_hdf5_without_weights_is_refused(tmp_path):
+    path = str(tmp_path / "a.h5")
+    with h5py.File(path, "w") as file:
+        file["features"] = KERNEL
+    with pytest.raises(
+        errors.UserError, match="a.h5: has no layer weights, expected a file written by Keras'"
+    ):
+        show_weights.read(path)
+    with pytest.raises(errors.UserError, match="has no layer weights"):
+        show_weights.read(write_keras(tmp_path / "b.h5", layers=()))
+
+
+def test_a_file_that_numbers_its_weights_is_refused(tmp_path):
+    path = str(tmp_path / "a.weights.h5")
+    with h5py.File(path, "w") as file:
+        file.create_group("layers/dense_1/vars").create_dataset("0", data=np.ones(2))
+    said = r"numbers its weights, as Keras does in \*.weights.h5, expected their names; load it"
+    with pytest.raises(errors.UserError, match=said):
+        show_weights.read(path)

@@ -15,7 +15,7 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.ngrams import back_off
 from estimator_asr.saved_model import trained_model
 from estimator_asr.scoring import utterances
-from estimator_asr.tuning import calibration, posteriors, search
+from estimator_asr.tuning import calibration, search, trials
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
@@ -135,7 +135,7 @@ def test_only_some_utterances_of_a_large_split(tiny_export):
     infos = dataset_info.load_all([tiny_export.data_dir])
     source = splits.read_split(infos, [tiny_export.data_dir], "test", task_spec.ACOUSTIC)
     whole, *halves = (
-        [text for batch in posteriors.compute(trained, source, count) for text in batch.pronunciations]
+        [text for batch in trials.compute_posteriors(trained, source, count) for text in batch.pronunciations]
         for count in (8, 4, 4)
     )
     assert len(whole) == 8 and 0 < len(halves[0]) < 8

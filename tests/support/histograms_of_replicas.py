@@ -25,7 +25,7 @@ def build_model_fn(model_dir):
         weights = tf.compat.v1.get_variable("scope/w", initializer=[1.0, 2.0, 4.0])
         loss = tf.reduce_sum(weights * features[0])
         step = tf.compat.v1.train.get_or_create_global_step()
-        update = optimization.minimize(loss, skippable.Momentum(tf.constant(1.0), 0.0), 0, step)
+        update = optimization.Minimizer(skippable.Momentum(tf.constant(1.0), 0.0), 0, step).minimize(loss)
         hook = histograms.build_hook(update.gradients, 1, model_dir)
         return estimator_api.EstimatorSpec(mode, loss=loss, train_op=update.train_op, training_hooks=[hook])
 

@@ -24,7 +24,7 @@ def make_model(tmp_path, splits=(("train", 12), ("dev", 3)), *, optimizer=None, 
     settings = experiment.ExperimentConfig.for_data(
         info,
         language=LANGUAGE,
-        optimizer=optimizer or config.OptimizerConfig(warmup_epochs=0),
+        optimizer=optimizer or training_config.OptimizerConfig(warmup_epochs=0),
         input=config.InputConfig(batch_tokens=6, num_buckets=2),
         train=training_config.TrainConfig(model="language", eval_throttle_seconds=0, **train),
         watch=training_config.WatchConfig(try_worst_batch=False),

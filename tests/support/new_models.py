@@ -52,7 +52,7 @@ def make_new_model(
                 **(language or {}),
             }
         ),
-        optimizer=config_lib.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
+        optimizer=training_config.OptimizerConfig(learning_rate=1e-12, warmup_epochs=0),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model=kind, **train),
         watch=training_config.WatchConfig(try_worst_batch=False),  # other shapes than build_input_fn

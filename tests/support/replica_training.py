@@ -16,7 +16,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import config, training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn as model_fn_lib
 from estimator_asr.training.distributed import strategies
@@ -52,13 +52,14 @@ def build_model_fn(model, optimizer_config, num_batches, precision="float32"):
         # At 0.01 the language model is done after 40 steps; of gradients that are nearly zero Adam then makes
         # steps of their rounding (8e-5 after 50).
         optimizer = optimization.build_optimizer(optimizer_config, tf.constant(0.003))
-        step, clip_norm = tf.compat.v1.train.get_or_create_global_step(), optimizer_config.clip_norm
-        scale = optimization.build_loss_scale(precision)
+        step = tf.compat.v1.train.get_or_create_global_step()
+        scale = optimization.LossScale() if precision == "float16" else None
+        minimizer = optimization.Minimizer(optimizer, optimizer_config.clip_norm, step, scale)
         loss = losses.to_minimise()
         if num_batches == 1:
-            update = optimization.minimize(loss, optimizer, clip_norm, step, scale)
+            update = minimizer.minimize(loss)
         else:
-            update = gradient_accumulation.minimize(losses, optimizer, clip_norm, step, num_batches, scale)
+            update = gradient_accumulation.minimize(losses, minimizer, num_batches)
         return estimator_api.EstimatorSpec(
             mode,
             loss=model_fn_lib.shown_loss(loss),
@@ -80,7 +81,7 @@ def train(kind, *, num_replicas, num_batches=1, is_whole=False, steps=50, precis
         train_distribute=strategies.build_strategy(settings),
     )
     model = small_batches.make_model(tempfile.mkdtemp(), kind)
-    model_fn = build_model_fn(model, config.OptimizerConfig(**optimizer), num_batches, precision)
+    model_fn = build_model_fn(model, training_config.OptimizerConfig(**optimizer), num_batches, precision)
     estimator = estimator_api.Estimator(model_fn, config=run_config)
     estimator.train(make_input_fn(is_whole), max_steps=steps)
     reader = tf.train.load_checkpoint(estimator.latest_checkpoint())

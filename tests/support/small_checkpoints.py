@@ -8,14 +8,14 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from estimator_asr.checkpointing import averaging, checkpoints
+from estimator_asr.checkpointing import checkpoints
 
 
 def save(model_dir, step, values=None, **more) -> str:
     """Writes a checkpoint with a global step and makes it the newest; returns its prefix."""
     os.makedirs(model_dir, exist_ok=True)
     prefix = checkpoints.prefix_of(str(model_dir), step)
-    averaging.save({"global_step": np.int64(step), **(values or {"x": np.float32([step])}), **more}, prefix)
+    checkpoints.save({"global_step": np.int64(step), **(values or {"x": np.float32([step])}), **more}, prefix)
     checkpoints.write_state(str(model_dir), prefix, checkpoints.list_checkpoints(str(model_dir)))
     return prefix
 

@@ -16,12 +16,12 @@ import loop_models
 import tensorflow as tf
 
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.experiment import config, training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.training import loop
 
 
 def make_model(path, num_replicas=1, patience=2, **train):
-    optimizer = config.OptimizerConfig(
+    optimizer = training_config.OptimizerConfig(
         learning_rate=1e-12, warmup_epochs=0, schedule="plateau", plateau_evaluations=1
     )
     model, infos, dirs = loop_models.make_model(

@@ -34,7 +34,7 @@ def make_model(tmp_path, kind, **changes):
         info,
         acoustic=changes.get("acoustic", ACOUSTIC),
         language=LANGUAGE,
-        optimizer=config.OptimizerConfig(warmup_epochs=0),
-        train=training_config.TrainConfig(model=kind),
+        optimizer=training_config.OptimizerConfig(warmup_epochs=0),
+        train=training_config.TrainConfig(model=kind, precision=changes.get("precision", "float32")),
     )
     return model_directory.create_or_check(str(tmp_path / "model"), settings, path), info, path

@@ -122,7 +122,7 @@ def _make_config(
             ngram_rows=31,
             ngram_units=4,
         ),
-        optimizer=config_lib.OptimizerConfig(),
+        optimizer=training_config.OptimizerConfig(),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model=model),
         frontend=FRONTEND if is_acoustic else None,

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.diagnostics import nan_files, nan_recorder
 from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import config, training_config
+from estimator_asr.experiment import training_config
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import metrics
 from estimator_asr.training import model_fn as model_fn_lib
@@ -25,7 +25,7 @@ from estimator_asr.training.optimizer import optimization, skippable
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
-MOMENTUM = config.OptimizerConfig(optimizer="momentum")
+MOMENTUM = training_config.OptimizerConfig(optimizer="momentum")
 
 
 def input_fn():
@@ -51,9 +51,8 @@ def build_model_fn(get_loss, clip_norm, fetched):
         losses = metrics.Losses(get_loss(features, num_labels), {}, num_labels)
         loss = losses.to_minimise()
         optimizer = skippable.Momentum(tf.constant(1.0), 0.0)
-        update = optimization.minimize(
-            loss, optimizer, clip_norm, tf.compat.v1.train.get_or_create_global_step()
-        )
+        step = tf.compat.v1.train.get_or_create_global_step()
+        update = optimization.Minimizer(optimizer, clip_norm, step).minimize(loss)
         hooks = [Fetch({"loss": loss, "gradient_norm": update.gradient_norm}, fetched)]
         return estimator_api.EstimatorSpec(mode, loss=loss, train_op=update.train_op, training_hooks=hooks)
 
@@ -105,7 +104,8 @@ def build_recording_model_fn(max_skipped):
         weight = tf.compat.v1.get_variable("w", initializer=1.0)
         loss = weight * features["value"][0]
         optimizer = optimization.build_optimizer(MOMENTUM, tf.constant(0.1))
-        update = optimization.minimize(loss, optimizer, 0.0, tf.compat.v1.train.get_or_create_global_step())
+        step = tf.compat.v1.train.get_or_create_global_step()
+        update = optimization.Minimizer(optimizer, 0.0, step).minimize(loss)
         tensors = {
             "is_finite": update.is_finite,
             "number": update.number,

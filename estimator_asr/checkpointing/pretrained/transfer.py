@@ -1,32 +1,102 @@
-"""Transfer of weights: copies those of a source into a new model and reports what was copied."""
+"""Transfer of weights: copies those of a source into a new model and reports what was copied.
+
+Variables of equal shape are copied whole. Of those whose rows or columns belong to tokens, the rows of tokens
+that both vocabularies have are copied.
+"""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import token_rows, weight_sources
 from estimator_asr.experiment import model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.tokens import syllables
 
+BLANK = None  # the name of the blank class, which is not a token
 # A table of tokens, and the table of syllable parts that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
 _MAX_SHOWN = 3  # shapes in an error
+
+
+class Names(NamedTuple):
+    """Names along an axis of a variable: tokens, BLANK, or (token, character) pairs."""
+
+    axis: int
+    names: tuple[Hashable, ...]
+
+
+class WeightSource(NamedTuple):
+    """Weights to start with."""
+
+    path: str  # checkpoint or directory
+    values: dict[str, np.ndarray]  # weights by our names of variables
+    names: dict[str, Names]  # of the variables with token rows
+    remarks: tuple[str, ...]  # sentences about what is left out or differs
+
+
+class Count(NamedTuple):
+    """Numbers of rows: copied, only in the new model, only in the source."""
+
+    copied: int
+    new: int
+    dropped: int
 
 
 class Report(NamedTuple):
     """What was copied, by variable."""
 
     whole: dict[str, int]  # number of values of variables copied whole
-    rows: dict[str, token_rows.Count]  # of variables copied by token
+    rows: dict[str, Count]  # of variables copied by token
     misfits: dict[str, tuple[list[int], list[int]]]  # shapes here and in the source; these are initialised
     new: list[str]  # variables that the source lacks
     unused: list[str]  # variables that only the source has
+
+
+def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
+    """Returns the names of the rows that belong to tokens or characters, by variable of the model."""
+    if model.characters is None:
+        return class_names(model.tokens.tokens)
+    tokens, characters = model.tokens.tokens, model.characters.tokens
+    mask = model.readings.mask(model.tokens, model.characters)
+    pairs = tuple((tokens[token], characters[character]) for token, character in np.argwhere(mask))
+    return {
+        "language/tokens": Names(0, tokens),
+        "language/characters": Names(0, characters),
+        "language/reading_bias": Names(0, pairs),
+    }
+
+
+def class_names(tokens: tuple[str, ...]) -> dict[str, Names]:
+    """Returns the names of the rows that belong to classes, BLANK last, by variable of an acoustic model."""
+    classes = (*tokens, BLANK)
+    return {
+        f"acoustic/{head}/{name}": Names(axis, classes)
+        for head in ("ctc", "decoder")
+        for name, axis in (("class_vectors", 0), ("bias", 1))
+    }
+
+
+def copy_rows(
+    initial: np.ndarray, new: Names, source: np.ndarray, old: Names
+) -> tuple[np.ndarray, np.ndarray, Count]:
+    """Copies the rows whose names are in both; of rows with the same name in the source, the first.
+
+    `initial` are the values of the new model and `new` the names of its rows; those of the source differ in
+    shape only along the axis of the names. Returns `initial` with rows of the source; int64 [copied], which
+    rows they are; and their count.
+    """
+    rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
+    pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
+    targets, origins = np.array(pairs, np.int64).reshape(-1, 2).T
+    result = np.moveaxis(initial.copy(), new.axis, 0)
+    result[targets] = np.moveaxis(source, new.axis, 0)[origins]
+    count = Count(len(pairs), len(new.names) - len(pairs), len(old.names) - len(set(origins.tolist())))
+    return np.moveaxis(result, 0, new.axis), targets, count
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
@@ -40,22 +110,15 @@ def list_weights(names: Iterable[str], scope: str) -> list[str]:
 
 
 def combine(
-    model: model_directory.ModelDirectory,
-    initial: dict[str, np.ndarray],
-    source: weight_sources.WeightSource,
+    model: model_directory.ModelDirectory, initial: dict[str, np.ndarray], source: WeightSource
 ) -> tuple[dict[str, np.ndarray], Report]:
     """Returns the values of the variables that get weights of the source, and a report on all variables.
 
-    Variables of equal shape are copied whole, those with token rows token by token.
-
-    Args:
-        model: the new model.
-        initial: its initialised weights, by name.
-        source: the weights to start with.
+    `initial` are the initialised weights of the new model, by name.
     """
     unused = set(list_weights(source.values, model.config.model)) - set(initial)
     report = Report({}, {}, {}, sorted(set(initial) - set(source.values)), sorted(unused))
-    values, named = {}, token_rows.list_names(model)
+    values, named = {}, list_names(model)
     for name in sorted(set(initial) & set(source.values)):
         wanted, got = list(initial[name].shape), list(source.values[name].shape)
         if name in named and len(wanted) == len(got):
@@ -64,19 +127,19 @@ def combine(
         if wanted != got:
             report.misfits[name] = (wanted, list(source.values[name].shape))
         elif name in named:
-            values[name], report.rows[name] = _copy_rows(model, name, initial, source, named[name])
+            values[name], report.rows[name] = _copy_tokens(model, name, initial, source, named[name])
         else:
             values[name], report.whole[name] = source.values[name], initial[name].size
     return values, report
 
 
-def _copy_rows(model, name, initial, source, names):
-    values, copied, count = token_rows.copy(initial[name], names, source.values[name], source.names[name])
+def _copy_tokens(model, name, initial, source, names):
+    values, copied, count = copy_rows(initial[name], names, source.values[name], source.names[name])
     parts = _PARTS.get(name)
     if parts in initial and parts not in source.values:  # the sum of both tables must equal the source
         sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
-        known = copied[copied < len(sums)]  # the blank has no parts
-        values[known] -= sums[known]
+        tokens = copied[copied < len(sums)]  # the blank has no parts
+        values[tokens] -= sums[tokens]
     return values, count
 
 
@@ -92,7 +155,7 @@ def check(report: Report, source: str, model_dir: str) -> None:
         )
 
 
-def describe(report: Report, source: weight_sources.WeightSource) -> Iterator[str]:
+def describe(report: Report, source: WeightSource) -> Iterator[str]:
     """Yields log lines with what happened to each variable."""
     yield f"warm start from {source.path}"
     yield f"  copied whole: {len(report.whole)} variables, {sum(report.whole.values()):,} values"

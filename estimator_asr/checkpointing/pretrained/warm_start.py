@@ -1,25 +1,34 @@
 """Warm start: writes a checkpoint of step 0 with pretrained weights, which training then restores.
 
 The training graph is built once on the CPU and initialised, so that the checkpoint holds all variables that
-training restores. Weights of the source replace initial values; its optimizer state and step do not.
+training restores. Weights of the source, a checkpoint of ours or Whisper, replace initial values; its
+optimizer state and step do not.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import transfer, weight_sources
-from estimator_asr.experiment import model_directory
+from estimator_asr.checkpointing.pretrained import transfer, whisper_weights
+from estimator_asr.experiment import experiment, model_directory
 from tfrecord_builder import errors
+from tfrecord_builder.audio import pretrained_encoder
+from tfrecord_builder.settings import config_json
+from tfrecord_builder.storage import files
 
 _WAIT_SECONDS, _POLL_SECONDS = 600.0, 1.0
+_CHECKPOINT_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_PARENTS = 4  # directories above a checkpoint to search for config.json
+_NGRAMS = "language/ngrams"
 
 
 def prepare(
@@ -28,43 +37,33 @@ def prepare(
     is_chief: bool,
     before_save: Callable[[], object],
 ) -> None:
-    """Writes model.ckpt-0 into a model directory without a checkpoint, if --warm_start_from is set.
+    """Writes model.ckpt-0 with the weights of --warm_start_from into a model directory without a checkpoint.
 
-    Args:
-        model: the one to train.
-        build_graph: builds the training step in the default graph.
-        is_chief: the chief writes, the other workers wait for its checkpoint.
-        before_save: called when the source is known to fit.
+    The chief does; the other workers wait for it. `build_graph` builds the training step in the default
+    graph; `before_save` is called when the source is known to fit.
 
     Raises:
-        errors.UserError: the source is missing, damaged, or does not fit; or the chief wrote nothing.
+        errors.UserError: the source is the model directory itself, is missing, damaged, or does not fit; or
+            the chief wrote nothing.
     """
-    _check_settings(model)
     source = model.config.train.warm_start_from
-    if not source:
-        return
-    if checkpoints.find_latest(model.path):
-        logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
-    elif is_chief:
-        write(model, weight_sources.open_source(model), build_graph, before_save)
-    else:
-        _wait_for_checkpoint(model.path)
-
-
-def _check_settings(model):
-    """Checks that the source is not the model directory itself."""
-    source = model.config.train.warm_start_from
-    root = source and weight_sources.find_root(source)
+    root = find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
             f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself, expected "
             "another model; leave it out to continue that training, or choose a new --model_dir"
         )
+    if checkpoints.find_latest(model.path):
+        logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
+    elif is_chief:
+        write(model, open_source(model), build_graph, before_save)
+    else:
+        _wait_for_checkpoint(model.path)
 
 
 def write(
     model: model_directory.ModelDirectory,
-    source: weight_sources.WeightSource,
+    source: transfer.WeightSource,
     build_graph: Callable[[], object],
     before_save: Callable[[], object],
 ) -> None:
@@ -101,3 +100,139 @@ def _wait_for_checkpoint(model_dir):
                 "that of --warm_start_from; read the chief's log, and use one --model_dir for all workers"
             )
         time.sleep(_POLL_SECONDS)
+
+
+def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
+    """Reads the weights that --warm_start_from of the model's config names.
+
+    Raises:
+        errors.UserError: they are missing, damaged or non-finite, or belong to another kind of model.
+    """
+    path = model.config.train.warm_start_from
+    source = _open_whisper(model, path) if _is_whisper(path) else _open_checkpoint(model, path)
+    bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
+    if bad:
+        raise errors.UserError(
+            f"{source.path}: {len(bad)} of {len(source.values)} variables contain NaN or Inf, the first is "
+            f"{bad[0]}; choose an earlier checkpoint"
+        )
+    return source
+
+
+def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
+    """Returns the encoder of a Whisper or model directory, and the blocks that a model reads of it.
+
+    None has no encoder; `num_trained` blocks at its end are trained too.
+
+    Raises:
+        errors.UserError: it is missing or damaged, or has no more blocks than are trained.
+    """
+    if path is None:
+        return None
+    if not _is_whisper(path):
+        if os.path.isdir(path) and not checkpoints.find_latest(path):
+            whisper_weights.read(path)  # says what it lacks
+        find_checkpoint(path)
+        root = find_root(path)
+        return experiment.ExperimentConfig.load(root).acoustic.pretrained if root else None
+    encoder, _ = whisper_weights.read(path)
+    if num_trained >= encoder.layers:
+        raise errors.UserError(
+            f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
+            f"{path} has {encoder.layers} blocks and the model reads one before those that are trained"
+        )
+    last = encoder.layers - num_trained
+    return pretrained_encoder.Applied(encoder, pretrained_encoder.choose_layers(last))
+
+
+def is_other_file(path: str) -> bool:
+    """Returns whether the path is a file, but not one of a checkpoint."""
+    return os.path.isfile(path) and not _CHECKPOINT_SUFFIX.search(path)
+
+
+def find_checkpoint(path: str) -> str:
+    """Returns the prefix of the newest checkpoint of a directory, or of the checkpoint that the path names.
+
+    Raises errors.UserError if there is none, or it is in an object store.
+    """
+    if files.is_remote(path):
+        raise errors.UserError(f"{path}: is in an object store, {files.EXPECTED_LOCAL}")
+    if os.path.isdir(path):
+        return checkpoints.latest(path)
+    if is_other_file(path):
+        raise errors.UserError(
+            f"{path}: is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
+        )
+    prefix = _CHECKPOINT_SUFFIX.sub("", path)
+    if not os.path.exists(f"{prefix}.index"):
+        raise errors.UserError(
+            f"{path}: does not exist, expected a model directory, checkpoint or Keras .h5 file"
+        )
+    return prefix
+
+
+def find_root(path: str) -> Optional[str]:
+    """Returns the model directory of a checkpoint, or the directory itself; None if there is none."""
+    directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    for _ in range(_PARENTS + 1):
+        if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
+            return directory
+        directory = os.path.dirname(os.path.abspath(directory))
+    return None
+
+
+def _is_whisper(path):
+    """A model directory has the weights of its frozen encoder beside its own."""
+    return whisper_weights.find(path) is not None and not checkpoints.find_latest(path)
+
+
+def _open_whisper(model, path):
+    encoder, tensors = whisper_weights.read(path)
+    pretrained = model.config.acoustic.pretrained
+    if pretrained is None or pretrained.encoder != encoder:
+        raise errors.UserError(
+            f"{path}: holds a Whisper encoder, expected one for --encoder={model.config.acoustic.encoder} "
+            "and the data; pass --encoder=whisper, or leave out --warm_start_from"
+        )
+    scope = "acoustic/encoder/pretrained"
+    values = {f"{scope}/{name}": value for name, value in whisper_weights.to_variables(tensors).items()}
+    return transfer.WeightSource(path, values, {}, ())
+
+
+def _open_checkpoint(model, path):
+    checkpoint, root = find_checkpoint(path), find_root(path)
+    if root is None:
+        raise errors.UserError(
+            f"{path}: {experiment.CONFIG_FILE} is missing beside the checkpoint and above it; pass a "
+            "checkpoint inside a model directory"
+        )
+    source = model_directory.open_model_directory(root)
+    remarks = _check_kind(model, source)
+    checkpoints.check(checkpoint, source)
+    variables = dict(checkpoints.iterate(checkpoint))
+    values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
+    if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
+        del values[_NGRAMS]
+        remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")
+    return transfer.WeightSource(checkpoint, values, transfer.list_names(source), tuple(remarks))
+
+
+def _check_kind(model, source):
+    """Refuses another kind of model or another number of mel bins; returns remarks on smaller differences."""
+    got, want = source.config, model.config
+    if got.model != want.model:
+        raise errors.UserError(
+            f"{source.path}: holds the {got.model} model, expected the {want.model} model; "
+            "choose another --warm_start_from"
+        )
+    if got.frontend == want.frontend:
+        return []
+    if got.frontend.num_bins != want.frontend.num_bins:
+        raise errors.UserError(
+            f"{source.path}: frontend has {got.frontend.num_bins} mel bins, expected "
+            f"{want.frontend.num_bins} as in {model.path}; build the data with that frontend, "
+            "or choose another --warm_start_from"
+        )
+    old, new = map(config_json.to_json_dict, (got.frontend, want.frontend))
+    changes = [f"{key} is {new[key]}, in the source {old[key]}" for key in new if old[key] != new[key]]
+    return [f"frontend differs: {', '.join(changes)}"]

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import numpy as np
+import tensorflow as tf
 
+from estimator_asr.models import frozen_encoder
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.storage import files
@@ -41,18 +43,15 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Reads the encoder of a directory.
-
-    Returns:
-        Its description, and its tensors by their official names after "encoder."; in their own dtype.
+    """Returns the encoder of a directory, and its tensors by their official names after "encoder.".
 
     Raises:
         errors.UserError: a file is missing or damaged, is no Whisper model, or has tensors of other shapes.
     """
-    found = find(path)
-    if found is None:
+    paths = find(path)
+    if paths is None:
         raise errors.UserError(f"{path}: {PUBLISHED[1]} is missing; {_ADVICE}")
-    config, weights = found
+    config, weights = paths
     sizes, tensors = _read_sizes(config), _read_tensors(weights)
     encoder = pretrained_encoder.PretrainedEncoder("whisper", sha256=_hash(tensors), **sizes)
     _check_shapes(weights, tensors, encoder)
@@ -71,19 +70,38 @@ def save(path: str, source: str) -> None:
     files.write_text(config, files.read_text(find(source)[0]))
 
 
+def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:
+    """Loads the weights of a directory into the variables of frozen_encoder.build.
+
+    Raises:
+        errors.UserError: as read, or they are not those of the encoder.
+    """
+    stored, tensors = read(path)
+    if stored != encoder:
+        raise errors.UserError(
+            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, of "
+            "which data and model were made; restore the file"
+        )
+    values = to_variables(tensors)
+    with session.graph.as_default():
+        scope = f"{frozen_encoder.SCOPE}/"
+        for variable in tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope):
+            value = tf.compat.v1.placeholder(tf.float32, variable.shape)
+            session.run(variable.assign(value), {value: values[variable.op.name[len(scope) :]]})
+
+
 def to_variables(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the values of the variables of models/whisper.py by name below its scope, float32."""
-    values = {}
+    values = _translate_norm(tensors, "layer_norm", "output_norm")
     for i in range(2):
         kernel = tensors[f"conv{i + 1}.weight"]  # [units, inputs, 3]
         values[f"convolution_{i}/kernel"] = np.transpose(kernel, [2, 1, 0])
         values[f"convolution_{i}/bias"] = tensors[f"conv{i + 1}.bias"]
-    for name in sorted(tensors):
+    for name in tensors:
         if name.endswith(".fc1.weight"):
             number = int(name.split(".")[1])
             block = _translate_block(tensors, f"layers.{number}.")
             values.update({f"block_{number + 1}/{key}": value for key, value in block.items()})
-    values.update(_translate_norm(tensors, "layer_norm", "output_norm"))
     return {name: np.asarray(value, np.float32) for name, value in values.items()}
 
 
@@ -114,12 +132,12 @@ def _read_sizes(path: str) -> dict[str, int]:
         config = json.loads(files.read_text(path))
     except (OSError, ValueError) as error:
         raise errors.UserError(f"{path}: cannot be read ({error}); {_ADVICE}") from error
-    found = config if isinstance(config, dict) else {}
-    if found.get("model_type") != "whisper":
+    config = config if isinstance(config, dict) else {}
+    if config.get("model_type") != "whisper":
         raise errors.UserError(
-            f"{path}: model_type is {found.get('model_type')}, expected whisper; {_ADVICE}"
+            f"{path}: model_type is {config.get('model_type')}, expected whisper; {_ADVICE}"
         )
-    sizes: dict[str, Any] = {name: found.get(key) for name, key in _SIZES.items()}
+    sizes: dict[str, Any] = {name: config.get(key) for name, key in _SIZES.items()}
     for name, value in sizes.items():
         if type(value) is not int or value < 1:
             raise errors.UserError(f"{path}: {_SIZES[name]} is {value}, expected a whole number; {_ADVICE}")
@@ -146,8 +164,7 @@ def _hash(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _check_shapes(path, tensors, encoder):
-    wanted = _shapes(encoder)
-    for name, shape in wanted.items():
+    for name, shape in _shapes(encoder).items():
         got = list(tensors[name].shape) if name in tensors else "missing"
         if got != list(shape):
             raise errors.UserError(
@@ -156,21 +173,14 @@ def _check_shapes(path, tensors, encoder):
 
 
 def _shapes(encoder) -> dict[str, tuple[int, ...]]:
+    """A bias has the first size of its weight; only the projection of keys has none."""
     units, inner = encoder.units, encoder.inner_units
-    shapes = {
-        "conv1.weight": (units, encoder.num_mel_bins, 3),
-        "conv1.bias": (units,),
-        "conv2.weight": (units, units, 3),
-        "conv2.bias": (units,),
-        "layer_norm.weight": (units,),
-        "layer_norm.bias": (units,),
-    }
+    block = {f"self_attn.{part}_proj": (units, units) for part in ("q", "k", "v", "out")}
+    block.update({"fc1": (inner, units), "fc2": (units, inner)})
+    block.update({"self_attn_layer_norm": (units,), "final_layer_norm": (units,)})
+    weights = {"conv1": (units, encoder.num_mel_bins, 3), "conv2": (units, units, 3), "layer_norm": (units,)}
     for number in range(encoder.layers):
-        block = {f"self_attn.{part}_proj.weight": (units, units) for part in ("q", "k", "v", "out")}
-        block.update({f"self_attn.{part}_proj.bias": (units,) for part in ("q", "v", "out")})
-        block.update({"fc1.weight": (inner, units), "fc1.bias": (inner,), "fc2.weight": (units, inner)})
-        block.update({"fc2.bias": (units,)})
-        for norm in ("self_attn_layer_norm", "final_layer_norm"):
-            block.update({f"{norm}.weight": (units,), f"{norm}.bias": (units,)})
-        shapes.update({f"layers.{number}.{name}": shape for name, shape in block.items()})
-    return shapes
+        weights.update({f"layers.{number}.{name}": shape for name, shape in block.items()})
+    shapes = {f"{name}.weight": shape for name, shape in weights.items()}
+    biases = {f"{name}.bias": shape[:1] for name, shape in weights.items() if not name.endswith("k_proj")}
+    return {**shapes, **biases}

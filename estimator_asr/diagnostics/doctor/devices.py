@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_asr.diagnostics.doctor import findings, gpu_support, libraries
-from estimator_asr.training.distributed import devices as training_devices
+from estimator_asr.training.distributed import strategies
 
 _QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
 _SHOW = "TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; t.config.list_physical_devices()'"
@@ -79,7 +79,7 @@ def find_gpu(root: str = "/") -> Optional[gpu_support.Gpu]:
         line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", listed, re.MULTILINE)
         if line:
             return gpu_support.Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
-    name = training_devices.find_on_pci_bus(root)
+    name = strategies.find_on_pci_bus(root)
     return gpu_support.Gpu(name, None) if name else None
 
 

@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Mapping, MutableMapping
 from typing import Optional
@@ -21,6 +22,7 @@ from typing import Optional
 from tfrecord_builder import errors
 
 VARIABLE = "TF_CONFIG"
+_ANSWER_SECONDS = 2.0  # for which an answer of another worker is waited for
 _TYPES = ("chief", "worker", "evaluator")
 _EXAMPLE = '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
 
@@ -55,12 +57,13 @@ class Cluster:
     def to_json(self) -> str:
         """Returns TF_CONFIG for tf.estimator: always with a chief, which its evaluator needs."""
         jobs = {"chief": self.workers[:1], "worker": self.workers[1:], "evaluator": [self.evaluator]}
-        listed = {job: list(tasks) for job, tasks in jobs.items() if any(tasks)}
-        if self.is_evaluator:
-            task = {"type": "evaluator", "index": 0}
-        else:
-            task = {"type": "worker", "index": self.rank - 1} if self.rank else {"type": "chief", "index": 0}
-        return json.dumps({"cluster": listed, "task": task})
+        job = "evaluator" if self.is_evaluator else "worker" if self.rank else "chief"
+        return json.dumps(
+            {
+                "cluster": {name: list(tasks) for name, tasks in jobs.items() if any(tasks)},
+                "task": {"type": job, "index": self.rank - 1 if self.rank else 0},
+            }
+        )
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
@@ -71,7 +74,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
     """
     text = environment.get(VARIABLE, "").strip()
     cluster = parse(text) if text else None
-    is_alone = cluster and len(cluster.workers) == 1 and cluster.evaluator is None and cluster.is_chief
+    is_alone = cluster and cluster.is_chief and len(cluster.workers) == 1 and cluster.evaluator is None
     return None if is_alone else cluster
 
 
@@ -139,9 +142,7 @@ def _error(what, expected):
 
 
 def check_port(cluster: Cluster) -> None:
-    """Raises errors.UserError if another process uses the port of this worker; the evaluator has none."""
-    if cluster.is_evaluator:
-        return
+    """Raises errors.UserError if another process uses the port of this worker."""
     address = cluster.workers[cluster.rank]
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -163,10 +164,18 @@ class Peers:
         self._answered = {}  # time.monotonic() of the last answer, by rank
 
     def ask(self) -> None:
-        """Connects to each of them."""
-        for rank, address in self._addresses.items():
-            if _answers(address):
-                self._answered[rank] = time.monotonic()
+        """Connects to all of them at once, which takes _ANSWER_SECONDS at most."""
+        threads = [threading.Thread(target=self._ask, args=each) for each in self._addresses.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _ask(self, rank, address):
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            self._answered[rank] = time.monotonic()
 
     def confirm(self) -> None:
         """All of them were seen just now: a collective ended."""
@@ -174,10 +183,8 @@ class Peers:
 
     def find_dead(self, seconds: float) -> list[str]:
         """Returns the workers that answered once and no longer do since so many seconds."""
-        now = time.monotonic()
-        return [
-            self._describe(rank) for rank, last in sorted(self._answered.items()) if now - last >= seconds
-        ]
+        latest = time.monotonic() - seconds
+        return [self._describe(rank) for rank, last in sorted(self._answered.items()) if last <= latest]
 
     def describe_missing(self) -> list[str]:
         """Returns a clause for each worker that never answered."""
@@ -186,10 +193,3 @@ class Peers:
 
     def _describe(self, rank):
         return f"worker {rank} ({self._addresses[rank]})"
-
-
-def _answers(address):
-    host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=2):
-        return True
-    return False

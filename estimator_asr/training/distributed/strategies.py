@@ -1,4 +1,4 @@
-"""Distribution strategy, precision and session settings of a training, and the hardware that they need.
+"""Devices of a training, its distribution strategy and precision, and the hardware that they need.
 
 Under --precision=float16 or bfloat16 variables and checkpoints stay float32. TensorFlow rewrites the graph so
 that matrix products and convolutions use 16 bits; for bfloat16 on GPUs the model_fn casts the kernels.
@@ -6,7 +6,10 @@ that matrix products and convolutions use 16 bits; for bfloat16 on GPUs the mode
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
+import pathlib
 from typing import Optional
 
 import tensorflow as tf
@@ -17,12 +20,12 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.runtime import cpu
 
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of GPUs, as a container gets them
+_NVIDIA, _DISPLAY = "0x10de", "0x03"  # vendor and class on the PCI bus
 # CPUs with one of these compute in bfloat16; others emulate it in float32 and are slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
-_CAPABILITIES = {
-    "float16": (7, 0),
-    "bfloat16": (8, 0),
-}  # NVIDIA Volta and Ampere, the first with tensor cores for it
+# NVIDIA Volta and Ampere, the first with tensor cores for it.
+_CAPABILITIES = {"float16": (7, 0), "bfloat16": (8, 0)}
 _OFF = "use --precision=float32"
 _REWRITES = {
     "float16": "auto_mixed_precision",
@@ -38,7 +41,7 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
         errors.UserError: two settings contradict each other, or the precision needs other hardware or another
             setting of TensorFlow.
     """
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = _gpus()
     if config.precision == "float16" and not gpus:
         raise errors.UserError(
             "train: --precision=float16 without a GPU that TensorFlow can use, expected one with compute "
@@ -66,19 +69,19 @@ def check(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Clu
         )
 
 
+def _gpus():
+    return tf.config.list_physical_devices("GPU")
+
+
 def _check_gpus(gpus, precision):
     for gpu in gpus:
         capability = tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
         if tuple(capability) < _CAPABILITIES[precision]:
+            got, want = (".".join(map(str, each)) for each in (capability, _CAPABILITIES[precision]))
             raise errors.UserError(
-                f"train: --precision={precision} with {gpu.name} of compute capability "
-                f"{_join(capability)}, expected {_join(_CAPABILITIES[precision])} or higher; {_OFF}, which "
-                "is as fast there"
+                f"train: --precision={precision} with {gpu.name} of compute capability {got}, expected "
+                f"{want} or higher; {_OFF}, which is as fast there"
             )
-
-
-def _join(capability):
-    return ".".join(map(str, capability))
 
 
 def _check_cpu():
@@ -94,14 +97,47 @@ def _check_cpu():
         )
 
 
+def log_devices(num_cpu_replicas: int, cluster: Optional[cluster_lib.Cluster]) -> None:
+    """Logs the devices of this process, and warns about a GPU that TensorFlow cannot use."""
+    gpus, task = _gpus(), "training"
+    if not gpus and (any(map(glob.glob, _DEVICE_FILES)) or find_on_pci_bus()):
+        logging.warning(
+            "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; "
+            "run python -m estimator_asr.doctor"
+        )
+    if cluster and cluster.is_evaluator:
+        task = "evaluating each checkpoint"
+    elif cluster:
+        task += f" as {cluster.name} of {len(cluster.workers)} workers ({', '.join(cluster.workers)})"
+    logging.info("%s on %s", task, _describe_devices(gpus, num_cpu_replicas))
+
+
+def find_on_pci_bus(root: str = "/") -> str:
+    """Returns the name of the first NVIDIA GPU on the PCI bus, with or without a driver; "" without one."""
+    for path in sorted(pathlib.Path(root, "sys/bus/pci/devices").glob("*")):
+        with contextlib.suppress(OSError):
+            vendor, kind = ((path / file).read_text() for file in ("vendor", "class"))
+            if vendor.strip() == _NVIDIA and kind.startswith(_DISPLAY):
+                return f"NVIDIA GPU at {path.name}"
+    return ""
+
+
+def _describe_devices(gpus, num_cpu_replicas):
+    if not gpus or num_cpu_replicas > 1:
+        replicas = f" as {num_cpu_replicas} replicas" if num_cpu_replicas > 1 else ""
+        num_cores = cpu.count_cores()
+        return f"1 CPU{replicas}, {num_cores} core{'s' * (num_cores > 1)}"
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
+    return f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({', '.join(sorted(set(names)))})"
+
+
 def product_type(config: training_config.TrainConfig, training: bool) -> tf.DType:
     """Returns the type in which the graph multiplies: bfloat16 in training on GPUs with that precision.
 
     Everywhere else it is float32, which TensorFlow may rewrite (_REWRITES); its rewrite to bfloat16 is for
     CPUs alone.
     """
-    is_cast = training and config.precision == "bfloat16" and tf.config.list_physical_devices("GPU")
-    return tf.bfloat16 if is_cast else tf.float32
+    return tf.bfloat16 if training and config.precision == "bfloat16" and _gpus() else tf.float32
 
 
 def build_strategy(
@@ -115,36 +151,24 @@ def build_strategy(
     Raises:
         errors.UserError: the port of this worker is in use.
     """
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    if cluster and cluster.is_evaluator:
+        return None
     if cluster:
         cluster_lib.check_port(cluster)
         # The v1 class: the other one needs eager execution.
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
-        return None if cluster.is_evaluator else create(_communication())
+        return create(kinds.NCCL if _gpus() else kinds.RING)
     if config.num_cpu_replicas > 1:
+        # The collectives that GPUs get, over rings of CPUs. In graph mode TensorFlow would copy everything to
+        # one CPU and add it up there, so CPU replicas would not show what hangs or fails on GPUs.
+        from tensorflow.python.distribute import cross_device_ops
+
         devices = [f"/cpu:{i}" for i in range(config.num_cpu_replicas)]
-        return tf.distribute.MirroredStrategy(devices, cross_device_ops=_build_collectives(devices))
-    if len(tf.config.list_physical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
-    return None
-
-
-def _communication():
-    """Returns the collectives between workers: NCCL between GPUs, rings of CPUs otherwise."""
-    kinds = tf.distribute.experimental.CommunicationImplementation
-    return kinds.NCCL if tf.config.list_physical_devices("GPU") else kinds.RING
-
-
-def _build_collectives(devices):
-    """Returns the collectives that GPUs get, over rings of CPUs.
-
-    In graph mode TensorFlow would copy everything to one CPU and add it up there, so CPU replicas would not
-    show what hangs or fails on GPUs.
-    """
-    from tensorflow.python.distribute import cross_device_ops
-
-    ring = tf.distribute.experimental.CommunicationImplementation.RING
-    options = tf.distribute.experimental.CommunicationOptions(implementation=ring)
-    return cross_device_ops.CollectiveAllReduce(devices, len(devices), options)
+        options = tf.distribute.experimental.CommunicationOptions(implementation=kinds.RING)
+        collectives = cross_device_ops.CollectiveAllReduce(devices, len(devices), options)
+        return tf.distribute.MirroredStrategy(devices, cross_device_ops=collectives)
+    return tf.distribute.MirroredStrategy() if len(_gpus()) > 1 else None
 
 
 def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigProto:

@@ -13,65 +13,50 @@ get the mean over the batches. NaN and Inf stay in a sum, so a bad batch skips t
 from __future__ import annotations
 
 import math
-from typing import Optional
 
 import tensorflow as tf
 
 from estimator_asr.estimator import estimator_api
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.tasks import metrics
-from estimator_asr.training.optimizer import loss_scale, optimization, skippable
+from estimator_asr.training.optimizer import optimization
 
 
 def minimize(
-    losses: metrics.Losses,
-    optimizer: skippable.Optimizer,
-    clip_norm: float,
-    global_step: tf.Variable,
-    num_batches: int,
-    scale: Optional[loss_scale.LossScale] = None,
+    losses: metrics.Losses, minimizer: optimization.Minimizer, num_batches: int
 ) -> optimization.Update:
     """Builds the step of one batch; the hook of the result runs the update after every num_batches steps.
 
-    Args:
-        losses: of this replica's batch.
-        optimizer, clip_norm, global_step, scale: as for optimization.minimize.
-        num_batches: batches per update.
-
-    Returns:
-        Update; loss, gradients (of this replica only, times the replicas) and is_finite are those of this
-        batch, gradient_norm is that of the last update, or NaN if this batch is non-finite.
+    `losses` are those of this replica's batch. In the result loss, gradients (of this replica only, times the
+    replicas) and is_finite are those of this batch; gradient_norm is that of the last update, or NaN if this
+    batch is non-finite.
     """
-    gradients, variables = optimization.compute_gradients(losses.to_minimise(), scale)
-    batch = _Batch(gradients, losses, scale)
+    gradients, variables = minimizer.compute_gradients(losses.to_minimise())
+    batch = _Batch(gradients, losses, minimizer.scale)
     pending = normalisation.pending_updates()
     sums = [_build_sum(variable, gradient) for variable, gradient in zip(variables, gradients)]
     average_sums = [_build_sum(average, change) for average, change in pending]
     totals = _DenseSum("loss_and_labels", [2])
     norm = _get_variable("gradient_norm", [])
+    all_sums = [*sums, *average_sums, totals]
+    addends = [*batch.weighted(), *(change for _, change in pending), batch.totals]
     update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    addends = zip(
-        [*sums, *average_sums, totals], [*batch.weighted(), *(change for _, change in pending), batch.totals]
-    )
-    train_op = tf.group(*update_ops, *(one.add(value) for one, value in addends))
+    train_op = tf.group(*update_ops, *(one.add(value) for one, value in zip(all_sums, addends)))
 
     *summed, all_totals = optimization.sum_over_replicas([*(one.read() for one in sums), totals.read()])
-    factor = 1.0 if scale is None else scale.value
     means = [(average, one.read() / num_batches) for (average, _), one in zip(pending, average_sums)]
-    pairs, divisor = list(zip(summed, variables)), all_totals[1] * factor
-    op, _, new_norm, _ = optimization.apply(
-        pairs, divisor, all_totals[0], means, optimizer, clip_norm, global_step, scale
-    )
+    divisor = all_totals[1] * minimizer.scale.value if minimizer.scale else all_totals[1]
+    op, _, new_norm, _ = minimizer.apply(list(zip(summed, variables)), all_totals[0], means, divisor)
     with tf.control_dependencies([op, norm.assign(new_norm)]):
-        reset = tf.group(*(one.reset() for one in [*sums, *average_sums, totals]))
+        reset = tf.group(*(one.reset() for one in all_sums))
     return optimization.Update(
         train_op,
-        tf.identity(global_step),
+        tf.identity(minimizer.global_step),
         batch.loss,
         tuple(zip(batch.gradients, variables)),
         tf.where(batch.is_finite, tf.identity(norm), math.nan),
         batch.is_finite,
-        {} if scale is None else {"loss-scale": scale.value},
+        minimizer.scalars,
         [UpdateHook(replicas.group_over_replicas(reset), num_batches)],
     )
 
@@ -138,10 +123,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated.
-
-    XLA compiles nothing of it, since the number of rows differs.
-    """
+    """A sum of sparse gradients, of the size of the table; only the rows that occur are updated."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)
@@ -149,14 +131,10 @@ class _RowSum:
 
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def add(self, slices):
-        ones = tf.ones(tf.shape(slices.indices))
+        indices, ones = slices.indices, tf.ones(tf.shape(slices.indices))
         return tf.group(
-            tf.raw_ops.ResourceScatterAdd(
-                resource=self._sum.handle, indices=slices.indices, updates=slices.values
-            ),
-            tf.raw_ops.ResourceScatterUpdate(
-                resource=self._occurs.handle, indices=slices.indices, updates=ones
-            ),
+            tf.raw_ops.ResourceScatterAdd(resource=self._sum.handle, indices=indices, updates=slices.values),
+            tf.raw_ops.ResourceScatterUpdate(resource=self._occurs.handle, indices=indices, updates=ones),
         )
 
     @tf.xla.experimental.jit_scope(compile_ops=False)

@@ -8,17 +8,19 @@ A step with a non-finite loss or gradient changes only the global step, on all r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Optional
+import dataclasses
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
 from estimator_asr.estimator import estimator_api
-from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 from estimator_asr.models import normalisation, replicas
 from estimator_asr.training.optimizer import replica_sums, skippable
 
-if TYPE_CHECKING:
-    from estimator_asr.training.optimizer import loss_scale
+INITIAL_SCALE = 2.0**15
+GROWTH_UPDATES = 2000  # consecutive updates without overflow after which the loss scale doubles
+FACTOR = 2.0
 
 
 class Update(NamedTuple):
@@ -44,7 +46,7 @@ class Update(NamedTuple):
 
 
 def build_optimizer(
-    config: config_lib.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
+    config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
     """Returns the optimizer of the config; `rate_of` is as in skippable."""
     if config.optimizer == "adam":
@@ -53,107 +55,115 @@ def build_optimizer(
     return skippable.Momentum(learning_rate, config.momentum, **rates)
 
 
-def build_loss_scale(precision: str) -> Optional[loss_scale.LossScale]:
-    """Returns the loss scale of a precision: one for float16, otherwise None."""
-    if precision != "float16":
-        return None
-    from estimator_asr.training.optimizer import loss_scale  # only where a flag asks for it
+class LossScale:
+    """Dynamic loss scale for gradients in float16 (Micikevicius et al., 2018, section 3.2).
 
-    return loss_scale.LossScale()
-
-
-def minimize(
-    loss: tf.Tensor,
-    optimizer: skippable.Optimizer,
-    clip_norm: float,
-    global_step: tf.Variable,
-    scale: Optional[loss_scale.LossScale] = None,
-) -> Update:
-    """Builds one update of the weights and of the moving averages of batch norm.
-
-    Args:
-        loss: float32 [], of this replica; the mean over the replicas is minimised.
-        optimizer: as build_optimizer returns it.
-        clip_norm: maximum global norm of the gradient; 0 turns clipping off.
-        global_step: incremented by one.
-        scale: loss scale, or None.
+    Gradients below 6e-8 are zero in float16, so the loss is multiplied by a scale and the gradient divided by
+    it. If the scaled gradient overflows, the update is skipped and the scale is halved; after GROWTH_UPDATES
+    without overflow it is doubled. The constants are those of TensorFlow's LossScaleOptimizer. Checkpoints
+    hold the scale, and it is equal on all replicas.
     """
-    gradients, variables = compute_gradients(loss, scale)
-    *gradients, total = sum_over_replicas([*gradients, loss])
-    number = tf.identity(global_step)
-    update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-    pairs, divisor = list(zip(gradients, variables)), scale and scale.value
-    with tf.control_dependencies([*update_ops, number]):
-        averages = normalisation.pending_updates()
-        applied = apply(pairs, divisor, total, averages, optimizer, clip_norm, global_step, scale)
-    train_op, gradients, norm, is_finite = applied
-    return Update(
-        train_op,
-        number,
-        total / replicas.num_replicas(),
-        tuple(zip(gradients, variables)),
-        norm,
-        is_finite,
-        {} if scale is None else {"loss-scale": scale.value},
-        [],
-    )
+
+    def __init__(self):
+        with tf.compat.v1.variable_scope("loss_scale"):
+            self._scale = replicas.get_variable("scale", [], INITIAL_SCALE)
+            self._good_updates = replicas.get_variable("good_updates", [])
+        self.value = tf.identity(self._scale)  # float32 []
+        self._count = tf.identity(self._good_updates)
+
+    def is_overflow(self, is_loss_finite: tf.Tensor, is_gradient_finite: tf.Tensor) -> tf.Tensor:
+        """Returns bool []: only the gradient is non-finite, and the scale can be reduced."""
+        return is_loss_finite & ~is_gradient_finite & (self.value > 1.0)
+
+    def update(self, is_overflow: tf.Tensor, is_finite: tf.Tensor) -> tf.Operation:
+        """Halves or doubles the scale; changes nothing if both arguments, bool [], are false."""
+        count = tf.where(is_overflow, 0.0, self._count + tf.cast(is_finite, tf.float32))
+        is_full = count >= GROWTH_UPDATES
+        doubled = tf.where(tf.math.is_finite(self.value * FACTOR), self.value * FACTOR, self.value)
+        scale = tf.where(is_full, doubled, self.value)
+        scale = tf.where(is_overflow, tf.maximum(self.value / FACTOR, 1.0), scale)
+        return tf.group(self._scale.assign(scale), self._good_updates.assign(tf.where(is_full, 0.0, count)))
 
 
-def compute_gradients(loss: tf.Tensor, scale: Optional[loss_scale.LossScale]) -> tuple[list, list]:
-    """Returns gradients of this replica, times the scale, over the number of replicas; and variables."""
-    scaled = loss if scale is None else loss * scale.value
-    mean = multiply(scaled, 1.0 / replicas.num_replicas())
-    variables = tf.compat.v1.trainable_variables()
-    pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
-    return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+@dataclasses.dataclass(frozen=True)
+class Minimizer:
+    """Minimises the mean of a loss over the replicas."""
 
+    optimizer: skippable.Optimizer
+    clip_norm: float  # maximum global norm of the gradient; 0: no clipping
+    global_step: tf.Variable  # counts the updates
+    scale: Optional[LossScale] = None
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would compile each number of rows; Adam is one kernel
-def apply(
-    pairs: list,
-    divisor: Optional[tf.Tensor],
-    loss: tf.Tensor,
-    averages: list,
-    optimizer: skippable.Optimizer,
-    clip_norm: float,
-    global_step: tf.Variable,
-    scale: Optional[loss_scale.LossScale],
-) -> tuple[tf.Operation, list, tf.Tensor, tf.Tensor]:
-    """Builds the update of variables, moving averages, loss scale and global step.
+    @property
+    def scalars(self) -> dict[str, tf.Tensor]:
+        """Metrics of an update by tag."""
+        return {"loss-scale": self.scale.value} if self.scale else {}
 
-    A single multiplication divides, clips and skips.
+    def minimize(self, loss: tf.Tensor) -> Update:
+        """Builds one update of the weights and of the moving averages of batch norm.
 
-    Args:
-        pairs: (gradient, variable); sums over all replicas, in which indices may be repeated.
-        divisor: of the gradients, float32 []; None for 1.
-        loss: float32 [], sum over all replicas.
-        averages: pairs of a moving average and its increment, of this replica.
-        optimizer, clip_norm, global_step, scale: as for minimize.
+        `loss` is that of this replica, float32 [].
+        """
+        gradients, variables = self.compute_gradients(loss)
+        *gradients, total = sum_over_replicas([*gradients, loss])
+        number = tf.identity(self.global_step)
+        update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+        with tf.control_dependencies([*update_ops, number]):
+            averages = normalisation.pending_updates()
+            divisor = self.scale and self.scale.value
+            applied = self.apply(list(zip(gradients, variables)), total, averages, divisor)
+        train_op, gradients, norm, is_finite = applied
+        pairs, mean = tuple(zip(gradients, variables)), total / replicas.num_replicas()
+        return Update(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
 
-    Returns:
-        Operation; divided gradients with unique indices; their global norm; is_finite as in Update.
-    """
-    quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
-    gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]
-    norm = tf.linalg.global_norm(gradients) * quotient
-    is_loss_finite, is_gradient_finite = tf.math.is_finite(loss), tf.math.is_finite(norm)
-    is_finite = is_loss_finite & is_gradient_finite
-    is_overflow = scale.is_overflow(is_loss_finite, is_gradient_finite) if scale else tf.constant(False)
-    clipping = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
-    factor = tf.where(is_finite, clipping * quotient, 0.0)
-    weight = tf.cast(is_finite, tf.float32)
-    others = [average.assign_add(tf.math.multiply_no_nan(change, weight)) for average, change in averages]
-    others += [scale.update(is_overflow, is_finite)] if scale else []
-    scaled = [
-        _map_values(gradient, lambda values: tf.math.multiply_no_nan(values, factor))
-        for gradient in gradients
-    ]
-    with tf.control_dependencies(others):
-        updated = optimizer.apply(list(zip(scaled, [v for _, v in pairs])), is_finite)
-    with tf.control_dependencies([updated]):
-        op = tf.group(global_step.assign_add(1))
-    divided = [multiply(gradient, quotient) for gradient in gradients]
-    return op, divided, norm, is_finite | is_overflow
+    def compute_gradients(self, loss: tf.Tensor) -> tuple[list, list]:
+        """Returns gradients of this replica, times the scale, over the number of replicas; and variables."""
+        scaled = loss * self.scale.value if self.scale else loss
+        mean = multiply(scaled, 1.0 / replicas.num_replicas())
+        variables = tf.compat.v1.trainable_variables()
+        pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
+        return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+
+    # XLA would compile each number of rows; Adam is one kernel.
+    @tf.xla.experimental.jit_scope(compile_ops=False)
+    def apply(
+        self, pairs: list, loss: tf.Tensor, averages: list, divisor: Optional[tf.Tensor]
+    ) -> tuple[tf.Operation, list, tf.Tensor, tf.Tensor]:
+        """Builds the update of variables, moving averages, loss scale and global step.
+
+        A single multiplication divides, clips and skips.
+
+        Args:
+            pairs: (gradient, variable); sums over all replicas, in which indices may be repeated.
+            loss: float32 [], sum over all replicas.
+            averages: pairs of a moving average and its increment, of this replica.
+            divisor: of the gradients, float32 []; None for 1.
+
+        Returns:
+            Operation; divided gradients with unique indices; their global norm; is_finite as in Update.
+        """
+        quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
+        gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]
+        norm = tf.linalg.global_norm(gradients) * quotient
+        is_loss_finite, is_gradient_finite = tf.math.is_finite(loss), tf.math.is_finite(norm)
+        is_finite, is_overflow = is_loss_finite & is_gradient_finite, tf.constant(False)
+        clipping = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else tf.ones([])
+        factor = tf.where(is_finite, clipping * quotient, 0.0)
+        weight = tf.cast(is_finite, tf.float32)
+        others = [average.assign_add(tf.math.multiply_no_nan(change, weight)) for average, change in averages]
+        if self.scale:
+            is_overflow = self.scale.is_overflow(is_loss_finite, is_gradient_finite)
+            others.append(self.scale.update(is_overflow, is_finite))
+        scaled = [
+            _map_values(gradient, lambda values: tf.math.multiply_no_nan(values, factor))
+            for gradient in gradients
+        ]
+        with tf.control_dependencies(others):
+            updated = self.optimizer.apply(list(zip(scaled, [v for _, v in pairs])), is_finite)
+        with tf.control_dependencies([updated]):
+            op = tf.group(self.global_step.assign_add(1))
+        divided = [multiply(gradient, quotient) for gradient in gradients]
+        return op, divided, norm, is_finite | is_overflow
 
 
 def sum_over_replicas(values: list) -> list:

@@ -8,7 +8,6 @@ zero. Differences: the initial rate scales with the batch only if --learning_rat
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Optional
@@ -16,10 +15,10 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_asr.checkpointing import evaluation_log
-from estimator_asr.experiment import config as config_lib
+from estimator_asr.experiment import training_config
 
 
-def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float:
+def initial_rate(config: training_config.OptimizerConfig, batch_size: float) -> float:
     """Returns the learning rate, scaled to the mean utterances per step if the config asks for it."""
     if not config.learning_rate_batch_size:
         return config.learning_rate
@@ -27,7 +26,7 @@ def initial_rate(config: config_lib.OptimizerConfig, batch_size: float) -> float
 
 
 def build_schedule(
-    config: config_lib.OptimizerConfig,
+    config: training_config.OptimizerConfig,
     batch_size: float,
     steps_per_epoch: float,
     history: Optional[evaluation_log.History] = None,
@@ -38,12 +37,46 @@ def build_schedule(
     """
     initial = initial_rate(config, batch_size)
     warmup_steps = int(steps_per_epoch * config.warmup_epochs)
-    decay = _SCHEDULES[config.schedule]
-    if config.schedule == "plateau":
-        decay = functools.partial(decay, history)
+
+    def age(global_step):
+        """Time since the warm-up in units of decay_epochs, float32 []."""
+        steps = tf.maximum(tf.cast(global_step, tf.float32) - warmup_steps, 0.0)
+        return steps / (config.decay_epochs * steps_per_epoch)
+
+    def step(global_step):
+        """The factor after a boundary takes effect one step after it, as in the official models."""
+        boundaries = [int(steps_per_epoch * epoch) for epoch in config.decay_boundary_epochs]
+        rates = [initial * factor for factor in config.decay_factors]
+        if not boundaries:
+            return tf.constant(rates[0])
+        return tf.compat.v1.train.piecewise_constant(tf.cast(global_step, tf.int64), boundaries, rates)
+
+    def inverse_sqrt(global_step):
+        """Vaswani et al. 2017, section 5.3, scaled so that the warm-up ends at the initial rate."""
+        start = float(max(warmup_steps, 1))
+        return initial * tf.sqrt(start / tf.maximum(tf.cast(global_step, tf.float32), start))
+
+    def plateau(global_step):
+        """Looks the evaluations up at each step, so every replica, process and restart has the same rate."""
+
+        def count(step):
+            rates = history.known_at(int(step))
+            return tf.int64.as_numpy_dtype(count_reductions(rates, config.plateau_evaluations, warmup_steps))
+
+        reductions = tf.numpy_function(count, [global_step], tf.int64)
+        reductions.set_shape([])
+        return initial * config.plateau_factor ** tf.cast(reductions, tf.float32)
+
+    decays = {
+        "step": step,
+        "exponential": lambda global_step: initial * config.decay_rate ** age(global_step),
+        "inverse_time": lambda global_step: initial / (1.0 + config.decay_rate * age(global_step)),
+        "inverse_sqrt": inverse_sqrt,
+        "plateau": plateau,
+    }
 
     def learning_rate(global_step):
-        rate = tf.cast(decay(global_step, initial, config, steps_per_epoch, warmup_steps), tf.float32)
+        rate = tf.cast(decays[config.schedule](global_step), tf.float32)
         if not warmup_steps:
             return rate
         warmup_rate = initial * tf.cast(global_step, tf.float32) / float(warmup_steps)
@@ -52,56 +85,12 @@ def build_schedule(
     return learning_rate
 
 
-def _step(global_step, initial, config, steps_per_epoch, warmup_steps):
-    """The factor after a boundary takes effect one step after it, as in the official models."""
-    boundaries = [int(steps_per_epoch * epoch) for epoch in config.decay_boundary_epochs]
-    rates = [initial * factor for factor in config.decay_factors]
-    if not boundaries:
-        return tf.constant(rates[0])
-    return tf.compat.v1.train.piecewise_constant(tf.cast(global_step, tf.int64), boundaries, rates)
-
-
-def _exponential(global_step, initial, config, steps_per_epoch, warmup_steps):
-    return initial * config.decay_rate ** _age(global_step, config, steps_per_epoch, warmup_steps)
-
-
-def _inverse_time(global_step, initial, config, steps_per_epoch, warmup_steps):
-    return initial / (1.0 + config.decay_rate * _age(global_step, config, steps_per_epoch, warmup_steps))
-
-
-def _inverse_sqrt(global_step, initial, config, steps_per_epoch, warmup_steps):
-    """Vaswani et al. 2017, section 5.3, scaled so that the warm-up ends at the initial rate."""
-    start = float(max(warmup_steps, 1))
-    return initial * tf.sqrt(start / tf.maximum(tf.cast(global_step, tf.float32), start))
-
-
-def _age(global_step, config, steps_per_epoch, warmup_steps):
-    """Time since the warm-up in units of decay_epochs, float32 []."""
-    steps = tf.maximum(tf.cast(global_step, tf.float32) - warmup_steps, 0.0)
-    return steps / (config.decay_epochs * steps_per_epoch)
-
-
-def _plateau(history, global_step, initial, config, steps_per_epoch, warmup_steps):
-    """Looks the evaluations up at each step, so every replica, process and restart computes the same rate."""
-
-    def count(step):
-        rates = history.known_at(int(step))
-        return tf.int64.as_numpy_dtype(count_reductions(rates, config.plateau_evaluations, warmup_steps))
-
-    reductions = tf.numpy_function(count, [global_step], tf.int64)
-    reductions.set_shape([])
-    return initial * config.plateau_factor ** tf.cast(reductions, tf.float32)
-
-
 def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: int) -> int:
     """Returns how often the plateau schedule has reduced the learning rate.
 
     It does after every `patience` evaluations without a new lowest error rate. Evaluations until the end of
-    the warm-up set the lowest but do not count as waiting: the learning rate was still increasing.
-
-    Args:
-        rates: step and error rate, oldest first; NaN is never the lowest.
-        patience, warmup_steps: at least 1, and the step at which the warm-up ends.
+    the warm-up set the lowest but do not count as waiting: the learning rate was still increasing. `rates`
+    are pairs of step and error rate, oldest first; NaN is never the lowest.
     """
     lowest, waited, reductions = math.inf, 0, 0
     for step, error_rate in rates:
@@ -112,12 +101,3 @@ def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_s
         if waited == patience:
             waited, reductions = 0, reductions + 1
     return reductions
-
-
-_SCHEDULES = {
-    "step": _step,
-    "exponential": _exponential,
-    "inverse_time": _inverse_time,
-    "inverse_sqrt": _inverse_sqrt,
-    "plateau": _plateau,
-}

@@ -21,11 +21,6 @@ from estimator_asr.models import replicas
 RateOf = Callable[[str], float]
 
 
-def _same_rate(name: str) -> float:
-    del name
-    return 1.0
-
-
 @dataclasses.dataclass(frozen=True)
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1), lazy for sparse gradients.
@@ -38,31 +33,25 @@ class Adam:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    rate_of: RateOf = _same_rate
+    rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
         """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
-        powers = [
-            replicas.get_variable("beta1_power", [], self.beta1),
-            replicas.get_variable("beta2_power", [], self.beta2),
-        ]
-        betas = [tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2)]
+        power1 = replicas.get_variable("beta1_power", [], self.beta1)
+        power2 = replicas.get_variable("beta2_power", [], self.beta2)
+        beta1, beta2 = (tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2))
         numbers = {
-            "beta1_power": tf.identity(powers[0]),
-            "beta2_power": tf.identity(powers[1]),
+            "beta1_power": tf.identity(power1),
+            "beta2_power": tf.identity(power2),
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
-            "beta1": betas[0],
-            "beta2": betas[1],
+            "beta1": beta1,
+            "beta2": beta2,
             "epsilon": self.epsilon,
         }
-        updates = [
-            _apply_adam(gradient, variable, **_scale_rate(numbers, variable, self.rate_of))
-            for gradient, variable in pairs
-        ]
+        updates = _apply_to_all(_apply_adam, pairs, numbers, self.rate_of)
         with tf.control_dependencies(updates):
             return tf.group(
-                powers[0].assign(numbers["beta1_power"] * betas[0]),
-                powers[1].assign(numbers["beta2_power"] * betas[1]),
+                power1.assign(numbers["beta1_power"] * beta1), power2.assign(numbers["beta2_power"] * beta2)
             )
 
 
@@ -72,7 +61,7 @@ class Momentum:
 
     learning_rate: tf.Tensor  # float32 []
     momentum: float
-    rate_of: RateOf = _same_rate
+    rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
         """Returns the update for pairs of gradient and variable; `is_applied`: bool []."""
@@ -80,20 +69,20 @@ class Momentum:
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),
         }
-        return tf.group(
-            *(
-                _apply_momentum(gradient, variable, **_scale_rate(numbers, variable, self.rate_of))
-                for gradient, variable in pairs
-            )
-        )
+        return tf.group(*_apply_to_all(_apply_momentum, pairs, numbers, self.rate_of))
 
 
 Optimizer = Union[Adam, Momentum]
 
 
-def _scale_rate(numbers, variable, rate_of):
-    factor = rate_of(replicas.name(variable))
-    return numbers if factor == 1.0 else {**numbers, "lr": numbers["lr"] * factor}
+def _apply_to_all(apply, pairs, numbers, rate_of):
+    """Returns the updates of all variables, each at its own rate."""
+    updates = []
+    for gradient, variable in pairs:
+        factor = rate_of(replicas.name(variable))
+        scaled = numbers if factor == 1.0 else {**numbers, "lr": numbers["lr"] * factor}
+        updates.append(apply(gradient, variable, **scaled))
+    return updates
 
 
 def _apply_adam(gradient, variable, **numbers):

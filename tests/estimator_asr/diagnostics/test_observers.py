@@ -9,7 +9,7 @@ import paths
 import pytest
 
 from estimator_asr.diagnostics import observers
-from estimator_asr.experiment import config
+from estimator_asr.experiment import training_config
 from estimator_asr.training import loop, step_time
 from estimator_asr.training import plan as plan_lib
 from estimator_asr.training.distributed import cluster
@@ -54,7 +54,7 @@ def test_only_the_chief_writes_in_the_model_directory(tmp_path):
 
 
 def test_a_loss_that_is_nan_ends_with_one_sentence(tmp_path):
-    wild = config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
+    wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = loop_models.make_model(tmp_path, optimizer=wild, train_steps=50)
     observe = observers.Training(model, infos, dirs, "train", None).observe
     with pytest.raises(

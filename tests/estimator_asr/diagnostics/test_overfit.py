@@ -13,7 +13,7 @@ from estimator_asr.experiment import config, experiment, task_spec, training_con
 from estimator_asr.inputs import splits
 from tfrecord_builder import errors
 
-OPTIMIZER = config.OptimizerConfig(learning_rate=0.0025, warmup_epochs=3)
+OPTIMIZER = training_config.OptimizerConfig(learning_rate=0.0025, warmup_epochs=3)
 COMMAND = "python -m estimator_asr.train --data_dir=DATA --model_dir=AM"
 
 
@@ -68,7 +68,7 @@ def test_a_rate_that_is_too_high_is_told(tmp_path):
 
 
 def test_what_makes_remembering_hard_is_switched_off(tmp_path):
-    wild = config.OptimizerConfig(
+    wild = training_config.OptimizerConfig(
         learning_rate=0.01,
         learning_rate_batch_size=10,
         schedule="inverse_sqrt",

@@ -14,15 +14,17 @@ from tfrecord_builder import errors
             "--train_steps=10 and --train_epochs=2 are both given, expected one of them",
         ),
         (
-            lambda: config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
+            lambda: training_config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
             "--decay_factors has 1 values and --decay_boundary_epochs 1, expected one more factor",
         ),
         (
-            lambda: config.OptimizerConfig(decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)),
+            lambda: training_config.OptimizerConfig(
+                decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)
+            ),
             "--decay_boundary_epochs is .* expected increasing values",
         ),
         (
-            lambda: config.OptimizerConfig(warmup_epochs=-1.0),
+            lambda: training_config.OptimizerConfig(warmup_epochs=-1.0),
             "flag --warmup_epochs=-1.0: expected at least 0",
         ),
         (lambda: config.InputConfig(batch_frames=0), "flag --batch_frames=0: expected more than 0"),

@@ -17,7 +17,7 @@ def make_config(**changes):
         model="acoustic",
         acoustic=config.AcousticConfig(),
         language=config.LanguageConfig(),
-        optimizer=config.OptimizerConfig(decay_boundary_epochs=(2, 4), decay_factors=(1, 0.5, 0.1)),
+        optimizer=training_config.OptimizerConfig(decay_boundary_epochs=(2, 4), decay_factors=(1, 0.5, 0.1)),
         input=config.InputConfig(),
         train=training_config.TrainConfig(train_epochs=2.5),
         frontend=frontend.FrontendConfig(),
@@ -61,7 +61,7 @@ def test_a_model_of_some_data_knows_what_the_data_says_and_the_defaults(tmp_path
         small_records.TOKENS.sha256,
     )
     assert made.frontend == (info.frontend if model == "acoustic" else None)
-    assert made.optimizer == config.OptimizerConfig()
+    assert made.optimizer == training_config.OptimizerConfig()
 
 
 def test_load_refuses_what_is_no_model_directory(tmp_path):

@@ -47,7 +47,7 @@ def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_clas
 def test_an_existing_directory_takes_other_settings_of_the_loop(data, model_dir):
     info, path = data
     model_directory.create_or_check(model_dir, make_config(info), path)
-    changed = make_config(info, optimizer=config.OptimizerConfig(clip_norm=1.0))
+    changed = make_config(info, optimizer=training_config.OptimizerConfig(clip_norm=1.0))
     continued = model_directory.create_or_check(model_dir, changed, path).config
     assert continued.optimizer.clip_norm == 1.0
     assert experiment.ExperimentConfig.load(model_dir) == continued
@@ -82,7 +82,7 @@ def test_a_model_continues_with_other_dropout_losses_and_masks_and_one_line_says
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     section, said = OTHER_TRAINING[kind]
     masks = config.InputConfig(spec_augment=False, time_masks=1)
-    rate = config.OptimizerConfig(learning_rate=0.0005)
+    rate = training_config.OptimizerConfig(learning_rate=0.0005)
     changed = make_config(info, kind, **{kind: section}, input=masks, optimizer=rate)
     model_directory.check(model_dir, changed, path)
     assert logged == []  # something else may still refuse the run

@@ -7,7 +7,7 @@ import pytest
 import small_whisper
 import tensorflow as tf
 
-from estimator_asr.checkpointing.pretrained import frozen_weights, whisper_weights
+from estimator_asr.checkpointing.pretrained import whisper_weights
 from estimator_asr.models import frozen_encoder, whisper
 from tfrecord_builder.audio import pretrained_encoder
 
@@ -24,7 +24,7 @@ def run(weights_dir, fbank, num_frames, layers=(1, 2, 3)):
         applied = pretrained_encoder.Applied(encoder, layers)
         outputs = frozen_encoder.build(applied, tf.constant(fbank, tf.float32), tf.constant(num_frames))
         assert not tf.compat.v1.trainable_variables()
-        frozen_weights.load(session, weights_dir, encoder)
+        whisper_weights.load(session, weights_dir, encoder)
         return session.run(outputs)
 
 

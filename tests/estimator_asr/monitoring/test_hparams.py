@@ -8,7 +8,7 @@ import small_records
 import tensorflow as tf
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from estimator_asr.experiment import config, experiment, training_config
+from estimator_asr.experiment import experiment, training_config
 from estimator_asr.monitoring import hparams
 from estimator_asr.training import stopping
 
@@ -17,7 +17,7 @@ def make_config(tmp_path, model="acoustic", **optimizer):
     info = small_records.make_data(str(tmp_path / "data"))
     return experiment.ExperimentConfig.for_data(
         info,
-        optimizer=config.OptimizerConfig(**optimizer),
+        optimizer=training_config.OptimizerConfig(**optimizer),
         train=training_config.TrainConfig(model=model, train_steps=9),
     )
 
@@ -88,7 +88,7 @@ def test_a_continued_run_shows_the_settings_of_its_last_start(tmp_path, monkeypa
     seconds = iter(range(100))
     monkeypatch.setattr(hparams.time, "time", lambda: 1.7e9 + next(seconds))  # a file name for each
     first = make_config(tmp_path, learning_rate=0.5)
-    second = dataclasses.replace(first, optimizer=config.OptimizerConfig(learning_rate=0.25))
+    second = dataclasses.replace(first, optimizer=training_config.OptimizerConfig(learning_rate=0.25))
     for settings in (first, second):
         with hparams.session(str(tmp_path), settings):
             assert read_start(tmp_path)["learning_rate"].number_value == settings.optimizer.learning_rate

@@ -8,7 +8,7 @@ import loop_models
 import pytest
 import tensorflow as tf
 
-from estimator_asr.checkpointing import saver
+from estimator_asr.checkpointing import recovery
 from estimator_asr.training import loop
 from tfrecord_builder import errors
 
@@ -121,4 +121,4 @@ def test_no_hook_comes_after_the_saver_whose_listener_raises_after_sigterm(tmp_p
     estimator = Estimator()
     monkeypatch.setattr(loop.Loop, "_build_estimator", lambda self, strategy: estimator)
     loop.train(*loop_models.make_model(tmp_path, splits=[("train", 6)], train_steps=3))
-    assert isinstance(estimator.hooks[-1], saver.RegularSaver)
+    assert isinstance(estimator.hooks[-1], recovery.RegularSaver)

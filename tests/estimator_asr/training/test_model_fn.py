@@ -117,6 +117,13 @@ def test_tensorboard_gets_exactly_these_tags(tmp_path, kind):
     assert sorted(tags) == sorted({*OF_EVERY_STEP, *task_models.FIGURES[kind]})
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_only_float16_has_a_loss_scale(tmp_path, precision):
+    build(tmp_path, "language", estimator_api.ModeKeys.TRAIN, precision=precision)
+    names = {variable.op.name for variable in tf.compat.v1.global_variables()}
+    assert ("loss_scale/scale" in names) == (precision == "float16")
+
+
 def test_the_loss_per_label_is_the_weighted_sum_of_its_parts(tmp_path):
     spec, _, labels = build(tmp_path, "acoustic", estimator_api.ModeKeys.TRAIN)
     with start() as session:

@@ -24,7 +24,7 @@ def plan(tmp_path):
         settings = experiment.ExperimentConfig.for_data(
             info,
             input=config.InputConfig(batch_tokens=batch_tokens, num_buckets=3),
-            optimizer=config.OptimizerConfig(gradient_accumulation_steps=accumulation),
+            optimizer=training_config.OptimizerConfig(gradient_accumulation_steps=accumulation),
             train=training_config.TrainConfig(model="language", **train),
         )
         model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
@@ -73,7 +73,7 @@ def test_a_change_where_an_epoch_ends_is_not_logged(plan, logged):
 
 def test_the_plan_is_logged(plan, logged):
     made = plan(train_epochs=3)
-    optimizer = config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
+    optimizer = training_config.OptimizerConfig(learning_rate=0.012, learning_rate_batch_size=32)
     plan_lib.log(made, optimizer, num_replicas=2)
     assert logged == [
         "train: 24 utterances, 48 tokens; 9 batches per epoch in 3 buckets, "

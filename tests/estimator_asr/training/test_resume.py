@@ -56,7 +56,7 @@ def train(
         info,
         acoustic=acoustic,
         language=NOISY,
-        optimizer=config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
+        optimizer=training_config.OptimizerConfig(warmup_epochs=0, gradient_accumulation_steps=accumulation),
         input=config.InputConfig(batch_tokens=batch_tokens, batch_frames=130, num_buckets=2),
         train=training_config.TrainConfig(
             model=kind, train_steps=steps, eval_throttle_seconds=0, save_checkpoints_steps=5
@@ -64,7 +64,8 @@ def train(
         watch=training_config.WatchConfig(**watch),
         display=training_config.DisplayConfig(show_utterances=0),
     )
-    settings = train_program.sort_tokens(settings, [info], [data])
+    if acoustic.softmax != config.FULL:
+        settings = train_program.sort_tokens(settings, [info], [data])
     model = model_directory.create_or_check(str(tmp_path / name), settings, data)
 
     def observe(*arguments):

@@ -11,7 +11,7 @@ from estimator_asr.tuning import calibration, picture, search
 
 TOKENS, CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
 JUDGED = calibration.Judged(np.array([0.95, 0.95, 0.45, 0.45]), np.array([True, False, False, False]))
-FOUND = search.Found(
+RESULT = search.Result(
     [
         search.Step("greedy", config.DecodeConfig(), {TOKENS: 30, CHARACTERS: 50}),
         search.Step("n-gram model", config.DecodeConfig(), {TOKENS: 20, CHARACTERS: 25}),
@@ -24,7 +24,7 @@ FOUND = search.Found(
 
 def test_bars_are_error_rates_in_percent():
     figure, axes = plt.subplots()
-    picture._draw_steps(axes, FOUND)
+    picture._draw_steps(axes, RESULT)
     assert [bar.get_width() for bar in axes.patches] == [30, 20, 25, 12.5]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["greedy", "n-gram model"]
     assert [text.get_text() for text in axes.texts] == ["30.0 %", "20.0 %", "25.0 %", "12.5 %"]
@@ -33,7 +33,7 @@ def test_bars_are_error_rates_in_percent():
 
 def test_lines_are_the_bins_of_the_confidences():
     figure, axes = plt.subplots()
-    picture._draw_confidences(axes, FOUND)
+    picture._draw_confidences(axes, RESULT)
     _, before, fitted = axes.lines
     np.testing.assert_allclose(before.get_xydata()[[4, 9]], [[0.45, 0], [0.95, 0.5]])
     np.testing.assert_allclose(fitted.get_xydata()[[0, 2, 5]], [[0, 0], [0.2, 0], [0.5, 0.5]])
@@ -43,6 +43,7 @@ def test_lines_are_the_bins_of_the_confidences():
 
 
 def test_a_picture_with_and_without_confidences(tmp_path):
-    for name, found, width in (("both", FOUND, 1200), ("one", FOUND._replace(judged=None, fitted=None), 720)):
-        picture.draw(found, str(tmp_path / name))
+    without = RESULT._replace(judged=None, fitted=None)
+    for name, result, width in (("both", RESULT, 1200), ("one", without, 720)):
+        picture.draw(result, str(tmp_path / name))
         assert plt.imread(tmp_path / name, format="png").shape[:2] == (432, width)

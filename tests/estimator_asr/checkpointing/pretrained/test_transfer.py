@@ -3,8 +3,9 @@ from __future__ import annotations
 import new_models
 import numpy as np
 import pytest
+import tiny_models
 
-from estimator_asr.checkpointing.pretrained import token_rows, transfer, weight_sources
+from estimator_asr.checkpointing.pretrained import transfer
 from tfrecord_builder import errors
 from tfrecord_builder.tokens import syllables
 
@@ -20,9 +21,7 @@ def model(tmp_path_factory):
 
 def make_source(**values):
     values = {name.replace("__", "/"): np.float32(value) for name, value in values.items()}
-    return weight_sources.WeightSource(
-        "AM/model.ckpt-5", values, token_rows.class_names(OLD_TOKENS), ("it differs",)
-    )
+    return transfer.WeightSource("AM/model.ckpt-5", values, transfer.class_names(OLD_TOKENS), ("it differs",))
 
 
 def test_slots_steps_and_update_counts_are_not_weights():
@@ -56,7 +55,7 @@ def test_rows_and_columns_are_copied_by_token(model):
     values, report = transfer.combine(model, initial, source)
     assert values["acoustic/ctc/bias"].tolist() == [[0, -1, 1, 3, 4, 6]]  # ai4 keeps its initial value
     assert values[VECTORS][:, 1].tolist() == [10, -1, 11, 13, 14, 16]
-    assert report.rows[VECTORS] == token_rows.Count(copied=5, new=1, dropped=2)
+    assert report.rows[VECTORS] == transfer.Count(copied=5, new=1, dropped=2)
 
 
 def test_rows_of_another_width_do_not_fit(model):
@@ -111,7 +110,7 @@ def test_the_table_lists_all_variables():
     new = ["acoustic/encoder/block_1/a/b", "acoustic/encoder/block_1/c", "acoustic/ctc/part_vectors"]
     report = transfer.Report(
         {"acoustic/a": 1000, "acoustic/b": 234},
-        {VECTORS: token_rows.Count(5, 1, 2)},
+        {VECTORS: transfer.Count(5, 1, 2)},
         misfits,
         new,
         ["acoustic/x"],
@@ -126,3 +125,57 @@ def test_the_table_lists_all_variables():
         "  only in the source, left out: acoustic/x",
         "  it differs",
     ]
+
+
+def copy(initial, new, source, old, axis=0):
+    names = (transfer.Names(axis, tuple(each)) for each in (new, old))
+    new_names, old_names = names
+    values, copied, count = transfer.copy_rows(np.float32(initial), new_names, np.float32(source), old_names)
+    return values.tolist(), copied.tolist(), count
+
+
+def test_rows_are_matched_by_name_and_counted():
+    values, copied, count = copy([[7, 7], [8, 8], [9, 9]], "xba", [[1, 2], [3, 4], [5, 6]], "abc")
+    assert values == [[7, 7], [3, 4], [1, 2]] and copied == [1, 2]
+    assert count == transfer.Count(copied=2, new=1, dropped=1)
+
+
+def test_columns_are_copied_along_their_axis():
+    assert copy([[7, 8, 9]], "xba", [[1, 2]], "ab", axis=1)[0] == [[7, 2, 1]]
+
+
+def test_the_first_row_of_a_duplicate_name_counts():
+    values, _, count = copy([0, 0], "ab", [1, 2, 3], "baa")
+    assert values == [2, 1] and count == transfer.Count(2, 0, 1)
+
+
+def test_without_common_names_nothing_is_copied():
+    assert copy([4, 5], "ab", [1], "c") == ([4, 5], [], transfer.Count(0, 2, 1))
+
+
+def test_the_blank_is_the_last_class():
+    names = transfer.class_names(("<unk>", "a"))
+    assert set(names) == {
+        f"acoustic/{head}/{part}" for head in ("ctc", "decoder") for part in ("bias", "class_vectors")
+    }
+    assert names["acoustic/ctc/bias"].axis == 1 and names["acoustic/ctc/class_vectors"].axis == 0
+    assert names["acoustic/decoder/bias"].names == ("<unk>", "a", transfer.BLANK)
+
+
+def test_reading_biases_belong_to_pairs_in_the_order_of_the_mask(tmp_path):
+    model = new_models.make_new_model(str(tmp_path / "lm"), "language")
+    names = transfer.list_names(model)
+    characters, pairs = tiny_models.CHARACTERS.tokens, names["language/reading_bias"].names
+    assert (
+        names["language/tokens"].names == model.tokens.tokens
+        and names["language/characters"].names == characters
+    )
+    assert pairs[: len(characters)] == tuple(("<unk>", character) for character in characters)
+    # ai4 has no reading, so only the unknown character may stand for it.
+    assert pairs[len(characters) :] == (
+        ("ai4", "<unk>"),
+        ("hao3", "好"),
+        ("hao3", "郝"),
+        ("ni3", "你"),
+        ("shi4", "是"),
+    )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 
 import new_models
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 import tensorflow as tf
 import tiny_models
 
+from estimator_asr import show_weights
 from estimator_asr.checkpointing import checkpoints
-from estimator_asr.checkpointing.pretrained import token_rows, warm_start, weight_files, weight_sources
+from estimator_asr.checkpointing.pretrained import transfer, warm_start
 from estimator_asr.estimator import estimator_api
 from estimator_asr.tasks import registry
 from estimator_asr.training import model_fn
@@ -67,7 +69,7 @@ def prepare(model, build=build_model, is_chief=True):
 
 
 def read(path):
-    return weight_files.read(path)[1]
+    return show_weights.read(path)[1]
 
 
 def run_program(name, argument):
@@ -80,7 +82,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
     prepare(model)
     old, new = read(am), read(model.path)
     assert new["global_step"] == 0
-    assert set(token_rows.class_names(())) <= set(new)
+    assert set(transfer.class_names(())) <= set(new)
     # <unk> ai4 hao3 ni3 shi4 blank of <unk> hao3 ma5 ni3 shi4 tian1 blank
     for head in ("ctc", "decoder"):
         vectors, bias = f"acoustic/{head}/class_vectors", f"acoustic/{head}/bias"
@@ -89,7 +91,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
         np.testing.assert_array_equal(new[bias][0, [0, 2, 3, 4, 5]], old[bias][0, [0, 1, 3, 4, 6]])
         assert new[bias][0, 1] == 0
         assert any(line.split() == [vectors, "5", "1", "2"] for line in lines)
-    for name in set(old) & set(new) - {"global_step", *token_rows.class_names(())}:
+    for name in set(old) & set(new) - {"global_step", *transfer.class_names(())}:
         np.testing.assert_array_equal(new[name], old[name])
     assert lines[0] == f"warm start from {am}/model.ckpt-7"
 
@@ -159,7 +161,7 @@ def test_other_units_are_refused_and_nothing_is_written(tmp_path, lm):
 
 def test_update_counts_of_batch_norm_start_at_zero(tmp_path, am):
     model = make_new(tmp_path, "acoustic", warm_start_from=am)
-    source = weight_sources.open_source(model)
+    source = warm_start.open_source(model)
     scope = "acoustic/encoder/batch_norm_0"
     source.values[f"{scope}/num_updates"] = np.float32(500)
     warm_start.write(model, source, lambda: build_model(model), lambda: None)
@@ -174,12 +176,6 @@ def test_a_directory_with_a_checkpoint_continues_and_logs_it(tmp_path, am, lm, l
     prepare(model)
     assert lines == [f"{model.path}: has a checkpoint, so --warm_start_from={lm} has no effect"]
     assert sorted(os.listdir(model.path)) == before
-
-
-def test_without_the_flag_nothing_is_done(tmp_path, lines):
-    model = make_new(tmp_path, "language")
-    prepare(model)
-    assert lines == [] and checkpoints.find_latest(model.path) is None
 
 
 @pytest.mark.parametrize("source", ["new", "new/model.ckpt-7", "new/../new"])
@@ -206,3 +202,99 @@ def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     monkeypatch.setattr(warm_start.time, "sleep", lambda seconds: prepare(model))
     prepare(model, is_chief=False)
     assert read(model.path)["global_step"] == 0
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sources")
+    tiny_models.make_acoustic_model(str(path / "am"))
+    tiny_models.make_language_model(str(path / "lm"))
+    return path
+
+
+def open_source(tmp_path, path, kind="acoustic", **settings):
+    settings = {"warm_start_from": str(path), **settings}
+    return warm_start.open_source(new_models.make_new_model(str(tmp_path / "new"), kind, **settings))
+
+
+@pytest.mark.parametrize("path", ["am", "am/model.ckpt-7", "am/model.ckpt-7.index"])
+def test_a_directory_and_a_checkpoint_in_it_have_weights_and_the_tokens_of_their_rows(
+    tmp_path, sources, path
+):
+    source = open_source(tmp_path, sources / path)
+    assert source.path == str(sources / "am" / "model.ckpt-7") and source.remarks == ()
+    assert source.values["acoustic/ctc/bias"].shape == (1, 7)
+    assert source.names["acoustic/ctc/bias"].names[:-1] == tiny_models.TOKENS.tokens
+
+
+def test_a_checkpoint_in_a_folder_of_a_model_directory_belongs_to_it(tmp_path, sources):
+    shutil.copytree(sources / "am", tmp_path / "am")
+    os.makedirs(tmp_path / "am" / "best")
+    for file in (tmp_path / "am").glob("model.ckpt-7.*"):
+        shutil.move(file, tmp_path / "am" / "best")
+    assert "acoustic/ctc/bias" in open_source(tmp_path, tmp_path / "am" / "best" / "model.ckpt-7").values
+
+
+def test_hashed_ngrams_are_copied_only_with_the_same_tokens(tmp_path, sources):
+    same = open_source(tmp_path / "same", sources / "lm", "language", tokens=tiny_models.TOKENS)
+    assert "language/ngrams" in same.values and np.any(same.values["language/tokens"])
+    source = open_source(tmp_path, sources / "lm", "language")
+    assert not any(name.startswith("language/ngrams/") for name in source.values)  # slots of the optimizer
+    assert "language/ngrams" not in source.values and "language/ngram_projection/kernel" in source.values
+    assert source.remarks == (
+        "language/ngrams is initialised: with other tokens its rows belong to other n-grams",
+    )
+
+
+def test_another_kind_of_model_is_refused(tmp_path, sources):
+    said = "lm: holds the language model, expected the acoustic model; choose"
+    with pytest.raises(errors.UserError, match=said):
+        open_source(tmp_path, sources / "lm")
+
+
+def test_another_number_of_mel_bins_is_refused(tmp_path, sources):
+    said = "am: frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend"
+    with pytest.raises(errors.UserError, match=said):
+        open_source(tmp_path, sources / "am", num_mel_bins=12)
+
+
+def test_another_frontend_with_as_many_bins_is_remarked(tmp_path, sources):
+    remarks = open_source(tmp_path, sources / "am", hop_ms=20.0).remarks
+    assert remarks == ("frontend differs: hop_ms is 20.0, in the source 10.0",)
+
+
+def test_a_checkpoint_without_config_json_is_refused(tmp_path, sources):
+    for file in (sources / "am").glob("model.ckpt-7.*"):
+        shutil.copy(file, tmp_path)
+    with pytest.raises(errors.UserError, match="model.ckpt-7: config.json is missing beside the checkpoint"):
+        open_source(tmp_path, tmp_path / "model.ckpt-7")
+
+
+def test_a_source_with_changed_tokens_is_refused(tmp_path, sources):
+    shutil.copytree(sources / "am", tmp_path / "am")
+    (tmp_path / "am" / "tokens.txt").write_text("<unk>\n", encoding="utf-8")
+    with pytest.raises(errors.UserError, match="tokens.txt: sha256 is"):
+        open_source(tmp_path, tmp_path / "am")
+
+
+def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
+    values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
+    source = transfer.WeightSource("AM/model.ckpt-5", values, {}, ())
+    monkeypatch.setattr(warm_start, "_open_checkpoint", lambda model, path: source)
+    said = "ckpt-5: 2 of 3 variables contain NaN or Inf, the first is acoustic/b; choose an earlier"
+    with pytest.raises(errors.UserError, match=said):
+        open_source(tmp_path, sources / "am")
+
+
+def test_weights_of_another_vocabulary_than_the_one_beside_them_are_refused(tmp_path, sources):
+    other = new_models.make_new_model(str(tmp_path / "other"))
+    for file in (sources / "am").glob("model.ckpt-7.*"):
+        shutil.copy(file, other.path)
+    with pytest.raises(errors.UserError, match="model.ckpt-7: output has 7 classes, expected 6"):
+        open_source(tmp_path, os.path.join(other.path, "model.ckpt-7"))
+
+
+def test_a_keras_file_is_refused(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF")
+    with pytest.raises(errors.UserError, match="a.h5: is not a TensorFlow checkpoint; pass a model"):
+        open_source(tmp_path, tmp_path / "a.h5")

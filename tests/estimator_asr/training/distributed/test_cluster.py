@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 
 import pytest
 
@@ -101,5 +102,17 @@ def test_a_port_in_use_is_refused():
         address = f"localhost:{listener.getsockname()[1]}"
         with pytest.raises(errors.UserError, match=f"TF_CONFIG: cannot listen on {address} of this task"):
             cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
-        cluster.check_port(cluster.Cluster(("a:1", address), None, None))  # the evaluator listens nowhere
     cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
+
+
+def test_workers_that_do_not_answer_are_waited_for_at_the_same_time(monkeypatch):
+    def wait(address, timeout):
+        time.sleep(0.5)
+        raise TimeoutError
+
+    monkeypatch.setattr(cluster.socket, "create_connection", wait)
+    peers = cluster.Peers(cluster.Cluster(tuple(f"w{i}:1" for i in range(9)), None, 0))
+    started = time.monotonic()
+    peers.ask()
+    assert time.monotonic() - started < 2  # one after the other would take 4 s
+    assert len(peers.describe_missing()) == 8

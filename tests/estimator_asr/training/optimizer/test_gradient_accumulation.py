@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.experiment import config
+from estimator_asr.experiment import training_config
 from estimator_asr.models import normalisation
 from estimator_asr.tasks import metrics
-from estimator_asr.training.optimizer import gradient_accumulation, loss_scale, optimization
+from estimator_asr.training.optimizer import gradient_accumulation, optimization
 
-SETTINGS = config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)
+SETTINGS = training_config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)
 
 
 class Training:
@@ -26,13 +26,13 @@ class Training:
         self.average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
         normalisation._defer(self.average, 0.1 * (tf.reduce_mean(self.rows[:, 1]) - self.average))
         self.step = tf.compat.v1.train.create_global_step()
-        scale = loss_scale.LossScale() if scaled else None
+        scale = optimization.LossScale() if scaled else None
         self.optimizer = optimization.build_optimizer(SETTINGS, tf.constant(0.1))
-        arguments = (self.optimizer, SETTINGS.clip_norm, self.step)
+        minimizer = optimization.Minimizer(self.optimizer, SETTINGS.clip_norm, self.step, scale)
         if num_batches == 1:
-            self.update = optimization.minimize(losses.to_minimise(), *arguments, scale)
+            self.update = minimizer.minimize(losses.to_minimise())
         else:
-            self.update = gradient_accumulation.minimize(losses, *arguments, num_batches, scale)
+            self.update = gradient_accumulation.minimize(losses, minimizer, num_batches)
         self.session = tf.compat.v1.Session()
         self.session.run(
             [tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.experiment import config
+from estimator_asr.experiment import training_config
 from estimator_asr.models import normalisation
-from estimator_asr.training.optimizer import loss_scale, optimization, skippable
+from estimator_asr.training.optimizer import optimization, skippable
 
 
 def optimise(build_loss, optimizer, *, clip_norm=0.0, steps=1, start=(0.0, 0.0, 0.0)):
@@ -15,7 +15,7 @@ def optimise(build_loss, optimizer, *, clip_norm=0.0, steps=1, start=(0.0, 0.0, 
         start = np.float32(start)
         variable = tf.compat.v1.get_variable("w", initializer=start)
         global_step = tf.compat.v1.train.create_global_step()
-        update = optimization.minimize(build_loss(variable), optimizer(), clip_norm, global_step)
+        update = optimization.Minimizer(optimizer(), clip_norm, global_step).minimize(build_loss(variable))
         session.run(tf.compat.v1.global_variables_initializer())
         for _ in range(steps):
             _, norm = session.run([update.train_op, update.gradient_norm])
@@ -29,7 +29,7 @@ def sgd():
 
 @pytest.mark.parametrize("name", ["adam", "momentum"])
 def test_both_optimizers_reach_a_known_answer(name):
-    settings = config.OptimizerConfig(optimizer=name, adam_beta2=0.999)
+    settings = training_config.OptimizerConfig(optimizer=name, adam_beta2=0.999)
     target = np.float32([0.4, 0.2, -0.5])
 
     def build_optimizer():
@@ -67,7 +67,8 @@ def test_update_ops_run_with_the_step():
         counter = tf.compat.v1.get_variable("counter", initializer=0.0, trainable=False)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, counter.assign_add(1.0))
         weight = tf.compat.v1.get_variable("w", initializer=1.0)
-        update = optimization.minimize(weight * weight, sgd(), 0.0, tf.compat.v1.train.create_global_step())
+        step = tf.compat.v1.train.create_global_step()
+        update = optimization.Minimizer(sgd(), 0.0, step).minimize(weight * weight)
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(update.train_op)
         assert session.run(counter) == 1
@@ -84,10 +85,12 @@ class Fed:
         loss = tf.reduce_sum(weight) * self.value + tf.reduce_sum(tf.gather(table, [1, 3])) * self.rows
         average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
         normalisation._defer(average, self.value)
-        optimizer = optimization.build_optimizer(config.OptimizerConfig(optimizer=name), tf.constant(0.1))
+        optimizer = optimization.build_optimizer(
+            training_config.OptimizerConfig(optimizer=name), tf.constant(0.1)
+        )
         step = tf.compat.v1.train.create_global_step()
         self.scale = scale and scale()
-        self.update = optimization.minimize(loss, optimizer, 5.0, step, self.scale)
+        self.update = optimization.Minimizer(optimizer, 5.0, step, self.scale).minimize(loss)
         self.session = tf.compat.v1.Session()
         self.session.run(tf.compat.v1.global_variables_initializer())
 
@@ -117,7 +120,7 @@ def test_a_non_finite_step_changes_only_the_global_step(name, bad):
 
 def test_a_loss_scale_changes_only_steps_that_overflow():
     results = []
-    for scale in (None, loss_scale.LossScale):
+    for scale in (None, optimization.LossScale):
         with tf.Graph().as_default():
             fed = Fed("adam", scale)
             assert fed.step(1.0) and fed.step(-2.0)
@@ -125,7 +128,7 @@ def test_a_loss_scale_changes_only_steps_that_overflow():
     for name, value in results[0].items():
         np.testing.assert_allclose(results[1][name], value, rtol=1e-6, err_msg=name)
     with tf.Graph().as_default():
-        fed = Fed("adam", loss_scale.LossScale)
+        fed = Fed("adam", optimization.LossScale)
         # The loss is finite, but times the scale the gradient is not: not a bad batch, but a lower scale.
         assert fed.step(1e35)
         values = fed.values()
@@ -136,10 +139,69 @@ def test_a_loss_scale_changes_only_steps_that_overflow():
         assert "loss-scale" in fed.update.scalars
 
 
-def test_only_float16_has_a_loss_scale():
+class Scaling:
+    def __init__(self):
+        self.scale = optimization.LossScale()
+        self.loss, self.gradient = (tf.compat.v1.placeholder(tf.bool, []) for _ in range(2))
+        self.is_overflow = self.scale.is_overflow(self.loss, self.gradient)
+        self.update_op = self.scale.update(self.is_overflow, self.loss & self.gradient)
+        self.session = tf.compat.v1.Session()
+        self.session.run(tf.compat.v1.global_variables_initializer())
+
+    def update(self, *, loss=True, gradient=True):
+        """Returns whether it overflowed."""
+        feeds = {self.loss: loss, self.gradient: gradient}
+        return self.session.run([self.is_overflow, self.update_op], feeds)[0]
+
+    def set(self, name, value):
+        (variable,) = (v for v in tf.compat.v1.global_variables() if v.op.name == f"loss_scale/{name}")
+        self.session.run(variable.assign(value))
+
+    def values(self):
+        return [self.session.run(variable) for variable in tf.compat.v1.global_variables()]
+
+
+@pytest.fixture
+def scaling():
     with tf.Graph().as_default():
-        assert [optimization.build_loss_scale(name) for name in ("float32", "bfloat16")] == [None, None]
-        assert isinstance(optimization.build_loss_scale("float16"), loss_scale.LossScale)
+        yield Scaling()
+
+
+def test_an_overflow_halves_the_scale_and_restarts_the_count(scaling):
+    assert scaling.values() == [32768, 0]
+    assert not scaling.update()
+    assert scaling.values() == [32768, 1]
+    assert scaling.update(gradient=False)
+    assert scaling.values() == [16384, 0]
+
+
+def test_enough_good_updates_double_the_scale(scaling):
+    scaling.set("good_updates", 1998.0)
+    scaling.update()
+    assert scaling.values() == [32768, 1999]
+    scaling.update()
+    assert scaling.values() == [65536, 0]
+
+
+def test_the_scale_stays_within_float32(scaling):
+    scaling.set("scale", 2.0**127)
+    scaling.set("good_updates", 1999.0)
+    scaling.update()
+    assert scaling.values() == [2.0**127, 0]
+
+
+def test_a_non_finite_loss_is_not_an_overflow_and_changes_nothing(scaling):
+    scaling.update()
+    assert not scaling.update(loss=False, gradient=False)
+    assert scaling.values() == [32768, 1]
+
+
+def test_a_scale_of_one_is_the_minimum(scaling):
+    scaling.set("scale", 2.0)
+    assert scaling.update(gradient=False)
+    assert scaling.values() == [1, 0]
+    assert not scaling.update(gradient=False)
+    assert scaling.values() == [1, 0]
 
 
 def test_two_replicas_clip_the_norm_of_the_whole_gradient(two_replicas):

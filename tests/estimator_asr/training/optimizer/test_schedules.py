@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_asr.experiment import config
+from estimator_asr.experiment import training_config
 from estimator_asr.training.optimizer import schedules
 
 BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
@@ -14,7 +14,7 @@ BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 
 def rates(steps, history=None, **settings):
     """The rate at each step of a schedule whose initial rate is 1."""
-    optimizer = config.OptimizerConfig(learning_rate=1.0, **settings)
+    optimizer = training_config.OptimizerConfig(learning_rate=1.0, **settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
         rate = schedules.build_schedule(optimizer, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
@@ -23,12 +23,12 @@ def rates(steps, history=None, **settings):
 
 
 def test_the_learning_rate_does_not_depend_on_the_batch():
-    settings = config.OptimizerConfig(learning_rate=0.1)
+    settings = training_config.OptimizerConfig(learning_rate=0.1)
     assert [schedules.initial_rate(settings, batch_size) for batch_size in (1, 128)] == [0.1, 0.1]
 
 
 def test_the_learning_rate_scales_with_the_batch_if_configured():
-    settings = config.OptimizerConfig(learning_rate=0.1, learning_rate_batch_size=256)
+    settings = training_config.OptimizerConfig(learning_rate=0.1, learning_rate_batch_size=256)
     assert schedules.initial_rate(settings, 128) == pytest.approx(0.05)
 
 
@@ -85,7 +85,7 @@ def test_plateau_reduces_by_its_factor_after_the_warmup():
 
 def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
     history = Evaluated()
-    settings = config.OptimizerConfig(
+    settings = training_config.OptimizerConfig(
         learning_rate=1.0, schedule="plateau", plateau_evaluations=1, warmup_epochs=0
     )
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
