@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, Optional
+from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
@@ -47,13 +47,13 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
                 "wait until it ends, or choose another directory."
             )
         file.seek(0)
-        found = file.read()
-        if not found:
+        size_there = file.read()
+        if not size_there:
             file.write(size)
             file.flush()
-        elif found != size:
+        elif size_there != size:
             raise errors.UserError(
-                f"--size is {size}, expected {found} as in {file.name}; "
+                f"--size is {size}, expected {size_there} as in {file.name}; "
                 f"remove {directory} or choose another --output_dir."
             )
         yield file.fileno()
@@ -96,7 +96,10 @@ def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) ->
         errors.UserError: the program failed; its own message stands above.
     """
     started = time.monotonic()
-    with _open_output(stage) as output:
+    with contextlib.ExitStack() as stack:
+        output = None
+        if stage.output:  # appears only if nothing is raised
+            output = stack.enter_context(open(stack.enter_context(files.writing(str(stage.output))), "wb"))
         exit_code = _execute(stage, output, keep_open)
         if exit_code:
             raise errors.UserError(
@@ -110,7 +113,7 @@ def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) ->
     return seconds
 
 
-def _execute(stage: Stage, output: Optional[IO[bytes]], keep_open: Sequence[int]) -> int:
+def _execute(stage, output, keep_open):
     """Returns the exit code."""
     # A session of its own: Ctrl-C reaches this process alone, which then ends the program with SIGTERM.
     with subprocess.Popen(
@@ -135,13 +138,3 @@ def _describe_failure(exit_code: int) -> str:
     killed = f"killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
     is_memory = exit_code == -signal.SIGKILL
     return f"{killed}; {'free memory if the machine ran out of it' if is_memory else 'see above for why'}"
-
-
-@contextlib.contextmanager
-def _open_output(stage: Stage) -> Iterator[Optional[IO[bytes]]]:
-    """Yields the file for the program's standard output, which appears only if nothing is raised."""
-    if stage.output is None:
-        yield None
-        return
-    with files.writing(str(stage.output)) as temporary, open(temporary, "wb") as file:
-        yield file

@@ -20,7 +20,7 @@ import soundfile
 import soxr
 import tqdm
 
-from estimator_asr.demo import corpus_writer, espeak, pronunciation, script, voices
+from estimator_asr.demo import espeak, grammar, script, voices
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -37,16 +37,19 @@ def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers:
         errors.UserError: a voice failed or was killed; the others are ended at once, and what is finished
             stays.
     """
-    paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.prompts}
     by_variant: dict[str, list[script.Prompt]] = {}
     for prompt in plan.prompts:
         by_variant.setdefault(prompt.variant, []).append(prompt)
-    missing = [each for each in by_variant.values() if not all(os.path.exists(paths[p]) for p in each)]
+    missing = [
+        prompts
+        for prompts in by_variant.values()
+        if not all(os.path.exists(prompt.recording(output_dir)) for prompt in prompts)
+    ]
     spoken = _speak_in_processes(missing, output_dir, seed, num_workers)
     with contextlib.closing(spoken):
         for _ in tqdm.tqdm(spoken, "speaking", len(missing), unit="voice", disable=not sys.stderr.isatty()):
             pass
-    return sum(soundfile.info(path).duration for path in paths.values())
+    return sum(soundfile.info(prompt.recording(output_dir)).duration for prompt in plan.prompts)
 
 
 def _speak_in_processes(
@@ -90,7 +93,7 @@ def _speak(output_dir: str, prompts: Sequence[script.Prompt], seed: int) -> None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
         for prompt, samples in _record(prompts, seed):
-            _write_wav(corpus_writer.recording_path(output_dir, prompt), samples)
+            _write_wav(prompt.recording(output_dir), samples)
             if not multiprocessing.parent_process().is_alive():  # it was killed
                 return
     except errors.UserError as error:
@@ -106,7 +109,7 @@ def _record(prompts: Sequence[script.Prompt], seed: int) -> Iterator[tuple[scrip
     for prompt in prompts:
         rng = voices.random_state(seed, prompt.utterance_id)
         words_per_minute = voice.words_per_minute + rng.randint(-10, 11)
-        speech = speaker.speak(" ".join(pronunciation.spoken(prompt.sentence)), voice, words_per_minute)
+        speech = speaker.speak(" ".join(grammar.spoken(prompt.sentence)), voice, words_per_minute)
         resampled = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
         yield prompt, voices.record(resampled, SAMPLE_RATE, voice, rng)
 

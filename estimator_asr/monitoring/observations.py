@@ -16,7 +16,7 @@ IN_A_ROW = 5
 class TrainingFacts(NamedTuple):
     """Facts of a training that alarms depend on or show."""
 
-    command: str  # command line
+    command: str  # command line of the training
     model_dir: str
     data_dir: str  # comma separated
     error_rate: str  # tag of the decoded error rate
@@ -43,24 +43,20 @@ class TrainingFacts(NamedTuple):
 
     def commands(self) -> dict[str, str]:
         """Returns the commands that alarms advise, by name."""
-        slower = f"{self.base_rate / 3:.2g}"
+        slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
         where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
-        report = f"--output_dir={self._sibling('report')}"
+        new_models = {
+            "slower": [f"--model_dir={sibling}-rate{slower}", f"--learning_rate={slower}"],
+            "more_ctc": [f"--model_dir={sibling}-ctc0.9", "--ctc_weight=0.9"],
+        }
         return {
             "doctor": advice.doctor(self.data_dir, self.model_dir),
             "verify": advice.verify(self.data_dir),
-            "evaluate": advice.command("estimator_asr.evaluate", *where, report),
+            "evaluate": advice.command("estimator_asr.evaluate", *where, f"--output_dir={sibling}-report"),
             "overfit": f"{self.command} --overfit_batches=1",
             "histograms": f"{self.command} --histogram_steps={self.constant_loss_steps}",
-            "slower": self._new_model(f"rate{slower}", f"--learning_rate={slower}"),
-            "more_ctc": self._new_model("ctc0.9", "--ctc_weight=0.9"),
+            **{name: f"{self.command} {shlex.join(flags)}" for name, flags in new_models.items()},
         }
-
-    def _new_model(self, name, flag):
-        return f"{self.command} {shlex.join([f'--model_dir={self._sibling(name)}', flag])}"
-
-    def _sibling(self, name):
-        return f"{self.model_dir.rstrip('/')}-{name}"
 
 
 class Step(NamedTuple):

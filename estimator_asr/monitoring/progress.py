@@ -44,7 +44,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
     def after_create_session(self, session, coord):
         self._first_step = session.run(self._global_step)
-        self._started = self._shown = time.monotonic()
+        self._started = time.monotonic()
         self._next_step = self._first_step + 1
         self._start_window(self._first_step)
         self._bar = _open_bar("step", self.max_steps, self._first_step, keep=True)
@@ -53,7 +53,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         self.clock.resume()
 
     def before_run(self, run_context):
-        is_last = self._next_step >= self.max_steps
+        is_last = self._next_step >= self.max_steps > self._window_step
         self._is_due = is_last or time.monotonic() - self._shown >= self.seconds
         names = ["number", "loss", "inputs"] + (["error_rate"] if self._is_due else [])
         return estimator_api.SessionRunArgs({name: self.tensors[name] for name in names})
@@ -61,14 +61,14 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        step = int(values["number"]) + 1
+        # With gradient accumulation a step has several batches, and one batch follows the last step.
+        step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
         self._loss += values["loss"]
         self._inputs += int(values["inputs"]) * self.num_replicas
-        if self._is_due:
+        if self._is_due and step > self._window_step:
             self._show(step, values["error_rate"])
-            self._shown = time.monotonic()
             self._start_window(step)
         self._bar.update(step - self._bar.n)
 
@@ -78,7 +78,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
     def _start_window(self, step):
         self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
-        self._window_start = self.clock.seconds
+        self._shown, self._window_start = time.monotonic(), self.clock.seconds
 
     def _show(self, step, error_rate):
         seconds = max(self.clock.seconds - self._window_start, 1e-9)
@@ -88,7 +88,7 @@ class ProgressHook(estimator_api.SessionRunHook):
             self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
-        left = tqdm.tqdm.format_interval(max(self.max_steps - step, 0) * per_step)
+        left = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
         logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
 
@@ -112,17 +112,9 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 def _open_bar(name, total, done=0, *, keep):
     """Returns a bar, disabled without a terminal; with `keep` it stays in the terminal when it is closed."""
-    bar = tqdm.tqdm(
-        total=total,
-        initial=done,
-        desc=name,
-        leave=keep,
-        smoothing=0,
-        dynamic_ncols=True,
-        disable=None,
-        file=sys.stderr,
-        bar_format="{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}",
-    )
+    form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
+    options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
+    bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
     _bars.add(bar)
     return bar
 
@@ -146,7 +138,7 @@ def beside_log_lines() -> Iterator[None]:
 class _AboveBars(standard_logging.Handler):
     """Clears the bars while another handler writes; tqdm's own redirection knows no absl handler."""
 
-    def __init__(self, handler: standard_logging.Handler):
+    def __init__(self, handler):
         super().__init__()
         self._handler = handler
 

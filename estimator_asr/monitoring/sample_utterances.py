@@ -55,11 +55,12 @@ def choose(
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     """Returns the recording of a record as a WAV file; None and a log line if it cannot be read."""
     try:
-        found = recordings.find_all([utterance.shard], [utterance.utterance_id]).get(utterance.utterance_id)
-        if found is None:
+        all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
+        recording = all_recordings.get(utterance.utterance_id)
+        if recording is None:
             return None
-        part = {key: getattr(found, key) for key in ("start_seconds", "seconds", "channel")}
-        samples = audio_files.read_audio(found.path, sample_rate, **part)
+        part = {key: getattr(recording, key) for key in ("start_seconds", "seconds", "channel")}
+        samples = audio_files.read_audio(recording.path, sample_rate, **part)
     except (errors.UserError, OSError) as error:
         logging.info("no sound of %s in TensorBoard: %s", utterance.utterance_id, error)
         return None

@@ -42,7 +42,7 @@ FOLDERS = {
     "transcripts": _rooms("transcripts saved_model.statuses"),
     "tuning": _rooms("tuning saved_model tasks models inputs scoring") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
-    "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
+    "monitoring": _rooms("monitoring training tasks inputs models.decoding") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training tasks inputs models checkpointing") | GROUND,
     "demo": _rooms("demo scoring"),
     "server": _rooms(

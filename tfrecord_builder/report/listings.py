@@ -24,7 +24,7 @@ class AudioLink(NamedTuple):
     url: str
 
 
-def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocabulary) -> dict:
+def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
     """Lists the labels of splits: counts maps split to label to count.
 
     Returns:
@@ -32,15 +32,14 @@ def list_labels(counts: Mapping[str, Mapping[str, int]], known: vocabulary.Vocab
         frequent (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct
         known labels and unknown labels by split.
     """
-    in_vocabulary = set(known.tokens) - {vocabulary.UNKNOWN}
+    in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
-    unknown: collections.Counter[str] = collections.Counter()
-    coverage = {}
-    for split, found in counts.items():
-        not_known = {label: count for label, count in found.items() if label not in in_vocabulary}
-        unknown.update(not_known)
-        num_labels, distinct = sum(found.values()), len(found) - len(not_known)
-        coverage[split] = {"total": num_labels, "distinct": distinct, "unknown": sum(not_known.values())}
+    unknown, coverage = collections.Counter(), {}
+    for split, of_split in counts.items():
+        outside = {label: count for label, count in of_split.items() if label not in in_vocabulary}
+        unknown.update(outside)
+        total, distinct = sum(of_split.values()), len(of_split) - len(outside)
+        coverage[split] = {"total": total, "distinct": distinct, "unknown": sum(outside.values())}
     ranked = _rank(train)
     return {
         "size": len(in_vocabulary),
@@ -74,8 +73,7 @@ def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[Au
     Returns:
         (reason, count, the first NUM_REJECTED utterances) of each reason.
     """
-    counts: collections.Counter[str] = collections.Counter()
-    first: dict[str, list[AudioLink]] = {}
+    counts, first = collections.Counter(), {}
     for utterance_id, split, reason, audio in rejected:
         kind, _, detail = reason.partition(": ")
         counts[kind] += 1

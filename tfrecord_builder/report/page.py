@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
+import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-
-import jinja2
 
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import shard_statistics
 from tfrecord_builder.report import charts, listings
+from tfrecord_builder.runtime import pages
 from tfrecord_builder.storage import files
 from tfrecord_builder.tokens import syllables
 
@@ -36,22 +35,13 @@ def write(
 ) -> None:
     """Writes the page of a build from its statistics by split and its rejected utterances."""
     order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
-    html = _render(info, {name: totals[name] for name in order}, rejected, saved)
-    with files.writing(path) as temporary:
-        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
-        pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
-
-
-def _render(
-    info: dataset_info.DatasetInfo,
-    totals: Totals,
-    rejected: Iterable[listings.Rejection],
-    saved: vocabularies.Vocabularies,
-) -> str:
+    totals = {name: totals[name] for name in order}
     all_splits = shard_statistics.ShardStatistics()
     for total in totals.values():
         all_splits.add(total)
-    return _template().render(
+    filters = {"number": "{:,}".format, "percentage": _format_percentage}
+    template = pages.environment(os.path.dirname(__file__), **filters).get_template("page.html")
+    html = template.render(
         info=info,
         totals=totals,
         all_splits=all_splits,
@@ -69,6 +59,9 @@ def _render(
         },
         rejected=listings.list_rejected(rejected),
     )
+    with files.writing(path) as temporary:
+        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
+        pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
 
 
 def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
@@ -124,28 +117,19 @@ def _histograms(totals: Totals) -> Iterator[charts.Chart]:
 
 def _sounds(totals: Totals, token_type: str) -> Iterator[charts.Chart]:
     by_split = {name: charts.count_sounds(total.token_counts, token_type) for name, total in totals.items()}
-    occurring = {final for found in by_split.values() for final in found.get("finals", ())}
+    occurring = {final for sounds in by_split.values() for final in sounds.get("finals", ())}
     for kind, names in (
         ("tones", (*syllables.TONES, charts.OTHER_TONE)),
         ("initials", charts.INITIALS),
         ("finals", [final for final in (*syllables.FINALS, charts.ER_HUA) if final in occurring]),
     ):
-        counts = {name: found.get(kind, {}) for name, found in by_split.items()}
+        counts = {name: sounds.get(kind, {}) for name, sounds in by_split.items()}
         if any(counts.values()):
             yield charts.categories(kind.capitalize(), counts, names)
 
 
 def _counts(totals: Totals, field: str) -> dict[str, dict[str, int]]:
     return {split: getattr(total, field) for split, total in totals.items()}
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(number="{:,}".format, percentage=_format_percentage)
-    return environment.from_string(pathlib.Path(__file__).with_name("page.html").read_text("utf-8"))
 
 
 def _format_percentage(part: int, total: int) -> str:

@@ -1,14 +1,21 @@
-"""Model directory: whether it can be opened, and whether the data fit it."""
+"""Model directory: whether it can be opened, and whether the model is fed what the records contain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
 
 from estimator_asr.checkpointing import best_checkpoints, checkpoints
-from estimator_asr.diagnostics.doctor import batch, findings
-from estimator_asr.experiment import model_directory
+from estimator_asr.diagnostics.doctor import findings
+from estimator_asr.experiment import experiment, model_directory
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.monitoring import watchdog
-from tfrecord_builder.data import dataset_info
+from tfrecord_builder.data import dataset_info, schema
+
+_MEAN_TOLERANCE = 1e-3  # the mean is summed in another order here
+_COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
 
 
 def check(model_dir: str) -> Iterator[findings.Finding]:
@@ -24,8 +31,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
     )
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
-    step = checkpoints.global_step(checkpoint)
-    yield findings.ok(f"checkpoint of step {step:,} can be read")
+    yield findings.ok(f"checkpoint of step {checkpoints.global_step(checkpoint):,} can be read")
     kept = best_checkpoints.read(model_dir)
     if kept:
         tag = model.config.spec.error_rate
@@ -47,4 +53,81 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
     for data_dir in data_dirs:
         model_directory.check_data(model_dir, config, dataset_info.DatasetInfo.load(data_dir), data_dir)
         yield findings.ok(f"{data_dir} has the vocabulary, token type and frontend of {model_dir}")
-    yield from batch.check(config, data_dirs)
+    yield from check_batch(config, data_dirs)
+
+
+def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
+    """Yields each difference between the first batch of a training and its records, or that there is none.
+
+    Raises:
+        errors.UserError: there is no train split, or it is damaged.
+    """
+    source = splits.read_split(dataset_info.load_all(data_dirs), data_dirs, "train", config.spec)
+    read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)
+    with splits.explain_damage(data_dirs, "train"):
+        features, labels = next(input_fn.read_elements(lambda: read().take(1)))
+        bucketing = source.bucket(config.input, 1)
+        records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
+        examples = list(input_fn.read_elements(lambda: _parse(records, source)))
+    is_masked = config.input.spec_augment and config.spec.reads_audio
+    mismatches = list(compare(features, labels, examples, is_masked))
+    yield from map(findings.problem, mismatches)
+    if not mismatches:
+        yield findings.ok(f"the first batch has what its {len(examples)} records have")
+
+
+def _parse(records, source):
+    dataset = tf.data.Dataset.from_tensor_slices(records)
+    return schema.parse_examples(dataset, source.num_bins, source.fbank_dtype)
+
+
+def compare(
+    features: Mapping[str, np.ndarray],
+    labels: Mapping[str, np.ndarray],
+    examples: Sequence[Mapping[str, np.ndarray]],
+    is_masked: bool,
+) -> Iterator[str]:
+    """Yields each difference of a batch, `<utterance id>: <what> is <got>, expected <want>`.
+
+    A feature is the record's (float16 is widened exactly) or, where SpecAugment masks it, the mean of its bin
+    over the utterance.
+
+    Args:
+        features, labels: as the model_fn gets them, without the seed.
+        examples: of schema.parse_examples, in the order of the rows.
+        is_masked: whether SpecAugment may have masked features.
+    """
+    for row, example in enumerate(examples):
+        mismatches = [*_compare_row(features, row, example, is_masked)]
+        mismatches += _compare_row(labels, row, example, is_masked)
+        for mismatch in dict.fromkeys(mismatches):
+            yield f"{example['utterance_id'].decode('utf-8')}: {mismatch}"
+
+
+def _compare_row(part, row, example, is_masked):
+    for name in sorted(part.keys() & _COUNTS.keys()):
+        values, count, expected = part[name][row], part[_COUNTS[name]][row], example[name]
+        if name == "fbank":
+            yield from _compare_features(values[:count], expected, is_masked)
+        elif not np.array_equal(values[:count], expected):
+            yield f"{name} are {_join(values[:count])}, expected {_join(expected)} as in the record"
+        if values[count:].any():
+            yield f"padding of {name} is not zero, expected zeros"
+
+
+def _compare_features(values, record, is_masked):
+    if values.shape != record.shape:
+        yield f"shape of fbank is {list(values.shape)}, expected {list(record.shape)} as in the record"
+        return
+    mean = record.mean(axis=0, dtype=np.float64)
+    is_mean = np.abs(values - mean) <= _MEAN_TOLERANCE * np.maximum(1, np.abs(mean))
+    wrong = np.argwhere((values != record) & ~(is_mean & is_masked))
+    if len(wrong):
+        frame, place = wrong[0]
+        mask = f" or the mean {mean[place]:g}" if is_masked else ""
+        expected = f"{record[frame, place]:g} as in the record{mask}"
+        yield f"bin {place} of frame {frame} is {values[frame, place]:g}, expected {expected}"
+
+
+def _join(ids):
+    return " ".join(map(str, ids)) or "none"

@@ -9,16 +9,8 @@ from collections.abc import Iterator
 from estimator_asr.diagnostics.doctor import findings
 from tfrecord_builder.runtime import tensorflow_release
 
-# Distributions that install the module tensorflow, and why one is worth a warning.
-_DISTRIBUTIONS = {
-    "tensorflow": "",
-    "tensorflow-cpu": "",
-    "tensorflow-intel": "",
-    "tensorflow-macos": "",
-    "tensorflow-rocm": "a build for AMD GPUs, which is not tested with these programs",
-    "tf-nightly": "a development build, which is not tested with these programs",
-    "tf-nightly-cpu": "a development build, which is not tested with these programs",
-}
+_TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
+_DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
 _SHOWN = ("numpy", "keras", "protobuf", "h5py")  # of what TensorFlow requires; others only if they do not fit
 _INSTALL = "install the pinned versions with pip install -r requirements.txt"
 
@@ -36,7 +28,7 @@ def check() -> Iterator[findings.Finding]:
     if _version("packaging") is None:
         yield findings.problem(f"packaging is not installed, which {name} requires; {_INSTALL}")
         return
-    yield from _check_packages(name)
+    yield from _check_packages(name, release)
 
 
 def _check_python(version, release):
@@ -52,49 +44,39 @@ def _check_python(version, release):
 def _check_tensorflow(name, release):
     version = _version(name)
     expected = f"{release.version}.*" if release else " or ".join(map(str, tensorflow_release.RELEASES))
-    if version is None:
-        return findings.problem(f"{name} is not installed, expected {expected}; {_INSTALL}")
-    if release is None or _minor(version) != release.version:
-        return findings.problem(f"{name} is {version}, expected {expected}; {_INSTALL}")
-    if _DISTRIBUTIONS[name]:
-        return findings.warning(f"{name} {version} is {_DISTRIBUTIONS[name]}; {_INSTALL}")
+    if version is None or release is None or tensorflow_release.find(version) != release:
+        return findings.problem(_misfit(name, expected))
+    if name not in _TESTED:
+        return findings.warning(f"{name} {version} is not tested with these programs; {_INSTALL}")
     return findings.ok(f"{name} {version}")
 
 
-def _check_packages(tensorflow):
+def _check_packages(tensorflow, release):
     """Yields whether the packages fit that the installed TensorFlow and these programs require."""
-    from packaging import specifiers  # installed with TensorFlow
+    from packaging import requirements, specifiers  # installed with TensorFlow
 
-    minor = _minor(_version(tensorflow))
-    ours = {"tensorflow-estimator": "==2.15.*", "tensorboard": f"=={minor}.*"}
-    expected = {**_required(tensorflow), **{name: specifiers.SpecifierSet(ours[name]) for name in ours}}
-    for name, versions in expected.items():
-        finding = _check_package(name, versions, findings.problem)
-        if finding.level != findings.OK or name in (*ours, *_SHOWN):
-            yield finding
-    release = tensorflow_release.find(minor)
-    if release and release.tensorflow_io:  # only rare file systems need it
-        fitting = specifiers.SpecifierSet(f"=={release.tensorflow_io}.*")
-        yield _check_package("tensorflow-io", fitting, findings.warning)
-
-
-def _required(tensorflow):
-    """Returns the versions of each package that the installed TensorFlow requires."""
-    from packaging import requirements
-
-    found = map(requirements.Requirement, importlib.metadata.requires(tensorflow) or ())
-    return {
-        one.name: one.specifier for one in found if one.marker is None or one.marker.evaluate({"extra": ""})
+    required = map(requirements.Requirement, importlib.metadata.requires(tensorflow) or ())
+    expected = {
+        each.name: each.specifier
+        for each in required
+        if each.marker is None or each.marker.evaluate({"extra": ""})
     }
+    ours = {"tensorflow-estimator": "2.15", "tensorboard": release.version}
+    if release.tensorflow_io:
+        ours["tensorflow-io"] = release.tensorflow_io
+    expected.update({name: specifiers.SpecifierSet(f"=={version}.*") for name, version in ours.items()})
+    for name, versions in expected.items():
+        version = _version(name)
+        if version is None or not versions.contains(version, prereleases=True):
+            is_optional = name == "tensorflow-io"  # only rare file systems need it
+            yield (findings.warning if is_optional else findings.problem)(_misfit(name, versions))
+        elif name in (*ours, *_SHOWN):
+            yield findings.ok(f"{name} {version}")
 
 
-def _check_package(name, expected, complain):
+def _misfit(name, expected):
     version = _version(name)
-    if version is None:
-        return complain(f"{name} is not installed, expected {expected}; {_INSTALL}")
-    if not expected.contains(version, prereleases=True):
-        return complain(f"{name} is {version}, expected {expected}; {_INSTALL}")
-    return findings.ok(f"{name} {version}")
+    return f"{name} is {version or 'not installed'}, expected {expected}; {_INSTALL}"
 
 
 def _version(name):
@@ -102,10 +84,6 @@ def _version(name):
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _minor(version):
-    return ".".join(version.split(".")[:2])
 
 
 def _text(version):

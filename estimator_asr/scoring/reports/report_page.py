@@ -28,6 +28,7 @@ from estimator_asr.scoring.reports import (
     scored_split,
     utterance_rows,
 )
+from tfrecord_builder.runtime import pages
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
 _NUM_CONFUSIONS = 40
@@ -105,21 +106,14 @@ def template(name: str) -> jinja2.Template:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("page")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+    return pages.environment(
+        pathlib.Path(__file__).with_name("page"),
         percent=formats.format_percent,
         rate=formats.format_rate,
         speakers=formats.describe_speakers,
         name=formats.format_name,
         json=_to_json,
     )
-    return environment
 
 
 def _to_json(value: object) -> markupsafe.Markup:

@@ -25,7 +25,7 @@ class Training:
             "step",
             every_steps=every_steps,
             model_dir=str(path),
-            seconds=lambda: self.seconds,
+            clock=self,
             doctor_command="DOCTOR",
         )
         self.hook.begin()

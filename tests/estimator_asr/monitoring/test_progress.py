@@ -46,7 +46,7 @@ class Session:
     def start(self):
         self.hook.after_create_session(self, None)
 
-    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0):
+    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0, is_update=True):
         fetches = self.hook.before_run(None).fetches
         self.time.now += seconds
         if evaluation:
@@ -54,7 +54,7 @@ class Session:
             self.time.now += evaluation
         values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}
-        self.step += 1
+        self.step += is_update
         self.hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
         return fetches
 
@@ -87,6 +87,15 @@ def test_evaluation_does_not_count_as_training_speed_but_as_time_left(monkeypatc
     session.run_step(5.0, 1.0, 0.5, 100)
     # Three steps of 5 s are the speed; three steps in 105 s predict the time of the other 17.
     assert "0.20 steps/s" in session.lines[0] and session.lines[0].endswith("left 09:55")
+
+
+def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch):
+    """Three batches per step; after the last update one more batch runs before training ends."""
+    session = Session(monkeypatch, **{**OPTIONS, "max_steps": 42})
+    session.start()
+    for is_update in (False, False, True, False, False, True, False):
+        session.run_step(2.0, 1.0, 0.25, 500, is_update=is_update)
+    assert [line.split("  ")[0] for line in session.lines] == ["step 41 of 42", "step 42 of 42"]
 
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):

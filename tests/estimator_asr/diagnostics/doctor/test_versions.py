@@ -93,16 +93,17 @@ def test_another_distribution_of_tensorflow_will_do(check, name):
 
 
 @pytest.mark.parametrize(
-    "name, version, text",
+    "name, version",
     [
-        ("tensorflow-rocm", "2.21.0", "a build for AMD GPUs, which is not tested with these programs"),
-        ("tf-nightly", "2.21.0.dev20250722", "a development build, which is not tested with these programs"),
-        ("tf-nightly-cpu", "2.21.0.dev1", "a development build, which is not tested with these programs"),
+        ("tensorflow-rocm", "2.21.0"),
+        ("tf-nightly", "2.21.0.dev20250722"),
+        ("tf-nightly-cpu", "2.21.0.dev1"),
     ],
 )
-def test_an_untested_distribution_is_a_warning(check, name, version, text):
+def test_an_untested_distribution_is_a_warning(check, name, version):
     found = check((3, 12, 1), {**NEW, "tensorflow": None, name: version})
-    assert complaints(found) == [("warning", f"{name} {version} is {text}; {versions._INSTALL}")]
+    text = f"{name} {version} is not tested with these programs"
+    assert complaints(found) == [("warning", f"{text}; {versions._INSTALL}")]
 
 
 @pytest.mark.parametrize(
