@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from estimator_asr.diagnostics.doctor import findings, versions
+from estimator_asr.diagnostics.doctor import environment, findings
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -37,16 +37,16 @@ class DoctorConfig(config_flags.Checked):
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
     """Yields title and findings of each section; a check runs when its findings are read."""
-    yield "versions", versions.check()
+    yield "versions", environment.check_versions()
     try:
-        devices, machine, data, model, timings = _load("devices", "machine", "data", "model", "timings")
+        devices, data, model, timings = _load("devices", "data", "model", "timings")
     except (ImportError, errors.UserError) as error:
         text = f"cannot be imported ({error.__cause__ or error}); install the packages named above"
         yield "tensorflow", [findings.problem(text)]
         return
     data_dirs, model_dir = config.data_dir, config.model_dir
     yield "devices", devices.judge(devices.gather())
-    yield "machine", machine.check(model_dir or os.getcwd())
+    yield "machine", environment.check_machine(model_dir or os.getcwd())
     for path in data_dirs:
         yield f"data {path}", findings.catch(lambda path=path: data.check(path, model_dir))
     if model_dir is not None:

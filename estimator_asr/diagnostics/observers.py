@@ -18,7 +18,7 @@ from estimator_asr.diagnostics import label_checks, nan_recorder
 from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import losses, replicas
-from estimator_asr.monitoring import advice, data_wait, hparams, progress, tensorboard
+from estimator_asr.monitoring import advice, hparams, progress, tensorboard
 from estimator_asr.tasks import registry
 from estimator_asr.training import evaluation, loop, step_time
 from estimator_asr.training import plan as plan_lib
@@ -99,7 +99,7 @@ class Training(NamedTuple):
         )
 
     def _measure_data_wait(self, clock, step):
-        return data_wait.DataWaitHook(
+        return progress.DataWaitHook(
             step.wait,
             step.update.number,
             every_steps=self.model.config.train.save_summary_steps,

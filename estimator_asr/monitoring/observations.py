@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from estimator_asr.monitoring import advice
 
@@ -83,7 +84,6 @@ class Observations(NamedTuple):
     evaluations: Sequence[DevEvaluation] = ()
 
     def newest(self, tag: str, default: float) -> float:
-        """Returns a metric of the newest step."""
         return self.steps[-1].metrics.get(tag, default)
 
     def last(self, tag: str, count: int, after: int = -1) -> list[float]:
@@ -93,26 +93,22 @@ class Observations(NamedTuple):
         return values if len(values) == count else []
 
     def means(self) -> dict[str, float]:
-        """Returns the mean of each metric over the last observed steps."""
         return mean_metrics([step.metrics for step in self.steps])
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Returns the mean over the last IN_A_ROW of each metric that all of them have."""
     last = metrics[-IN_A_ROW:]
-    tags = set.intersection(*(set(each) for each in last)) if last else ()
+    tags = set.intersection(*map(set, last)) if last else ()
     return {tag: sum(each[tag] for each in last) / len(last) for tag in tags}
 
 
 def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
     """Returns last step and mean loss of each shortest window of at least num_losses losses."""
-    means, begin = [], 0
-    counts = [0, *itertools.accumulate(len(step.losses) for step in steps)]
-    sums = [0.0, *itertools.accumulate(sum(step.losses) for step in steps)]
-    for end in range(1, len(steps) + 1):
-        while counts[end] - counts[begin + 1] >= num_losses:
-            begin += 1
-        if counts[end] - counts[begin] >= num_losses:
-            mean = (sums[end] - sums[begin]) / (counts[end] - counts[begin])
-            means.append((steps[end - 1].number, mean))
-    return means
+    counts = np.cumsum([0, *(len(step.losses) for step in steps)])
+    sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])
+    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # the last that is early enough
+    means = (sums - sums[begins]) / np.maximum(counts - counts[begins], 1)
+    return [
+        (step.number, float(mean)) for step, begin, mean in zip(steps, begins[1:], means[1:]) if begin >= 0
+    ]

@@ -1,4 +1,4 @@
-"""Progress of training and evaluation: a bar in a terminal, otherwise a line every few seconds."""
+"""Progress of training (a bar, or a line every few seconds) and evaluation, and time spent waiting for data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import tqdm
 from absl import logging
 
 from estimator_asr.estimator import estimator_api
+from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
+_MUCH_WAITING = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all that exist
 
 
@@ -91,6 +93,51 @@ class ProgressHook(estimator_api.SessionRunHook):
         left = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
         logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
+
+
+@dataclasses.dataclass(eq=False)
+class DataWaitHook(estimator_api.SessionRunHook):
+    """Writes the fraction of time that steps wait for their input, and warns once if it is large."""
+
+    wait: tf.Tensor  # float64 [], of step_time.time_input
+    step: tf.Tensor  # int64 [], number of the step
+    every_steps: int  # number of steps that a fraction covers
+    model_dir: str  # where the event file is
+    clock: step_time.Clock
+    doctor_command: str  # the command that times the input alone
+
+    def begin(self):
+        self._has_warned = False
+
+    def after_create_session(self, session, coord):
+        self._began = None
+
+    def before_run(self, run_context):
+        return estimator_api.SessionRunArgs([self.wait, self.step])
+
+    def after_run(self, run_context, run_values):
+        wait, step = run_values.results
+        if self._began is None:  # the first step has filled the pipeline
+            self._start_window()
+            return
+        self._waited, self._steps = self._waited + wait, self._steps + 1
+        if self._steps == self.every_steps:
+            self._show(self._waited / max(self.clock.seconds - self._began, 1e-9), int(step) + 1)
+            self._start_window()
+
+    def _start_window(self):
+        self._waited, self._steps, self._began = 0.0, 0, self.clock.seconds
+
+    def _show(self, fraction, step):
+        value = tensorboard.Value(tag="data_wait_fraction", simple_value=fraction)
+        tensorboard.write_values(self.model_dir, [value], step)
+        if fraction > _MUCH_WAITING and not self._has_warned:
+            self._has_warned = True
+            logging.warning(
+                "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
+                "faster disk, or time the input alone: %s",
+                *(100 * fraction, self.doctor_command),
+            )
 
 
 @dataclasses.dataclass(eq=False)

@@ -70,7 +70,7 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
         examples = list(input_fn.read_elements(lambda: _parse(records, source)))
     is_masked = config.input.spec_augment and config.spec.reads_audio
-    mismatches = list(compare(features, labels, examples, is_masked))
+    mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))  # ids are in both parts
     yield from map(findings.problem, mismatches)
     if not mismatches:
         yield findings.ok(f"the first batch has what its {len(examples)} records have")
@@ -98,36 +98,29 @@ def compare(
         is_masked: whether SpecAugment may have masked features.
     """
     for row, example in enumerate(examples):
-        mismatches = [*_compare_row(features, row, example, is_masked)]
-        mismatches += _compare_row(labels, row, example, is_masked)
-        for mismatch in dict.fromkeys(mismatches):
-            yield f"{example['utterance_id'].decode('utf-8')}: {mismatch}"
+        utterance_id = example["utterance_id"].decode("utf-8")
+        for part in (features, labels):
+            for name in sorted(part.keys() & _COUNTS.keys()):
+                values, count = part[name][row], part[_COUNTS[name]][row]
+                mismatch = _compare_values(name, values[:count], example[name], is_masked)
+                if mismatch:
+                    yield f"{utterance_id}: {mismatch}"
+                if values[count:].any():
+                    yield f"{utterance_id}: padding of {name} is not zero, expected zeros"
 
 
-def _compare_row(part, row, example, is_masked):
-    for name in sorted(part.keys() & _COUNTS.keys()):
-        values, count, expected = part[name][row], part[_COUNTS[name]][row], example[name]
-        if name == "fbank":
-            yield from _compare_features(values[:count], expected, is_masked)
-        elif not np.array_equal(values[:count], expected):
-            yield f"{name} are {_join(values[:count])}, expected {_join(expected)} as in the record"
-        if values[count:].any():
-            yield f"padding of {name} is not zero, expected zeros"
-
-
-def _compare_features(values, record, is_masked):
+def _compare_values(name, values, record, is_masked):
+    """Returns the first difference, or ""."""
     if values.shape != record.shape:
-        yield f"shape of fbank is {list(values.shape)}, expected {list(record.shape)} as in the record"
-        return
-    mean = record.mean(axis=0, dtype=np.float64)
-    is_mean = np.abs(values - mean) <= _MEAN_TOLERANCE * np.maximum(1, np.abs(mean))
-    wrong = np.argwhere((values != record) & ~(is_mean & is_masked))
-    if len(wrong):
-        frame, place = wrong[0]
-        mask = f" or the mean {mean[place]:g}" if is_masked else ""
-        expected = f"{record[frame, place]:g} as in the record{mask}"
-        yield f"bin {place} of frame {frame} is {values[frame, place]:g}, expected {expected}"
-
-
-def _join(ids):
-    return " ".join(map(str, ids)) or "none"
+        return f"shape of {name} is {list(values.shape)}, expected {list(record.shape)} as in the record"
+    is_right, mask = values == record, ""
+    if name == "fbank" and is_masked:
+        mean = np.broadcast_to(record.mean(axis=0, dtype=np.float64), record.shape)
+        is_right |= np.abs(values - mean) <= _MEAN_TOLERANCE * np.maximum(1, np.abs(mean))
+    if is_right.all():
+        return ""
+    place = tuple(np.argwhere(~is_right)[0])
+    if name == "fbank" and is_masked:
+        mask = f" or the mean {mean[place]:g}"
+    where = f"{name}[{', '.join(map(str, place))}]"
+    return f"{where} is {values[place]:g}, expected {record[place]:g} as in the record{mask}"

@@ -85,12 +85,12 @@ def test_an_honest_batch_has_no_mismatch():
 @pytest.mark.parametrize(
     ("name", "place", "value", "said"),
     [
-        ("token_ids", (1, 0), 4, "u1: token_ids are 4, expected 2 as in the record"),
-        ("num_tokens", 0, 1, "u0: token_ids are 3, expected 3 1 as in the record"),
+        ("token_ids", (1, 0), 4, "u1: token_ids[0] is 4, expected 2 as in the record"),
+        ("num_tokens", 0, 1, "u0: shape of token_ids is [1], expected [2] as in the record"),
         ("token_ids", (1, 1), 4, "u1: padding of token_ids is not zero, expected zeros"),
-        ("character_ids", (0, 1), 0, "u0: character_ids are 4 0, expected 4 2 as in the record"),
+        ("character_ids", (0, 1), 0, "u0: character_ids[1] is 0, expected 2 as in the record"),
         ("num_frames", 0, 5, "u0: shape of fbank is [5, 2], expected [6, 2] as in the record"),
-        ("fbank", (1, 3, 0), 6.5, "u1: bin 0 of frame 3 is 6.5, expected 6 as in the record or the mean 3"),
+        ("fbank", (1, 3, 0), 6.5, "u1: fbank[3, 0] is 6.5, expected 6 as in the record or the mean 3"),
         ("fbank", (1, 5, 0), 1, "u1: padding of fbank is not zero, expected zeros"),
     ],
 )
@@ -101,12 +101,12 @@ def test_values_that_differ_from_the_record_are_mismatches(name, place, value, s
 
 
 def test_a_mean_where_nothing_is_masked_is_a_mismatch():
-    assert compare(is_masked=False) == ["u0: bin 0 of frame 1 is 5, expected 2 as in the record"]
+    assert compare(is_masked=False) == ["u0: fbank[1, 0] is 5, expected 2 as in the record"]
 
 
 def test_labels_that_are_not_those_of_the_record_are_a_mismatch():
     labels = {"token_ids": np.array([[0, 1], [2, 0]]), "num_tokens": np.array([2, 1])}
-    assert compare(labels=labels) == ["u0: token_ids are 0 1, expected 3 1 as in the record"]
+    assert compare(labels=labels) == ["u0: token_ids[0] is 0, expected 3 as in the record"]
 
 
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
@@ -126,7 +126,7 @@ def test_an_input_that_shifts_the_ids_is_a_problem(tmp_path, monkeypatch):
     monkeypatch.setattr(batches, "finish", finish_wrong)
     found = list(model.check_batch(config, [str(tmp_path / "data")]))
     assert {finding.level for finding in found} == {"problem"}
-    assert any("token_ids are " in finding.text for finding in found)
+    assert any(": token_ids[0] is " in finding.text for finding in found)
 
 
 def make_config(tmp_path, kind):
