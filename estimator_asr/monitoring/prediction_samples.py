@@ -118,12 +118,16 @@ class SampleRecogniser:
                 ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
                 num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
             }
-            found = registry.of(model).recognise(features, labels)
+            recognition = registry.of(model).recognise(features, labels)
             self._inputs = {**features, **labels}
-            fetches = {name: getattr(found, name) for name in ("ids", "num_ids", "log_probs", "attention")}
+            fetches = {
+                name: getattr(recognition, name) for name in ("ids", "num_ids", "log_probs", "attention")
+            }
             self._fetches = {name: value for name, value in fetches.items() if value is not None}
-            if found.log_probs is not None:
-                times = token_times.align(found.log_probs, found.num_frames, labels[ids], labels[num_ids])
+            if recognition.log_probs is not None:
+                times = token_times.align(
+                    recognition.log_probs, recognition.num_frames, labels[ids], labels[num_ids]
+                )
                 self._fetches.update(starts=times.starts, ends=times.ends)
             self._saver = tf.compat.v1.train.Saver()
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)

@@ -1,4 +1,4 @@
-"""Progress of training (a bar, or a line every few seconds) and evaluation, and time spent waiting for data."""
+"""Progress of training and evaluation, a bar or a line now and then, and the time spent waiting for data."""
 
 from __future__ import annotations
 

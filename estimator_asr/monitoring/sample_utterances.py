@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
@@ -33,7 +34,7 @@ def choose(
     split: str,
     spec: task_spec.TaskSpec,
     count: int,
-    cache: Optional[shard_cache.ShardCache] = None,
+    cache: shard_cache.ShardCache,
 ) -> list[Utterance]:
     """Returns at most `count` utterances that a model can read: those with the lowest hashes.
 
@@ -42,14 +43,16 @@ def choose(
     Raises:
         errors.UserError: a shard is missing or has another size.
     """
-    chosen, cache = [], cache or shard_cache.ShardCache()
-    for info, data_dir in zip(infos, data_dirs):
-        if split in info.splits:
-            shard = shards.list_shards(info, data_dir, split)[0]
-            chosen.extend(each for each in _read(info, shard, spec, cache) if _is_usable(each.values))
-            chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
-            chosen = chosen[:count]
-    return chosen
+    usable = (
+        utterance
+        for info, data_dir in zip(infos, data_dirs)
+        if split in info.splits
+        for utterance in _read(info, shards.list_shards(info, data_dir, split)[0], spec, cache)
+        if _is_usable(utterance.values)
+    )
+    return heapq.nsmallest(
+        count, usable, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest()
+    )
 
 
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:

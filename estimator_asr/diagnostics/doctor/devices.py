@@ -46,12 +46,19 @@ class Machine(NamedTuple):
 
 def gather() -> Machine:
     """Returns the facts about this machine."""
-    build, physical, present = tf.sysconfig.get_build_info(), tf.config.list_physical_devices(), find_gpu()
-    gpus = [_describe(device) for device in physical if device.device_type == "GPU"]
+    build, present, devices, gpus = tf.sysconfig.get_build_info(), find_gpu(), [], []
+    for device in tf.config.list_physical_devices():
+        name = device.name.replace("/physical_device:", "")
+        if device.device_type != "GPU":
+            devices.append(name)
+        else:
+            details = tf.config.experimental.get_device_details(device)
+            name = f"{name} {details.get('device_name', '')}".strip()
+            gpus.append(Gpu(name, details.get("compute_capability")))
     return Machine(
         tensorflow=tf.__version__,
         build=build,
-        devices=[_name(device) for device in physical if device.device_type != "GPU"],
+        devices=devices,
         gpus=gpus,
         present=present,
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
@@ -65,12 +72,10 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
     """Yields what the devices mean for training."""
     build = machine.build
     if build.get("is_cuda_build"):
-        driver = machine.driver and f"a driver for CUDA {_text(machine.driver)}"
-        installed = [version for version in (machine.cudnn and f"cuDNN {machine.cudnn}", driver) if version]
+        driver = f"driver for CUDA {_text(machine.driver)}" if machine.driver else "no driver"
+        cudnn = f"cuDNN {machine.cudnn}" if machine.cudnn else "no cuDNN"
         text = f"is built for CUDA {build['cuda_version']} and cuDNN {build['cudnn_version']}"
-        yield findings.ok(
-            f"TensorFlow {machine.tensorflow} {text}; installed: {', '.join(installed) or 'neither'}"
-        )
+        yield findings.ok(f"TensorFlow {machine.tensorflow} {text}; installed: {driver}, {cudnn}")
     yield from map(findings.ok, machine.devices)
     for gpu in machine.gpus:
         yield judge_gpu(gpu, machine)
@@ -90,9 +95,8 @@ def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
     if not machine.build.get("is_cuda_build"):
         return findings.ok(str(gpu))
     kernels = machine.build["cuda_compute_capabilities"]  # sm_NN: machine code, compute_NN: PTX
-    numbers = [re.search(r"(\d+)(\d)", kernel) for kernel in kernels]
-    capabilities = sorted((int(number[1]), int(number[2])) for number in numbers)
-    oldest, newest = capabilities[0], capabilities[-1]
+    capabilities = [divmod(int(re.search(r"\d+", kernel)[0]), 10) for kernel in kernels]
+    oldest, newest = min(capabilities), max(capabilities)
     capability = gpu.capability or newest
     if capability < oldest:
         return findings.problem(
@@ -170,16 +174,6 @@ def read_cudnn(major: str) -> str:
         return ""
     major_number, rest = divmod(number, 1000 if number < 10000 else 10000)
     return _text((major_number, *divmod(rest, 100)))
-
-
-def _describe(device):
-    details = tf.config.experimental.get_device_details(device)
-    name = f"{_name(device)} {details.get('device_name', '')}".strip()
-    return Gpu(name, details.get("compute_capability"))
-
-
-def _name(device):
-    return device.name.replace("/physical_device:", "")
 
 
 def _text(version):

@@ -1,4 +1,4 @@
-"""Versions of the installed packages, cores, memory and disk; imports no TensorFlow, which may fail to load."""
+"""Versions of the installed packages, cores, memory and disk; loads no TensorFlow, which may be broken."""
 
 from __future__ import annotations
 

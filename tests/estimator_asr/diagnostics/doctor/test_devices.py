@@ -42,7 +42,7 @@ def judge(**changes):
 
 def test_a_machine_without_a_gpu_is_ok():
     assert judge(tensorflow="2.21.0", build=NEW, driver=None, cudnn="") == [
-        ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; installed: neither"),
+        ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; installed: no driver, no cuDNN"),
         ("ok", "CPU:0"),
         ("ok", "no NVIDIA GPU in this machine, training runs on the CPU"),
     ]
@@ -53,8 +53,8 @@ def test_a_gpu_that_is_seen_is_listed_and_judged():
     assert judge(gpus=seen, present=CARD) == [
         (
             "ok",
-            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; installed: cuDNN 8.9.7, a driver for "
-            "CUDA 12.4",
+            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; installed: driver for CUDA 12.4, "
+            "cuDNN 8.9.7",
         ),
         ("ok", "CPU:0"),
         ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
