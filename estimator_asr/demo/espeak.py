@@ -77,8 +77,9 @@ class Speaker:
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:
             raise _damaged(f"eSpeak NG has no voice {name}")
-        values = {_SPEED: words_per_minute, _PITCH: voice.pitch, _PITCH_RANGE: voice.pitch_range}
-        for parameter, value in {**values, _VOLUME: 60}.items():  # at 100 some variants clip
+        volume = 60  # at 100 some variants clip
+        parameters = {_SPEED: words_per_minute, _VOLUME: volume, _PITCH: voice.pitch}
+        for parameter, value in {**parameters, _PITCH_RANGE: voice.pitch_range}.items():
             self._library.espeak_SetParameter(parameter, value, 0)
         self._chunks.clear()
         spoken = pinyin.encode() + b"\0"

@@ -46,10 +46,7 @@ def check(
 
 @contextlib.contextmanager
 def explain(
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    model: model_directory.ModelDirectory,
-    splits: Sequence[str] = SPLITS,
+    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model: model_directory.ModelDirectory
 ) -> Iterator[None]:
     """Turns losses.WRONG_LABEL inside the block into an errors.UserError that names the utterance."""
     try:
@@ -57,7 +54,7 @@ def explain(
     except tf.errors.InvalidArgumentError as error:
         if losses.WRONG_LABEL not in error.message:
             raise
-        for shards in _shards_by_directory(infos, data_dirs, splits):
+        for shards in _shards_by_directory(infos, data_dirs, SPLITS):
             _check_shards(shards, model, None)
         line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
