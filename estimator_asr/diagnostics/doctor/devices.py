@@ -17,6 +17,7 @@ from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.training.distributed import devices as training_devices
 
 _QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
+_OPTIONAL = "libnvinfer"  # TensorRT
 _LIST_DEVICES = "import tensorflow as t; t.config.list_physical_devices()"
 
 
@@ -154,7 +155,8 @@ def list_missing_libraries() -> list[str]:
     command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
     with contextlib.suppress(subprocess.SubprocessError):
         log = subprocess.run(command, env=environment, timeout=120, **options).stderr
-        return list(dict.fromkeys(re.findall(r"Could not load dynamic library '(.+?)'", log)))
+        names = re.findall(r"Could not load dynamic library '(.+?)'", log)
+        return [name for name in dict.fromkeys(names) if not name.startswith(_OPTIONAL)]
     return []
 
 

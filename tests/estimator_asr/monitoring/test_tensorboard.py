@@ -96,7 +96,7 @@ class Profiler:
 
     def __init__(self, monkeypatch):
         self.calls = []
-        real = tensorboard.tf.tensorboard.experimental
+        real = tensorboard.tf.profiler.experimental
         monkeypatch.setattr(real, "start", lambda directory: self.calls.append("start"))
         monkeypatch.setattr(real, "stop", lambda: self.calls.append("stop"))
         monkeypatch.setattr(real, "Trace", self.trace)
