@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional
 
-from estimator_asr.diagnostics.doctor import findings, versions
+from estimator_asr.diagnostics.doctor import environment, findings
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -37,16 +37,16 @@ class DoctorConfig(config_flags.Checked):
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
     """Yields title and findings of each section; a check runs when its findings are read."""
-    yield "versions", versions.check()
+    yield "versions", environment.check_versions()
     try:
-        devices, machine, data, model, timings = _load("devices", "machine", "data", "model", "timings")
+        devices, data, model, timings = _load("devices", "data", "model", "timings")
     except (ImportError, errors.UserError) as error:
         text = f"cannot be imported ({error.__cause__ or error}); install the packages named above"
         yield "tensorflow", [findings.problem(text)]
         return
     data_dirs, model_dir = config.data_dir, config.model_dir
     yield "devices", devices.judge(devices.gather())
-    yield "machine", machine.check(model_dir or os.getcwd())
+    yield "machine", environment.check_machine(model_dir or os.getcwd())
     for path in data_dirs:
         yield f"data {path}", findings.catch(lambda path=path: data.check(path, model_dir))
     if model_dir is not None:
@@ -69,32 +69,30 @@ def _load(*names):
 
 def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[findings.Finding]:
     """Prints the sections line by line as they come; returns all findings."""
-    found = []
+    shown = []
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding.level == findings.PROBLEM and finding in found:  # one problem fails several checks
+            if finding.level == findings.PROBLEM and finding in shown:  # one problem fails several checks
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
-            found.append(finding)
-    return found
+            shown.append(finding)
+    return shown
 
 
-def summarise(found: Sequence[findings.Finding]) -> str:
+def summarise(shown: Sequence[findings.Finding]) -> str:
     """Returns the numbers of warnings and problems, and the first problem."""
-    warnings, problems = (
-        [finding.text for finding in found if finding.level == level]
-        for level in (findings.WARNING, findings.PROBLEM)
-    )
-    counts = {"warning": len(warnings), "problem": len(problems)}
+    problems = [finding.text for finding in shown if finding.level == findings.PROBLEM]
+    num_warnings = sum(finding.level == findings.WARNING for finding in shown)
+    counts = {"warning": num_warnings, "problem": len(problems)}
     text = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items())
     return f"{text}; fix first: {problems[0].splitlines()[0]}" if problems else text
 
 
 def main(config: DoctorConfig) -> int:
-    found = show(examine(config))
-    print(f"\n{summarise(found)}")
-    return int(any(finding.level == findings.PROBLEM for finding in found))
+    shown = show(examine(config))
+    print(f"\n{summarise(shown)}")
+    return int(any(finding.level == findings.PROBLEM for finding in shown))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
 from tfrecord_builder.runtime import lazy_tensorflow
@@ -50,21 +50,15 @@ def main(config: ReplayConfig) -> None:
     """Replays the step and prints the finding."""
     tf.get_logger().setLevel("ERROR")
     tf.compat.v1.disable_eager_execution()
-    report, records = nan_files.read_report(config.nan_dir), nan_files.read_records(config.nan_dir)
-    result = run(config.nan_dir, report, records)
-    print("\n".join(describe(report, nan_files.list_utterances(records), result)))
-
-
-def run(nan_dir: str, report: dict, records: Sequence[bytes]) -> Replay:
-    """Builds model and batch from the files of a step and replays it."""
-    model_dir = os.path.dirname(os.path.dirname(os.path.abspath(nan_dir)))
-    model = model_directory.open_model_directory(model_dir)
+    nan_dir = config.nan_dir
+    report, records = nan_files.read_report(nan_dir), nan_files.read_records(nan_dir)
+    model = model_directory.open_model_directory(os.path.dirname(os.path.dirname(os.path.abspath(nan_dir))))
     model = dataclasses.replace(model, config=experiment.ExperimentConfig.load(nan_dir))
-    config = model.config
-    num_bins = config.frontend and config.frontend.num_bins
-    source = splits.Split.of_records(config.spec, num_bins, report["fbank_dtype"])
-    features, labels = input_fn.batch_of(records, source, config.input, report["position"])
-    return replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), features, labels)
+    frontend = model.config.frontend
+    source = splits.Split.of_records(model.config.spec, frontend and frontend.num_bins, report["fbank_dtype"])
+    batch = input_fn.batch_of(records, source, model.config.input, report["position"])
+    result = replay(model, os.path.join(nan_dir, nan_files.CHECKPOINT), *batch)
+    print("\n".join(describe(report, nan_files.list_utterances(records), result)))
 
 
 def replay(
@@ -82,8 +76,7 @@ def replay(
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         inputs = trial.placeholders((features, labels))
-        forward = registry.of(model).forward(*inputs, True)
-        loss = forward.losses.average()
+        loss = registry.of(model).forward(*inputs, True).losses.average()
         gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
         gradients = [replica_sums.merge_rows(gradient) for gradient in gradients if gradient is not None]
         norm = tf.linalg.global_norm(gradients)
@@ -128,24 +121,11 @@ def describe(report: dict, utterances: list[nan_files.Utterance], result: Replay
             "device, several replicas, XLA and --precision"
         )
     else:
-        lines += _describe_finding(result.finding, [utterance.utterance_id for utterance in utterances])
+        lines += nan_search.describe(result.finding, [utterance.utterance_id for utterance in utterances])
     lines += ["", "utterance_id\tframes\ttokens\tloss alone"]
     for utterance, loss in zip(utterances, result.utterance_losses):
         lines.append(f"{utterance.utterance_id}\t{utterance.frames}\t{utterance.tokens}\t{loss:.4g}")
     return lines
-
-
-def _describe_finding(finding, ids):
-    shape = " x ".join(map(str, finding.shape)) or "scalar"
-    lines = [
-        f"first tensor that is not finite: {finding.tensor}, made by {finding.op} in the "
-        f"{'backward' if finding.is_backward else 'forward'} pass of {finding.layer}",
-        f"  shape {shape}, {100 * finding.fraction:.3g} % of its elements",
-    ]
-    if finding.rows is not None:
-        lines.append(f"  utterances: {', '.join(ids[row] for row in finding.rows)}")
-    lines += [f"  input {name}, finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
-    return [*lines, f"likely cause: {finding.cause}"]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
 import os
 import pathlib
 import shlex
@@ -93,17 +92,12 @@ estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --outp
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
     """Returns the stages up to the evaluated SavedModel."""
-    places = {
-        "demo": shlex.quote(str(directory)),
-        "flags": shlex.quote(os.path.relpath(_FLAGS_DIR)),
-        **SIZES[size],
-    }
+    places = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(_FLAGS_DIR))}
     made = []
     for paragraph in _STAGES.strip().split("\n\n"):
         head, command = paragraph.split("\n", 1)
-        name, title = head.split(": ", 1)
-        module, *arguments = shlex.split(command.format(**places))
-        made.append(stages.Stage(name, title, module, tuple(arguments)))
+        module, *arguments = shlex.split(command.format(**places, **SIZES[size]))
+        made.append(stages.Stage(*head.split(": ", 1), module, tuple(arguments)))
     return made
 
 
@@ -125,12 +119,12 @@ def main(config: DemoConfig) -> None:
     _check_flag_files()
     directory = pathlib.Path(config.output_dir)
     with stages.claim(directory, config.size) as lock:
-        planned = make_stages(directory, config.size)
+        planned, seconds = make_stages(directory, config.size), {}
         count = len(planned) + 1
-        finish = functools.partial(_finish, count=count, directory=directory, lock=lock)
-        seconds = {stage.title: finish(stage, i) for i, stage in enumerate(planned, 1)}
+        for number, stage in enumerate(planned, 1):
+            seconds[stage.title] = stages.finish(stage, f"[{number}/{count}]", directory / "finished", lock)
         last, transcribed = make_transcription(directory)
-        seconds[last.title] = finish(last, count)
+        seconds[last.title] = stages.finish(last, f"[{count}/{count}]", directory / "finished", lock)
     reports = {name: directory / "report" / name for name in ("acoustic", "language", "cascade")}
     for lines in (
         tables.transcripts(transcribed, last.output),
@@ -154,18 +148,6 @@ def _check_flag_files() -> None:
             f"demo: the flag files are missing in {_FLAGS_DIR}; install the package again, or run from a "
             "checkout."
         )
-
-
-def _finish(stage: stages.Stage, number: int, count: int, directory: pathlib.Path, lock: int) -> float:
-    """Runs the stage unless it is finished; returns its seconds."""
-    stamps = directory / "finished"
-    seconds = stages.seconds_of_finished(stage, stamps)
-    head = f"[{number}/{count}] {stage.title}"
-    if seconds is not None:
-        print(f"{head}: finished before, in {seconds:.0f} s", flush=True)
-        return seconds
-    print(f"\n{head}\n$ {stage.command}", flush=True)
-    return stages.run(stage, stamps, keep_open=(lock,))
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def check_installed() -> None:
         )
 
 
-def _damaged(found: str) -> errors.UserError:
+def _damaged(problem: str) -> errors.UserError:
     return errors.UserError(
-        f"synthesise: {found}; espeakng-loader is damaged, "
+        f"synthesise: {problem}; espeakng-loader is damaged, "
         f"run: pip install --force-reinstall --no-deps {_WHEEL}"
     )
 
@@ -77,17 +77,14 @@ class Speaker:
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:
             raise _damaged(f"eSpeak NG has no voice {name}")
-        self._set(_SPEED, words_per_minute)
-        self._set(_VOLUME, 60)  # at 100 some variants clip
-        self._set(_PITCH, voice.pitch)
-        self._set(_PITCH_RANGE, voice.pitch_range)
+        volume = 60  # at 100 some variants clip
+        parameters = {_SPEED: words_per_minute, _VOLUME: volume, _PITCH: voice.pitch}
+        for parameter, value in {**parameters, _PITCH_RANGE: voice.pitch_range}.items():
+            self._library.espeak_SetParameter(parameter, value, 0)
         self._chunks.clear()
         spoken = pinyin.encode() + b"\0"
         self._library.espeak_Synth(spoken, len(spoken), 0, _BY_CHARACTER, 0, _UTF8_TEXT, None, None)
         return np.concatenate(self._chunks).astype(np.float32) / 32768
-
-    def _set(self, parameter: int, value: int) -> None:
-        self._library.espeak_SetParameter(parameter, value, 0)
 
     def _collect(self, samples, num_samples: int, _events) -> int:
         if samples and num_samples > 0:

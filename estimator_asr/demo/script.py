@@ -10,10 +10,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import itertools
+import os
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from estimator_asr.demo import grammar, pronunciation, voices
+from estimator_asr.demo import grammar, voices
 from tfrecord_builder import errors
 from tfrecord_builder.settings import config_flags
 
@@ -50,6 +52,10 @@ class Prompt:
     variant: str
     sentence: Sentence
 
+    def recording(self, output_dir: str) -> str:
+        """Returns the path of its WAV file in the directory of the corpus."""
+        return os.path.join(output_dir, "wav", self.variant, f"{self.utterance_id}.wav")
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -61,20 +67,16 @@ class Plan:
 
 def make_plan(config: SynthesisConfig) -> Plan:
     """Returns the plan; raises errors.UserError if the grammar or the training split is too small for it."""
-    samples = _sample_sentences(config.synthesis_seed)
+    rng = random.Random(config.synthesis_seed)
+    samples = (grammar.sample_sentence(rng) for _ in itertools.count())
     train = [next(samples) for _ in range(config.num_train)]
     is_covered = _coverage(train, config.min_occurrences)
     dev = _sample_distinct(samples, config.num_dev, is_covered, set(train), "--num_dev")
     test = _sample_distinct(samples, config.num_test, is_covered, {*train, *dev}, "--num_test")
-    held_out = {*dev, *test}
     spoken = list(dict.fromkeys(train))[: config.num_text_sentences]
-    unspoken = _sample_distinct(
-        samples,
-        config.num_text_sentences - len(spoken),
-        lambda _: True,
-        held_out.union(spoken),
-        "--num_text_sentences",
-    )
+    num_unspoken = config.num_text_sentences - len(spoken)
+    excluded = {*dev, *test, *spoken}
+    unspoken = _sample_distinct(samples, num_unspoken, lambda _: True, excluded, "--num_text_sentences")
     prompts = [
         *_assign("train", train, voices.VARIANTS["train"][: config.num_train_voices]),
         *_assign("dev", dev, voices.VARIANTS["dev"]),
@@ -88,30 +90,18 @@ def fingerprint(plan: Plan, seed: int) -> str:
     digest = hashlib.sha256()
     for prompt in plan.prompts:
         voice = voices.make_voice(prompt.variant, seed)
-        pinyin = pronunciation.spoken(prompt.sentence)
+        pinyin = grammar.spoken(prompt.sentence)
         digest.update(repr((prompt.utterance_id, voice, prompt.sentence, pinyin)).encode())
     return digest.hexdigest()[:16]
 
 
-def _sample_sentences(seed: int) -> Iterator[Sentence]:
-    rng = random.Random(seed)
-    while True:
-        yield grammar.sample_sentence(rng)
-
-
-def _sample_distinct(
-    samples: Iterator[Sentence],
-    count: int,
-    is_allowed: Callable[[Sentence], bool],
-    taken: Collection[Sentence],
-    flag: str,
-) -> list[Sentence]:
+def _sample_distinct(samples, count, is_allowed, excluded, flag):
     chosen: dict[Sentence, None] = {}
     for _ in range(_MAX_SAMPLES):
         if len(chosen) >= count:
             return list(chosen)
         sentence = next(samples)
-        if sentence not in taken and is_allowed(sentence):
+        if sentence not in excluded and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
         f"{flag}: the grammar produced {len(chosen)} suitable sentences, expected {count}; "
@@ -127,7 +117,7 @@ def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sent
 
 def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
     for word in sentence:
-        yield from zip(word, pronunciation.read(word))
+        yield from zip(word, grammar.read(word))
 
 
 def _assign(split: str, sentences: Sequence[Sentence], variants: Sequence[str]) -> Iterator[Prompt]:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, Optional
+from typing import Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files, locks
@@ -73,17 +73,27 @@ class Stage:
         return shlex.join(["python", "-m", self.module, *self.arguments]) + redirection
 
 
-def seconds_of_finished(stage: Stage, directory: pathlib.Path) -> Optional[float]:
+def finish(stage: Stage, number: str, stamps: pathlib.Path, lock: int) -> float:
+    """Runs a stage unless it is finished, and prints its number and title; returns its seconds."""
+    seconds = seconds_of_finished(stage, stamps)
+    if seconds is not None:
+        print(f"{number} {stage.title}: finished before, in {seconds:.0f} s", flush=True)
+        return seconds
+    print(f"\n{number} {stage.title}\n$ {stage.command}", flush=True)
+    return run(stage, stamps, keep_open=(lock,))
+
+
+def seconds_of_finished(stage: Stage, stamps: pathlib.Path) -> Optional[float]:
     """Returns how long a finished stage took; None if it is not finished."""
     try:
-        stamp = json.loads((directory / f"{stage.name}.json").read_text(encoding="utf-8"))
+        stamp = json.loads((stamps / f"{stage.name}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
     return stamp["seconds"] if stamp["command"] == stage.command else None
 
 
-def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
-    """Runs a stage, writes its stamp into the directory, and returns the seconds that it took.
+def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
+    """Runs a stage, writes its stamp, and returns the seconds that it took.
 
     Standard error is passed through, so that a progress bar shows. When this process is interrupted or ended
     by an exception, the program receives SIGTERM and is waited for: a training saves a checkpoint. It
@@ -93,29 +103,27 @@ def run(stage: Stage, directory: pathlib.Path, keep_open: Sequence[int] = ()) ->
         errors.UserError: the program failed; its own message stands above.
     """
     started = time.monotonic()
-    with _open_output(stage) as output:
+    with contextlib.ExitStack() as stack:
+        output = None
+        if stage.output:  # appears only if nothing is raised
+            output = stack.enter_context(open(stack.enter_context(files.writing(str(stage.output))), "wb"))
         exit_code = _execute(stage, output, keep_open)
         if exit_code:
-            raise errors.UserError(
-                f"{stage.command}: {_describe_failure(exit_code)}; "
-                "then run the demo again: it continues from here."
-            )
+            reason = f"{stage.command}: {_describe_failure(exit_code)}"
+            raise errors.UserError(f"{reason}; then run the demo again: it continues from here.")
     seconds = round(time.monotonic() - started, 1)
-    directory.mkdir(parents=True, exist_ok=True)
+    stamps.mkdir(parents=True, exist_ok=True)
     stamp = json.dumps({"command": stage.command, "seconds": seconds})
-    files.write_text(str(directory / f"{stage.name}.json"), stamp)
+    files.write_text(str(stamps / f"{stage.name}.json"), stamp)
     return seconds
 
 
-def _execute(stage: Stage, output: Optional[IO[bytes]], keep_open: Sequence[int]) -> int:
+def _execute(stage, output, keep_open):
     """Returns the exit code."""
+    command = [sys.executable, "-m", stage.module, *stage.arguments]
     # A session of its own: Ctrl-C reaches this process alone, which then ends the program with SIGTERM.
-    with subprocess.Popen(
-        [sys.executable, "-m", stage.module, *stage.arguments],
-        stdout=output,
-        start_new_session=True,
-        pass_fds=keep_open,
-    ) as process:
+    options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
+    with subprocess.Popen(command, **options) as process:
         try:
             return process.wait()
         except BaseException:
@@ -132,13 +140,3 @@ def _describe_failure(exit_code: int) -> str:
     killed = f"killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
     is_memory = exit_code == -signal.SIGKILL
     return f"{killed}; {'free memory if the machine ran out of it' if is_memory else 'see above for why'}"
-
-
-@contextlib.contextmanager
-def _open_output(stage: Stage) -> Iterator[Optional[IO[bytes]]]:
-    """Yields the file for the program's standard output, which appears only if nothing is raised."""
-    if stage.output is None:
-        yield None
-        return
-    with files.writing(str(stage.output)) as temporary, open(temporary, "wb") as file:
-        yield file

@@ -5,7 +5,6 @@ After any end, also a kill, the processes of the voices end within the time of o
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import io
 import multiprocessing
@@ -13,14 +12,12 @@ import multiprocessing.connection
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
 
-import numpy as np
 import soundfile
 import soxr
 import tqdm
 
-from estimator_asr.demo import corpus_writer, espeak, pronunciation, script, voices
+from estimator_asr.demo import espeak, grammar, script, voices
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -37,25 +34,25 @@ def write_recordings(output_dir: str, plan: script.Plan, seed: int, num_workers:
         errors.UserError: a voice failed or was killed; the others are ended at once, and what is finished
             stays.
     """
-    paths = {each: corpus_writer.recording_path(output_dir, each) for each in plan.prompts}
     by_variant: dict[str, list[script.Prompt]] = {}
     for prompt in plan.prompts:
         by_variant.setdefault(prompt.variant, []).append(prompt)
-    missing = [each for each in by_variant.values() if not all(os.path.exists(paths[p]) for p in each)]
-    spoken = _speak_in_processes(missing, output_dir, seed, num_workers)
-    with contextlib.closing(spoken):
-        for _ in tqdm.tqdm(spoken, "speaking", len(missing), unit="voice", disable=not sys.stderr.isatty()):
-            pass
-    return sum(soundfile.info(path).duration for path in paths.values())
+    missing = [
+        prompts
+        for prompts in by_variant.values()
+        if not all(os.path.exists(prompt.recording(output_dir)) for prompt in prompts)
+    ]
+    options = {"unit": "voice", "disable": not sys.stderr.isatty()}
+    with tqdm.tqdm(desc="speaking", total=len(missing), **options) as bar:
+        _speak_in_processes(missing, output_dir, seed, num_workers, bar.update)
+    return sum(soundfile.info(prompt.recording(output_dir)).duration for prompt in plan.prompts)
 
 
-def _speak_in_processes(
-    missing: Sequence[Sequence[script.Prompt]], output_dir: str, seed: int, num_workers: int
-) -> Iterator[None]:
-    """Yields after each voice; ends the running processes when it is closed or something is raised."""
+def _speak_in_processes(missing, output_dir, seed, num_workers, on_finished):
+    """Calls on_finished after each voice; whatever is raised ends the running processes."""
     context = multiprocessing.get_context("forkserver")  # a fork of a server that has the imports is cheap
     context.set_forkserver_preload([__name__])
-    arguments = [(output_dir, each, seed) for each in reversed(missing)]
+    arguments = [(output_dir, prompts, seed) for prompts in reversed(missing)]
     running = {}
     try:
         while arguments or running:
@@ -65,7 +62,7 @@ def _speak_in_processes(
                 running[process.sentinel] = process
             for sentinel in multiprocessing.connection.wait(list(running)):
                 _check(running.pop(sentinel))
-                yield
+                on_finished()
     finally:
         for process in running.values():
             process.terminate()
@@ -76,7 +73,7 @@ def _speak_in_processes(
             os.remove(path)
 
 
-def _check(process: multiprocessing.process.BaseProcess) -> None:
+def _check(process):
     process.join()
     if process.exitcode:
         raise errors.UserError(
@@ -85,12 +82,13 @@ def _check(process: multiprocessing.process.BaseProcess) -> None:
         )
 
 
-def _speak(output_dir: str, prompts: Sequence[script.Prompt], seed: int) -> None:
-    """Synthesises and writes all recordings of one voice; on an error, exits with its message."""
+def _speak(output_dir, prompts, seed):
+    """Writes all recordings of a voice, so that a resumed run gives the same bytes; exits with its error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this
     try:
-        for prompt, samples in _record(prompts, seed):
-            _write_wav(corpus_writer.recording_path(output_dir, prompt), samples)
+        speaker, voice = espeak.Speaker(), voices.make_voice(prompts[0].variant, seed)
+        for prompt in prompts:
+            _write_wav(prompt.recording(output_dir), _record(speaker, voice, prompt, seed))
             if not multiprocessing.parent_process().is_alive():  # it was killed
                 return
     except errors.UserError as error:
@@ -99,19 +97,15 @@ def _speak(output_dir: str, prompts: Sequence[script.Prompt], seed: int) -> None
         sys.exit(f"error: {errors.describe_refusal(error)}")
 
 
-def _record(prompts: Sequence[script.Prompt], seed: int) -> Iterator[tuple[script.Prompt, np.ndarray]]:
-    """Yields all recordings of one voice, always all of them, so that a resumed run gives the same bytes."""
-    speaker = espeak.Speaker()
-    voice = voices.make_voice(prompts[0].variant, seed)
-    for prompt in prompts:
-        rng = voices.random_state(seed, prompt.utterance_id)
-        words_per_minute = voice.words_per_minute + rng.randint(-10, 11)
-        speech = speaker.speak(" ".join(pronunciation.spoken(prompt.sentence)), voice, words_per_minute)
-        resampled = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
-        yield prompt, voices.record(resampled, SAMPLE_RATE, voice, rng)
+def _record(speaker, voice, prompt, seed):
+    rng = voices.random_state(seed, prompt.utterance_id)
+    words_per_minute = voice.words_per_minute + rng.randint(-10, 11)
+    speech = speaker.speak(" ".join(grammar.spoken(prompt.sentence)), voice, words_per_minute)
+    resampled = soxr.resample(speech, speaker.sample_rate, SAMPLE_RATE)
+    return voices.record(resampled, SAMPLE_RATE, voice, rng)
 
 
-def _write_wav(path: str, samples: np.ndarray) -> None:
+def _write_wav(path, samples):
     # Through memory: soundfile would not tell why the disk refuses it.
     wav = io.BytesIO()
     soundfile.write(wav, samples, SAMPLE_RATE, subtype="PCM_16", format="WAV")

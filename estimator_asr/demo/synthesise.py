@@ -15,13 +15,20 @@ of other sentences by another version of this program, is refused.
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import signal
 import sys
 from typing import Optional
 
-from estimator_asr.demo import corpus_writer, espeak, script, synthesis
+from estimator_asr.demo import espeak, grammar, script, synthesis
+from tfrecord_builder import errors
+from tfrecord_builder.data import manifest
 from tfrecord_builder.runtime import cpu
-from tfrecord_builder.settings import config_flags, program
+from tfrecord_builder.settings import config_flags, config_json, program
+from tfrecord_builder.storage import files
+
+_SETTINGS_FILE = "synthesis.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +46,66 @@ def main(config: script.SynthesisConfig, output: OutputConfig) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the voices as Ctrl-C does
     espeak.check_installed()
     plan = script.make_plan(config)
-    corpus_writer.claim(output.output_dir, config, plan)
+    claim(output.output_dir, config, plan)
     num_workers = output.num_workers or cpu.count_cores()
     seconds = synthesis.write_recordings(output.output_dir, plan, config.synthesis_seed, num_workers)
-    corpus_writer.write_tables(output.output_dir, plan)
+    _write_tables(output.output_dir, plan)
     print(f"{output.output_dir}: {len(plan.prompts)} recordings, {seconds / 60:.1f} minutes")
+
+
+def claim(output_dir: str, config: script.SynthesisConfig, plan: script.Plan) -> None:
+    """Makes the directory and writes the settings and a digest of the plan to it.
+
+    Raises:
+        errors.UserError: the directory contains something else, or a corpus that was built from different
+            settings, sentences, pinyin or voices.
+    """
+    path = os.path.join(output_dir, _SETTINGS_FILE)
+    digest = script.fingerprint(plan, config.synthesis_seed)
+    settings = {**config_json.to_json_dict(config), "plan_sha256": digest}
+    expected = json.dumps(settings, indent=2, sort_keys=True)
+    os.makedirs(output_dir, exist_ok=True)
+    if not os.path.exists(path):
+        if os.listdir(output_dir):
+            raise errors.UserError(
+                f"--output_dir: {output_dir} contains files but no {_SETTINGS_FILE}, expected an empty or a "
+                "new directory; choose another one."
+            )
+        files.write_text(path, expected)
+    with open(path, encoding="utf-8") as file:
+        existing = file.read()
+    if existing != expected:
+        raise errors.UserError(
+            "--output_dir: the corpus there was built from different settings, sentences, pinyin or voices: "
+            f"{path} is {' '.join(existing.split())}, expected {' '.join(expected.split())}; remove the "
+            "directory or choose another one."
+        )
+
+
+def _write_tables(output_dir, plan):
+    """Writes text/*.tsv, then the manifest."""
+    text_dir = os.path.join(output_dir, "text")
+    os.makedirs(text_dir, exist_ok=True)
+    for split, sentences in plan.text.items():
+        lines = (f"{''.join(sentence)}\t{_pinyin(sentence)}\n" for sentence in sentences)
+        files.write_text(os.path.join(text_dir, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines))
+    utterances = [
+        manifest.Utterance(
+            utterance_id=prompt.utterance_id,
+            audio=prompt.recording(output_dir),
+            speaker=prompt.variant,
+            text="".join(prompt.sentence),
+            pinyin=_pinyin(prompt.sentence),
+            split=prompt.split,
+        )
+        for prompt in plan.prompts
+    ]
+    with files.writing(os.path.join(output_dir, "manifest.tsv")) as temporary:
+        manifest.write_manifest(temporary, utterances)
+
+
+def _pinyin(sentence):
+    return " ".join(syllable for word in sentence for syllable in grammar.read(word))
 
 
 if __name__ == "__main__":

@@ -28,14 +28,12 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
     for each, result in zip(recordings, results):
         edits = edit_distance.count_edits(list(each["text"]), list(result["transcript"].replace(" ", "")))
         errors = f"{edits.errors} of {edits.reference_length}"
-        rows.append((each["id"], each["text"], _mark_unsure(result["characters"]), errors))
+        hypothesis = "".join(
+            one["character"] if one["confidence"] >= _SURE else f"[{one['character']}]"
+            for one in result["characters"]
+        )
+        rows.append((each["id"], each["text"], hypothesis, errors))
     return [*align(rows), f"  [] the model is less than {100 * _SURE:.0f} % sure of this character"]
-
-
-def _mark_unsure(characters: Sequence[Mapping]) -> str:
-    return "".join(
-        each["character"] if each["confidence"] >= _SURE else f"[{each['character']}]" for each in characters
-    )
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
@@ -51,7 +49,7 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
     """Returns a table of the seconds of each stage by title, and their sum."""
-    rows = [(title, f"{taken:.0f}") for title, taken in seconds.items()]
+    rows = [(title, f"{value:.0f}") for title, value in seconds.items()]
     return ["Seconds", *align([*rows, ("total", f"{sum(seconds.values()):.0f}")])]
 
 

@@ -1,1 +1,1 @@
-"""Explains a training: NaN recorder, memory probe, label and CTC checks, batch dump, overfit test."""
+"""Explains a training: NaN recorder, memory probe, label and CTC checks, overfit test."""

@@ -44,14 +44,12 @@ def measure_difference(session_config: tf.compat.v1.ConfigProto) -> float:
     """
     batch = hard_cases()
     with tf.Graph().as_default(), tf.compat.v1.Session(config=session_config) as session:
-        built = {kernel: _build(batch, kernel) for kernel in (losses.CUDNN, losses.CLASSIC)}
-        found = session.run(built)
+        results = session.run([_build(batch, kernel) for kernel in (losses.CUDNN, losses.CLASSIC)])
     is_padding = np.arange(batch.logits.shape[1]) >= batch.num_frames[:, None]
-    for loss, gradient in found.values():
+    for loss, gradient in results:
         if not (np.isfinite(loss).all() and np.isfinite(gradient).all()) or gradient[is_padding].any():
             return np.inf
-    pairs = zip(found[losses.CUDNN], found[losses.CLASSIC])
-    return max(float(np.max(np.abs(got - want)) / np.max(np.abs(want))) for got, want in pairs)
+    return max(float(np.max(np.abs(got - want)) / np.max(np.abs(want))) for got, want in zip(*results))
 
 
 def _build(batch, kernel):

@@ -46,10 +46,7 @@ def check(
 
 @contextlib.contextmanager
 def explain(
-    infos: Sequence[dataset_info.DatasetInfo],
-    data_dirs: Sequence[str],
-    model: model_directory.ModelDirectory,
-    splits: Sequence[str] = SPLITS,
+    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model: model_directory.ModelDirectory
 ) -> Iterator[None]:
     """Turns losses.WRONG_LABEL inside the block into an errors.UserError that names the utterance."""
     try:
@@ -57,7 +54,7 @@ def explain(
     except tf.errors.InvalidArgumentError as error:
         if losses.WRONG_LABEL not in error.message:
             raise
-        for shards in _shards_by_directory(infos, data_dirs, splits):
+        for shards in _shards_by_directory(infos, data_dirs, SPLITS):
             _check_shards(shards, model, None)
         line = next(line for line in error.message.splitlines() if losses.WRONG_LABEL in line)
         raise errors.UserError(
@@ -98,50 +95,46 @@ def find_problem(
     # An utterance whose hanzi and pinyin do not pair has no character_ids.
     if characters is not None and _values(features["character_ids"])[1]:
         labels.append(("character_ids", _text(features, "transcript").replace(" ", ""), characters))
-    for name, text, known in labels:
-        problem = _describe_problem(name, features[name], known.encode(text), known)
+    for name, text, inventory in labels:
+        problem = _describe_problem(name, *_values(features[name]), inventory.encode(text), inventory)
         if problem:
             return f"utterance {_text(features, 'utterance_id')}: {problem}"
     return ""
 
 
-def _describe_problem(name, feature, expected, known):
-    kind, ids = _values(feature)
+def _describe_problem(name, kind, ids, expected, inventory):
+    wanted = _join(expected) or "ids"
     if kind != "int64":
         return f"type of {name} is {kind} ({_join(ids)}), expected int64"
     if not ids:
-        return f"{name} is empty, expected {_join(expected) or 'ids'}"
+        return f"{name} is empty, expected {wanted}"
     if ids == expected:
         return ""
-    if _is_one_hot(ids, known):
-        return (
-            f"{name} is one-hot, {len(ids)} numbers with {sum(ids)} ones, expected {_join(expected) or 'ids'}"
-        )
+    if _is_one_hot(ids, inventory):
+        return f"{name} is one-hot, {len(ids)} numbers with {sum(ids)} ones, expected {wanted}"
     for shift in (1, -1):
         if expected and ids == [each + shift for each in expected]:
-            return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {_join(expected)}"
+            return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {wanted}"
     for each in ids:
-        if not 0 <= each < known.size:
-            blank = " (the blank)" if name == "token_ids" and each == known.blank_id else ""
-            return f"{name} contains {each}{blank}, expected 0 to {known.size - 1}"
-    return _describe_difference(name, ids, expected, known) if expected else ""
+        if not 0 <= each < inventory.size:
+            blank = " (the blank)" if name == "token_ids" and each == inventory.blank_id else ""
+            return f"{name} contains {each}{blank}, expected 0 to {inventory.size - 1}"
+    return _describe_difference(name, ids, expected, inventory) if expected else ""
 
 
-def _is_one_hot(ids, known):
+def _is_one_hot(ids, inventory):
     """Whether the ids are rows with a single 1, as wide as the labels or the classes."""
-    if set(ids) - {0, 1} or len(ids) < 2:
-        return False
-    for width in (known.size, known.num_classes):
-        rows = [ids[begin : begin + width] for begin in range(0, len(ids), width)]
-        if len(ids) % width == 0 and all(sum(row) == 1 for row in rows):
+    for width in (inventory.size, inventory.num_classes):
+        rows = [sorted(ids[begin : begin + width]) for begin in range(0, len(ids), width)]
+        if all(row == [0] * (width - 1) + [1] for row in rows):
             return True
     return False
 
 
-def _describe_difference(name, ids, expected, known):
+def _describe_difference(name, ids, expected, inventory):
     pairs = enumerate(itertools.zip_longest(ids, expected))
     place, pair = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
-    got, want = ("missing" if each is None else f"{each} ({known.decode([each])[0]})" for each in pair)
+    got, want = ("missing" if each is None else f"{each} ({inventory.decode([each])[0]})" for each in pair)
     return f"{name}[{place}] is {got}, expected {want} as in its text"
 
 

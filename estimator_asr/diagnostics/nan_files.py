@@ -5,10 +5,7 @@ step-N/config.json       settings of the run
 step-N/batch.tfrecord    records of the batch, in the order of its rows
 step-N/utterances.tsv    utterance_id, speaker, frames, tokens
 step-N/model.ckpt.*      weights and optimizer state before the step
-quarantine.tsv           step, epoch_seed, batch, utterance_id
-
-step    epoch_seed      batch   utterance_id
-812     3       17      A13_224
+quarantine.tsv           step, epoch_seed, batch, utterance_id of each recorded step
 """
 
 from __future__ import annotations
@@ -26,9 +23,8 @@ import tensorflow as tf
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
-REPORT_FILE, RECORDS_FILE = "report.json", "batch.tfrecord"
 CHECKPOINT = "model.ckpt"
-_QUARANTINE_FILE = "quarantine.tsv"
+_REPORT_FILE, _RECORDS_FILE, _QUARANTINE_FILE = "report.json", "batch.tfrecord", "quarantine.tsv"
 _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
 
 
@@ -58,24 +54,19 @@ def write(
     records: Sequence[bytes],
     save: Callable[[str], object],
 ) -> list[Utterance]:
-    """Writes a step's directory atomically, replacing an older one; returns its utterances.
+    """Writes a step_directory atomically, replacing an older one; returns its utterances.
 
-    Args:
-        path: of step_directory.
-        report: content of report.json.
-        config_json: content of config.json.
-        records: of the batch, serialised.
-        save: takes a path prefix and writes a checkpoint there.
+    The records are serialised; `save` takes a path prefix and writes a checkpoint there.
     """
     temporary = pathlib.Path(f"{path}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     utterances = list_utterances(records)
     save(str(temporary / CHECKPOINT))
-    (temporary / REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    (temporary / _REPORT_FILE).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     (temporary / "config.json").write_text(config_json + "\n", encoding="utf-8")
     (temporary / "utterances.tsv").write_text(_to_tsv([Utterance._fields, *utterances]), encoding="utf-8")
-    with tf.io.TFRecordWriter(str(temporary / RECORDS_FILE)) as writer:
+    with tf.io.TFRecordWriter(str(temporary / _RECORDS_FILE)) as writer:
         for record in records:
             writer.write(record)
     shutil.rmtree(path, ignore_errors=True)
@@ -84,7 +75,6 @@ def write(
 
 
 def list_utterances(records: Sequence[bytes]) -> list[Utterance]:
-    """Returns the utterances of serialised records."""
     utterances = []
     for record in records:
         features = tf.train.Example.FromString(record).features.feature
@@ -101,24 +91,26 @@ def to_json(value: float) -> float | str:
 
 def read_report(path: str) -> dict[str, Any]:
     """Returns report.json of a step's directory; raises errors.UserError if it is missing or damaged."""
-    file = pathlib.Path(path, REPORT_FILE)
+    file = pathlib.Path(path, _REPORT_FILE)
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise errors.UserError(
-            f"{file}: report cannot be read ({error}); give a directory step-N of MODEL_DIR/nan"
-        ) from error
+        raise _unreadable(file, "report", error) from error
 
 
 def read_records(path: str) -> list[bytes]:
     """Returns the records of a step's directory; raises errors.UserError if they are missing or damaged."""
-    file = os.path.join(path, RECORDS_FILE)
+    file = os.path.join(path, _RECORDS_FILE)
     try:
         return list(tf.compat.v1.io.tf_record_iterator(file))
     except (tf.errors.NotFoundError, tf.errors.DataLossError) as error:
-        raise errors.UserError(
-            f"{file}: records cannot be read ({error.message}); give a directory step-N of MODEL_DIR/nan"
-        ) from error
+        raise _unreadable(file, "records", error.message) from error
+
+
+def _unreadable(file, what, reason):
+    return errors.UserError(
+        f"{file}: {what} cannot be read ({reason}); give a directory step-N of MODEL_DIR/nan"
+    )
 
 
 def read_quarantine(model_dir: str) -> dict[int, list[tuple[str, ...]]]:

@@ -6,6 +6,7 @@ The step itself changes nothing (see optimization), so the weights are those tha
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -64,9 +65,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         logging.warning("step %d skipped: %s; %s, see %s", step, problem, skipped, path)
 
     def _write(self, path, step, values, session):
-        def save(prefix):
-            self._saver.save(session, prefix, write_meta_graph=False, write_state=False)
-
+        save = functools.partial(self._saver.save, session, write_meta_graph=False, write_state=False)
         records = self.read_records(values["position"])
         report = {
             "step": step,

@@ -14,23 +14,22 @@ import numpy as np
 import tensorflow as tf
 
 _OVERFLOW = "values exceeded the largest of their type: lower --learning_rate or --clip_norm"
-_OPS_BY_CAUSE = {
-    "the input contains NaN or Inf: find all such records with python -m tfrecord_builder.verify "
-    "--data_dir=DATA and build the data again": ["Placeholder"],
-    "the weights contain NaN or Inf, so no batch can be learned: return to an earlier checkpoint and lower "
-    "--learning_rate": ["ReadVariableOp"],
-    "logarithm of zero or of a negative number": ["Log", "Log1p"],
-    "division by zero": ["RealDiv", "Div", "Reciprocal", "ReciprocalGrad"],
-    "square root of a negative number": ["Sqrt"],
-    "gradient of a square root at zero": ["SqrtGrad"],
-    "division by the square root of zero or of a negative number": ["Rsqrt", "RsqrtGrad"],
-    "exp() overflows: its input is above 88": ["Exp"],
-    "softmax of values that are too large: lower --learning_rate": ["Softmax", "LogSoftmax"],
-    "the labels have no alignment with the frames: look for utterances with more tokens than frames after "
-    "subsampling": ["CTCLoss"],
-    "power of zero or of a value that is too large": ["Pow"],
+_CAUSES = {
+    "Placeholder": "the input contains NaN or Inf: find all such records with python -m "
+    "tfrecord_builder.verify --data_dir=DATA and build the data again",
+    "ReadVariableOp": "the weights contain NaN or Inf, so no batch can be learned: return to an earlier "
+    "checkpoint and lower --learning_rate",
+    **dict.fromkeys(("Log", "Log1p"), "logarithm of zero or of a negative number"),
+    **dict.fromkeys(("RealDiv", "Div", "Reciprocal", "ReciprocalGrad"), "division by zero"),
+    "Sqrt": "square root of a negative number",
+    "SqrtGrad": "gradient of a square root at zero",
+    **dict.fromkeys(("Rsqrt", "RsqrtGrad"), "division by the square root of zero or of a negative number"),
+    "Exp": "exp() overflows: its input is above 88",
+    **dict.fromkeys(("Softmax", "LogSoftmax"), "softmax of values that are too large: lower --learning_rate"),
+    "CTCLoss": "the labels have no alignment with the frames: look for utterances with more tokens than "
+    "frames after subsampling",
+    "Pow": "power of zero or of a value that is too large",
 }
-_CAUSES = {op: cause for cause, ops in _OPS_BY_CAUSE.items() for op in ops}
 _GRADIENT = re.compile(r"^gradients(_\d+)?/")
 
 
@@ -52,40 +51,49 @@ def find(
     session: tf.compat.v1.Session, targets: Sequence[tf.Tensor], feeds: Mapping, batch_size: int
 ) -> Optional[Finding]:
     """Returns the first tensor that makes a loss or gradient non-finite; None if all targets are finite."""
-    tensors = _float_ancestors(session.graph, targets)
-    with session.graph.as_default():
+    graph = session.graph
+    needed = _ancestors([target.op for target in targets], lambda op: [each.op for each in op.inputs])
+    ops = [op for op in graph.get_operations() if op.name in needed]  # each after its inputs
+    tensors = [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
+    with graph.as_default():
         # float [2] each; the second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
         health = [tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2) for tensor in tensors]
-    bad = {tensor.ref() for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
-    reaching = _reaching(targets, bad)
-    first = next((tensor for tensor in tensors if tensor.ref() in reaching), None)
-    return None if first is None else _describe(session, first, feeds, batch_size)
+    bad = {tensor.name for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
+
+    def keep_bad(candidates):
+        return [tensor for tensor in candidates if tensor.name in bad]
+
+    reaching = _ancestors(keep_bad(targets), lambda tensor: keep_bad(tensor.op.inputs))
+    first = next((tensor for tensor in tensors if tensor.name in reaching), None)
+    return None if first is None else _inspect(session, first, feeds, batch_size)
 
 
-def _float_ancestors(graph, targets):
-    """Returns the float tensors that the targets depend on, each after its inputs."""
-    seen, waiting = set(), [target.op for target in targets]
+def describe(finding: Finding, ids: Sequence[str]) -> list[str]:
+    """Returns the lines to print; ids are the utterances of the batch."""
+    shape = " x ".join(map(str, finding.shape)) or "scalar"
+    lines = [
+        f"first tensor that is not finite: {finding.tensor}, made by {finding.op} in the "
+        f"{'backward' if finding.is_backward else 'forward'} pass of {finding.layer}",
+        f"  shape {shape}, {100 * finding.fraction:.3g} % of its elements",
+    ]
+    if finding.rows is not None:
+        lines.append(f"  utterances: {', '.join(ids[row] for row in finding.rows)}")
+    lines += [f"  input {name}, finite, {low:g} to {high:g}" for name, low, high in finding.inputs]
+    return [*lines, f"likely cause: {finding.cause}"]
+
+
+def _ancestors(nodes, get_inputs):
+    """Returns the names of nodes (tensors or operations) and of all that they come from."""
+    names, waiting = set(), list(nodes)
     while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting.extend(tensor.op for tensor in op.inputs)
-    ops = [op for op in graph.get_operations() if op in seen]  # in the order of creation
-    return [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
+        node = waiting.pop()
+        if node.name not in names:
+            names.add(node.name)
+            waiting.extend(get_inputs(node))
+    return names
 
 
-def _reaching(targets, bad):
-    """Returns the bad tensors from which a path of bad tensors leads to a target."""
-    found, waiting = set(), [target for target in targets if target.ref() in bad]
-    while waiting:
-        tensor = waiting.pop()
-        if tensor.ref() not in found:
-            found.add(tensor.ref())
-            waiting.extend(value for value in tensor.op.inputs if value.ref() in bad)
-    return found
-
-
-def _describe(session, tensor, feeds, batch_size):
+def _inspect(session, tensor, feeds, batch_size):
     inputs = [value for value in tensor.op.inputs if value.dtype.is_floating]
     value, input_values = session.run([tensor, inputs], feeds)
     is_bad = ~np.isfinite(np.float64(value))

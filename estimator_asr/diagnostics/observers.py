@@ -18,7 +18,7 @@ from estimator_asr.diagnostics import label_checks, nan_recorder
 from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import losses, replicas
-from estimator_asr.monitoring import advice, data_wait, hparams, progress
+from estimator_asr.monitoring import advice, hparams, progress, tensorboard
 from estimator_asr.tasks import registry
 from estimator_asr.training import evaluation, loop, step_time
 from estimator_asr.training import plan as plan_lib
@@ -51,18 +51,25 @@ class Training(NamedTuple):
             errors.UserError: labels have the wrong form.
         """
         label_checks.check(self.infos, self.data_dirs, self.model)
-        watching, alarms = self._watch(plan)
+        watch, display = self.model.config.watch, self.model.config.display
         hooks = [
             functools.partial(self._show_progress, plan, clock),
             functools.partial(self._measure_data_wait, clock),
             functools.partial(self._record_nan, plan),
-            *watching,
-            *self._choose_hooks(plan),
         ]
         exporters, evaluation_hooks = [], []
+        if watch.watchdog and (self.cluster is None or self.cluster.is_chief or self.cluster.is_evaluator):
+            self._watch(plan, hooks, exporters)
+        if watch.try_worst_batch:
+            hooks.append(functools.partial(self._try_worst_batch, plan))
+        if display.histogram_steps:
+            hooks.append(self._show_histograms)
+        if display.profile_steps:
+            hooks.append(lambda step: tensorboard.ProfileHook(*display.profile_steps, self.directory))
         if any(evaluation.DEV_SPLIT in info.splits for info in self.infos):
             evaluation_hooks.append(self._show_evaluation())
-            exporters += [*alarms, *self._show_samples()]
+            if display.show_utterances and (self.cluster is None or self.cluster.is_evaluator):
+                exporters.append(self._show_samples())
         return loop.Observers(hooks, evaluation_hooks, exporters, self._run(), self._choose_ctc_kernel())
 
     @contextlib.contextmanager
@@ -75,34 +82,34 @@ class Training(NamedTuple):
             yield
 
     def _show_progress(self, plan, clock, step):
-        spec = self.model.config.spec
+        config = self.model.config
         return progress.ProgressHook(
             {
                 "number": step.update.number,
                 "loss": step.scalars["avg-loss"],
-                "error_rate": step.scalars[spec.error_rate],
+                "error_rate": step.scalars[config.spec.error_rate],
                 "inputs": step.num_inputs,
             },
-            unit=spec.unit,
+            unit=config.spec.unit,
             max_steps=plan.max_steps,
-            seconds=self.model.config.train.progress_seconds,
+            seconds=config.train.progress_seconds,
             num_replicas=replicas.num_replicas(),
             num_parameters=step.update.num_parameters,
             clock=clock,
         )
 
     def _measure_data_wait(self, clock, step):
-        return data_wait.DataWaitHook(
+        return progress.DataWaitHook(
             step.wait,
             step.update.number,
             every_steps=self.model.config.train.save_summary_steps,
             model_dir=self.directory,
-            seconds=lambda: clock.seconds,
+            clock=clock,
             doctor_command=advice.doctor(",".join(self.data_dirs), self.model.path),
         )
 
     def _record_nan(self, plan, step):
-        config = self.model.config
+        config, bucketing = self.model.config, plan.progress.bucketing
         return nan_recorder.NanRecorderHook(
             {
                 "is_finite": step.update.is_finite,
@@ -114,23 +121,31 @@ class Training(NamedTuple):
             },
             model_dir=self.directory,
             config_json=config.to_json(indent=2),
-            read_records=functools.partial(
-                input_fn.read_batch, plan.source, plan.progress.bucketing, config.input
-            ),
+            read_records=functools.partial(input_fn.read_batch, plan.source, bucketing, config.input),
             fbank_dtype=plan.source.fbank_dtype,
             max_skipped=config.watch.skip_bad_batches,
             is_chief=tf.distribute.get_strategy().extended.should_checkpoint,
         )
 
-    def _choose_hooks(self, plan):
-        """Returns what builds the hooks that flags switch on."""
-        watch, display = self.model.config.watch, self.model.config.display
-        builders = {
-            functools.partial(self._try_worst_batch, plan): watch.try_worst_batch,
-            self._show_histograms: display.histogram_steps,
-            self._profile: display.profile_steps,
-        }
-        return [build_hook for build_hook, is_chosen in builders.items() if is_chosen]
+    def _watch(self, plan, hooks, exporters):
+        """Adds the watchdog's hook and its exporter."""
+        from estimator_asr.monitoring import observations, watchdog
+
+        config = self.model.config
+        training = observations.TrainingFacts(
+            command=self.command,
+            model_dir=self.model.path,
+            data_dir=",".join(self.data_dirs),
+            error_rate=config.spec.error_rate,
+            warmup_steps=int(plan.steps_per_epoch * config.optimizer.warmup_epochs),
+            max_steps=plan.max_steps,
+            base_rate=config.optimizer.learning_rate,
+            peak_rate=schedules.initial_rate(config.optimizer, plan.batch_size),
+            constant_loss_steps=config.watch.constant_loss_steps,
+        )
+        dog = watchdog.Watchdog(training)
+        hooks.append(lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars))
+        exporters.append(watchdog.WatchdogExporter(dog))
 
     def _try_worst_batch(self, plan, step):
         from estimator_asr.diagnostics import memory_probe
@@ -147,39 +162,8 @@ class Training(NamedTuple):
         )
 
     def _show_histograms(self, step):
-        from estimator_asr.monitoring import histograms
-
         every_steps = self.model.config.display.histogram_steps
-        return histograms.build_hook(step.update.gradients, every_steps, self.directory)
-
-    def _profile(self, step):
-        from estimator_asr.monitoring import profiler
-
-        return profiler.ProfileHook(*self.model.config.display.profile_steps, self.directory)
-
-    def _watch(self, plan):
-        """Returns what builds the watchdog's hook, and its exporter; nothing on workers after the chief."""
-        config, cluster = self.model.config, self.cluster
-        if not config.watch.watchdog or (cluster and not cluster.is_chief and not cluster.is_evaluator):
-            return [], []
-        from estimator_asr.monitoring import observations, watchdog
-
-        training = observations.TrainingFacts(
-            command=self.command,
-            model_dir=self.model.path,
-            data_dir=",".join(self.data_dirs),
-            error_rate=config.spec.error_rate,
-            warmup_steps=int(plan.steps_per_epoch * config.optimizer.warmup_epochs),
-            max_steps=plan.max_steps,
-            base_rate=config.optimizer.learning_rate,
-            peak_rate=schedules.initial_rate(config.optimizer, plan.batch_size),
-            constant_loss_steps=config.watch.constant_loss_steps,
-        )
-        dog = watchdog.Watchdog(training)
-        return (
-            [lambda step: watchdog.WatchdogHook(dog, step.update.number, step.scalars)],
-            [watchdog.WatchdogExporter(dog)],
-        )
+        return tensorboard.histogram_hook(step.update.gradients, every_steps, self.directory)
 
     def _show_evaluation(self):
         source = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
@@ -187,13 +171,10 @@ class Training(NamedTuple):
         return progress.EvaluationHook(evaluation.DEV_SPLIT, num_batches)
 
     def _show_samples(self):
-        is_evaluating = self.cluster is None or self.cluster.is_evaluator
-        if not is_evaluating or not self.model.config.display.show_utterances:
-            return []
         from estimator_asr.monitoring import prediction_samples
 
         split = evaluation.DEV_SPLIT
-        return [prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)]
+        return prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)
 
     def _choose_ctc_kernel(self):
         config = self.model.config.train

@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 from absl import logging
 
-from estimator_asr.diagnostics import label_checks, overfit_verdict, trial
-from estimator_asr.experiment import experiment, model_directory
+from estimator_asr.diagnostics import label_checks, trial
+from estimator_asr.experiment import experiment, model_directory, task_spec
 from estimator_asr.inputs import input_fn, splits
+from estimator_asr.monitoring import advice
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
@@ -28,6 +31,18 @@ MAX_STEPS = 5000
 _WARMUP_STEPS = 20  # Adam's first steps are as large as the rate, whatever the gradient
 _PROGRESS_SECONDS = 5.0
 _ROUNDING = 1e-6  # of float32
+# A loss that still falls by this fraction in the second half of the steps needs more steps.
+_STILL_FALLING = 0.1
+
+
+class Result(NamedTuple):
+    """Result of an overfit test."""
+
+    spec: task_spec.TaskSpec
+    batches: Sequence[tuple]  # pairs (features, labels) of dicts of numpy arrays
+    metrics: Sequence[Mapping[str, float]]  # of every step, by tag
+    seconds: float  # time spent
+    is_learned: bool  # whether all batches are memorised
 
 
 def run(
@@ -53,9 +68,8 @@ def run(
         batches = list(input_fn.read_elements(lambda: read().take(count)))
     model = model_directory.open_new(data_dirs[0], simple, data_dirs[0])
     label_checks.check(infos, data_dirs, model, splits=("train",))
-    result = learn(model, batches, seconds * count)
-    rate = config.optimizer.learning_rate
-    sentence = overfit_verdict.describe(result, train_command, rate, ",".join(data_dirs))
+    result = _learn(model, batches, seconds * count)
+    sentence = describe(result, train_command, config.optimizer.learning_rate, ",".join(data_dirs))
     if not result.is_learned:
         raise errors.UserError(f"train: --overfit_batches={count}: {sentence}")
     return sentence
@@ -88,32 +102,25 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
     )
 
 
-def learn(
-    model: model_directory.ModelDirectory, batches: Sequence[trial.Batch], seconds: float
-) -> overfit_verdict.Result:
+def _learn(model, batches, seconds):
     """Trains on the batches in turn until all are memorised, a limit is reached or the loss is NaN."""
     metrics, error_rate, count = [], model.config.spec.error_rate, len(batches)
     with trial.start(model, batches[0], strategies.session_config(model.config.train)) as running:
         started = shown = time.monotonic()
         while not is_learned(metrics, count, error_rate) and len(metrics) < MAX_STEPS:
             metrics.append(running.step_with_metrics(batches[len(metrics) % count]))
-            now = time.monotonic()
+            loss, rate, now = metrics[-1]["avg-loss"], 100 * metrics[-1][error_rate], time.monotonic()
             if now - shown >= _PROGRESS_SECONDS:
-                shown = now
-                _log_progress(len(metrics), metrics[-1], error_rate, seconds - (now - started))
-            if now - started > seconds or not math.isfinite(metrics[-1]["avg-loss"]):
+                shown, left = now, max(seconds - (now - started), 0)
+                state = f"step {len(metrics)}  loss {loss:.3f}  error rate {rate:.1f} %"
+                logging.info(f"overfit: {state}  at most {left:.0f} s left")
+            if now - started > seconds or not math.isfinite(loss):
                 break
         spent = time.monotonic() - started
-    is_done = is_learned(metrics, count, error_rate)
-    return overfit_verdict.Result(model.config.spec, batches, metrics, spent, is_done)
+    return Result(model.config.spec, batches, metrics, spent, is_learned(metrics, count, error_rate))
 
 
-def _log_progress(step, metrics, error_rate, seconds_left):
-    state = f"step {step}  loss {metrics['avg-loss']:.3f}  error rate {100 * metrics[error_rate]:.1f} %"
-    logging.info(f"overfit: {state}  at most {max(seconds_left, 0):.0f} s left")
-
-
-def is_learned(metrics: Sequence[dict], num_batches: int, error_rate: str) -> bool:
+def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) -> bool:
     """Returns whether each batch, in its last step, had nearly no loss and no avoidable error."""
     last = metrics[-num_batches:]
     return len(last) == num_batches and all(
@@ -125,3 +132,67 @@ def is_learned(metrics: Sequence[dict], num_batches: int, error_rate: str) -> bo
 def _unavoidable(values):
     """Returns the fraction of labels that are unknown (always wrong) or not in the loss (possibly wrong)."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
+
+
+def describe(result: Result, train_command: str, base_rate: float, data_dir: str) -> str:
+    """Returns the result in one sentence: steps needed, or the likely cause of failure and the next command.
+
+    Advice adds flags to the command of the training, whose --learning_rate is base_rate; data_dir is comma
+    separated.
+    """
+    num_utterances = sum(len(labels[result.spec.labels[1]]) for _, labels in result.batches)
+    steps = f"{result.seconds:.0f} s ({len(result.metrics)} steps)"
+    loss, error_rate = result.metrics[-1]["avg-loss"], result.metrics[-1][result.spec.error_rate]
+    if result.is_learned:
+        return (
+            f"{num_utterances} utterances memorised after {steps}: loss {loss:.3f} per label, "
+            "no errors; model, loss and optimizer can learn. Wrong labels would be memorised too: check "
+            f"that a record and its labels match with {advice.show(data_dir)}"
+        )
+    causes = (*_causes_in_data(result, data_dir), _cause_in_losses(result, train_command, base_rate))
+    return (
+        f"{num_utterances} utterances not memorised after {steps}, loss {loss:.3g} per label, "
+        f"error rate {100 * error_rate:.0f} %; {causes[0]}"
+    )
+
+
+def _causes_in_data(result, data_dir):
+    key, num_contradictions = result.spec.features[0], count_contradictions(result)
+    if not all(np.isfinite(features[key]).all() for features, _ in result.batches):
+        yield f"features contain NaN or Inf; find them with {advice.verify(data_dir)}"
+    if num_contradictions:
+        text = f"{num_contradictions} of them have the same input as another one but other labels"
+        yield f"{text}; inspect a record with {advice.show(data_dir)}"
+    too_long = result.metrics[-1].get("too-long-fraction", 0.0)
+    if too_long:
+        text = f"{100 * too_long:.0f} % of them have more labels than frames after subsampling"
+        yield f"{text}; list the worst with {advice.doctor(data_dir)}"
+
+
+def _cause_in_losses(result, train_command, base_rate):
+    losses = [values["avg-loss"] for values in result.metrics]
+    size = max(1, len(losses) // 10)
+    half = max(size, len(losses) // 2)
+    first, middle, last = map(np.mean, (losses[:size], losses[half - size : half], losses[-size:]))
+    slower, faster = (f"try {train_command} --learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
+    if not math.isfinite(last):
+        return f"the loss is NaN or Inf: the learning rate is too high; {slower}"
+    if last >= first:
+        return f"the loss rises: the learning rate is too high; {slower}"
+    if last < (1 - _STILL_FALLING) * middle:
+        return f"the loss still falls: the learning rate or the time limit is too low; {faster}"
+    return f"the loss is constant: the learning rate is too high or the model too small; {slower}"
+
+
+def count_contradictions(result: Result) -> int:
+    """Returns how many utterances have the input of an earlier one, but other labels."""
+    labels_by_input, count = {}, 0
+    for features, labels in result.batches:
+        pairs = zip(_rows(features, *result.spec.features), _rows(labels, *result.spec.labels))
+        count += sum(labels_by_input.setdefault(key, label) != label for key, label in pairs)
+    return count
+
+
+def _rows(values, name, number):
+    """Returns each row without padding, as bytes."""
+    return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]

@@ -48,7 +48,7 @@ def placeholders(batch: Batch) -> Batch:
     )
 
 
-def _placeholder(name: str, array: np.ndarray) -> tf.Tensor:
+def _placeholder(name, array):
     shape = [None] * array.ndim
     if name == "features/seed":
         shape = list(array.shape)

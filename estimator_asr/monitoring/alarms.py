@@ -48,25 +48,21 @@ class Alarm(NamedTuple):
         return None if values is None else self.sentence.format(**values, **observed.training.commands())
 
 
-class _Limit(NamedTuple):
-    """The rule that a metric is at or beyond a limit in each of the last observed steps."""
+def _limit(tag, compare, limit, after=None, unless=None):
+    """Returns the rule that a metric is at or beyond a limit in each of the last observed steps.
 
-    tag: str
-    compare: Callable[[float, float], bool]  # of the module operator
-    limit: float
-    # Returns the step from which the metric means something; None: from the first one.
-    after: Optional[Callable[[Observations], int]] = None
-    unless: Callable[[Observations], bool] = lambda observed: False  # whether the metric says nothing
+    `compare` is of the module operator. `after` returns the step from which the metric means something, None
+    for the first one; where `unless` is true it says nothing.
+    """
 
-    def __call__(self, observed: Observations) -> Optional[dict]:
-        if self.after is None:
-            values = observed.last(self.tag, 3)
-        else:
-            values = observed.last(self.tag, observations.IN_A_ROW, self.after(observed))
-        is_raised = values and all(self.compare(value, self.limit) for value in values)
-        if not is_raised or self.unless(observed):
+    def rule(observed):
+        begin, count = (-1, 3) if after is None else (after(observed), observations.IN_A_ROW)
+        values = observed.last(tag, count, begin)
+        if not values or not all(compare(value, limit) for value in values) or (unless and unless(observed)):
             return None
         return {"value": values[-1], "percent": _percent(values[-1])}
+
+    return rule
 
 
 def _percent(fraction):
@@ -162,12 +158,12 @@ _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
     # The builder leaves such utterances out, so a tenth of them is no accident.
     "too-long-labels": Alarm(
-        _Limit("too-long-fraction", operator.ge, 0.1),
+        _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
         "them; likely transcripts of other recordings, or truncated audio; list the worst: {doctor}",
     ),
     "unpaired-characters": Alarm(
-        _Limit("used-label-fraction", operator.le, 0.5),
+        _limit("used-label-fraction", operator.le, 0.5),
         "only {percent} of the characters can be learned, the others have no token of their own; likely "
         "texts and pinyin do not match; list the counts: {doctor}",
     ),
@@ -177,29 +173,29 @@ STEP_ALARMS = {
         "model, because features are constant or no label can be used; check the data: {verify}",
     ),
     "zero-gradients": Alarm(
-        _Limit("gradient-zero-fraction", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
+        _limit("gradient-zero-fraction", operator.ge, ZERO_FRACTION, unless=_has_no_loss),
         "{percent} of the gradients are exactly zero; likely units that are inactive for every input, or "
         "constant features; see which weights, in TensorBoard: {histograms}",
     ),
     "all-blank": Alarm(
-        _Limit("blank-fraction", operator.ge, BLANK_FRACTION, _SETTLED),
+        _limit("blank-fraction", operator.ge, BLANK_FRACTION, _SETTLED),
         "{percent} of the frames are blank, so hypotheses are empty; likely the learning rate is far off, "
         f"or the labels do not belong to the audio; {_MEMORISE}",
     ),
     "repeated": Alarm(
-        _Limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
+        _limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
         "{percent} of the utterances have the same hypothesis as one with another reference; likely the "
         "model ignores its input, because features and labels do not belong together or the learning rate is "
         f"too high; {_MEMORISE}",
     ),
     # Healthy models rise from below to 0.8 and more within the first epochs.
     "short-hypotheses": Alarm(
-        _Limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
+        _limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
         "hypotheses have {value:.2f} tokens per reference token; likely tokens are deleted, as where "
         f"transcripts contain more than was spoken; {_COMPARE}",
     ),
     "long-hypotheses": Alarm(
-        _Limit("length-ratio", operator.gt, 1.5, _LATE, unless=_is_blank),
+        _limit("length-ratio", operator.gt, 1.5, _LATE, unless=_is_blank),
         "hypotheses have {value:.2f} tokens per reference token; likely noise is transcribed, as where "
         f"transcripts contain less than was spoken; {_COMPARE}",
     ),

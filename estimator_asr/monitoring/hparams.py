@@ -22,8 +22,6 @@ from estimator_asr.training import stopping
 from tfrecord_builder.settings import config_flags
 
 _SUFFIX = ".hparams"
-_EVALUATIONS = "eval"  # the folder into which an Estimator writes its metrics
-_LOSS = "avg-loss"
 # The settings of a training run that its result depends on.
 _TRAIN_FIELDS = ("model", "train_steps", "train_epochs", "seed", "precision", "warm_start_from")
 _NUMBERS = ("int", "float", "Optional[int]", "Optional[float]")
@@ -51,15 +49,14 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
 def flatten(config: experiment.ExperimentConfig) -> dict:
     """Returns flag name to bool, float or str of the model, its optimizer and its input, without None."""
     values = {
-        field.name: getattr(getattr(config, section), field.name)
-        for section, field in _fields(config.model, "optimizer", "input")
+        field.name: getattr(getattr(config, section), field.name) for section, field in _fields(config.model)
     }
     return {name: _to_value(value) for name, value in values.items() if value is not None}
 
 
-def _fields(*sections):
-    """Yields each section with each of its fields, and those of train."""
-    for section in sections:
+def _fields(*models):
+    """Yields section and field of each setting of these models, their optimizer, input and training."""
+    for section in (*models, "optimizer", "input"):
         for field in dataclasses.fields(config_lib.SECTIONS[section]):
             if config_flags.is_flag(field):
                 yield section, field
@@ -79,16 +76,16 @@ def _describe(spec):
     # TensorBoard lists columns that are marked `differs` first and sorts the rest by name.
     settings = [
         api_pb2.HParamInfo(name=field.name, type=_type(field), differs=field.name in spec.main_settings)
-        for _, field in _fields(*task_spec.SPECS, "optimizer", "input")
+        for _, field in _fields(*task_spec.SPECS)
     ]
     others = (other.error_rate for other in task_spec.SPECS.values() if other != spec)
     metrics = [
         api_pb2.MetricInfo(
-            name=api_pb2.MetricName(group=_EVALUATIONS, tag=tag),
+            name=api_pb2.MetricName(group="eval", tag=tag),  # the folder of an Estimator's metrics
             display_name=f"dev {tag}",
             dataset_type=api_pb2.DATASET_VALIDATION,
         )
-        for tag in (spec.error_rate, _LOSS, *others)
+        for tag in (spec.error_rate, "avg-loss", *others)
     ]
     return summary.experiment_pb(settings, metrics)
 

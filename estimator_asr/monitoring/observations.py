@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from estimator_asr.monitoring import advice
 
@@ -16,7 +17,7 @@ IN_A_ROW = 5
 class TrainingFacts(NamedTuple):
     """Facts of a training that alarms depend on or show."""
 
-    command: str  # command line
+    command: str  # command line of the training
     model_dir: str
     data_dir: str  # comma separated
     error_rate: str  # tag of the decoded error rate
@@ -43,24 +44,20 @@ class TrainingFacts(NamedTuple):
 
     def commands(self) -> dict[str, str]:
         """Returns the commands that alarms advise, by name."""
-        slower = f"{self.base_rate / 3:.2g}"
+        slower, sibling = f"{self.base_rate / 3:.2g}", self.model_dir.rstrip("/")
         where = (f"--model_dir={self.model_dir}", f"--data_dir={self.data_dir}", "--split=dev")
-        report = f"--output_dir={self._sibling('report')}"
+        new_models = {
+            "slower": [f"--model_dir={sibling}-rate{slower}", f"--learning_rate={slower}"],
+            "more_ctc": [f"--model_dir={sibling}-ctc0.9", "--ctc_weight=0.9"],
+        }
         return {
             "doctor": advice.doctor(self.data_dir, self.model_dir),
             "verify": advice.verify(self.data_dir),
-            "evaluate": advice.command("estimator_asr.evaluate", *where, report),
+            "evaluate": advice.command("estimator_asr.evaluate", *where, f"--output_dir={sibling}-report"),
             "overfit": f"{self.command} --overfit_batches=1",
             "histograms": f"{self.command} --histogram_steps={self.constant_loss_steps}",
-            "slower": self._new_model(f"rate{slower}", f"--learning_rate={slower}"),
-            "more_ctc": self._new_model("ctc0.9", "--ctc_weight=0.9"),
+            **{name: f"{self.command} {shlex.join(flags)}" for name, flags in new_models.items()},
         }
-
-    def _new_model(self, name, flag):
-        return f"{self.command} {shlex.join([f'--model_dir={self._sibling(name)}', flag])}"
-
-    def _sibling(self, name):
-        return f"{self.model_dir.rstrip('/')}-{name}"
 
 
 class Step(NamedTuple):
@@ -87,7 +84,6 @@ class Observations(NamedTuple):
     evaluations: Sequence[DevEvaluation] = ()
 
     def newest(self, tag: str, default: float) -> float:
-        """Returns a metric of the newest step."""
         return self.steps[-1].metrics.get(tag, default)
 
     def last(self, tag: str, count: int, after: int = -1) -> list[float]:
@@ -97,26 +93,22 @@ class Observations(NamedTuple):
         return values if len(values) == count else []
 
     def means(self) -> dict[str, float]:
-        """Returns the mean of each metric over the last observed steps."""
         return mean_metrics([step.metrics for step in self.steps])
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Returns the mean over the last IN_A_ROW of each metric that all of them have."""
     last = metrics[-IN_A_ROW:]
-    tags = set.intersection(*(set(each) for each in last)) if last else ()
+    tags = set.intersection(*map(set, last)) if last else ()
     return {tag: sum(each[tag] for each in last) / len(last) for tag in tags}
 
 
 def window_means(steps: Sequence[Step], num_losses: int) -> list[tuple[int, float]]:
     """Returns last step and mean loss of each shortest window of at least num_losses losses."""
-    means, begin = [], 0
-    counts = [0, *itertools.accumulate(len(step.losses) for step in steps)]
-    sums = [0.0, *itertools.accumulate(sum(step.losses) for step in steps)]
-    for end in range(1, len(steps) + 1):
-        while counts[end] - counts[begin + 1] >= num_losses:
-            begin += 1
-        if counts[end] - counts[begin] >= num_losses:
-            mean = (sums[end] - sums[begin]) / (counts[end] - counts[begin])
-            means.append((steps[end - 1].number, mean))
-    return means
+    counts = np.cumsum([0, *(len(step.losses) for step in steps)])
+    sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])
+    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # the last that is early enough
+    means = (sums - sums[begins]) / np.maximum(counts - counts[begins], 1)
+    return [
+        (step.number, float(mean)) for step, begin, mean in zip(steps, begins[1:], means[1:]) if begin >= 0
+    ]

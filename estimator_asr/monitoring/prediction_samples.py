@@ -7,6 +7,7 @@ import itertools
 import re
 import time
 from collections.abc import Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -16,8 +17,9 @@ from rapidfuzz.distance import Levenshtein
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import model_directory
 from estimator_asr.inputs import shard_cache
-from estimator_asr.monitoring import alignment, sample_picture, sample_utterances, summaries
-from estimator_asr.tasks import registry, task
+from estimator_asr.models.decoding import token_times
+from estimator_asr.monitoring import sample_picture, sample_utterances, tensorboard
+from estimator_asr.tasks import registry
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.runtime import fonts
@@ -56,7 +58,7 @@ class PredictionSamples(estimator_api.Exporter):
         self._recogniser.restore(checkpoint_path)
         values = [value for utterance in self._utterances for value in self._show(utterance)]
         self._is_sound_written = True
-        summaries.write_values(estimator.eval_dir(), values, int(eval_result["global_step"]))
+        tensorboard.write_values(estimator.eval_dir(), values, int(eval_result["global_step"]))
         seconds = time.monotonic() - started
         if seconds > _MANY_SECONDS:
             message = "showing %d utterances in TensorBoard took %.0f s; pass a smaller --show_utterances"
@@ -65,18 +67,18 @@ class PredictionSamples(estimator_api.Exporter):
     def _show(self, utterance):
         """Yields the summary values of an utterance; TensorBoard needs a separate tag for each."""
         tag = f"{self._split}/{utterance.utterance_id}"
-        found = self._recogniser.recognise(utterance)
-        reference, hypothesis = self._reference(utterance), self._decode(found.ids[: found.num_ids])
-        yield summaries.text_value(f"{tag}/text", compare_texts(reference, hypothesis))
-        if found.log_probs is None:
+        sample = self._recogniser.recognise(utterance)
+        reference, hypothesis = self._reference(utterance), self._decode(sample.ids[: sample.num_ids])
+        yield tensorboard.text_value(f"{tag}/text", compare_texts(reference, hypothesis))
+        if sample.log_probs is None:
             return
-        picture = build_picture(self._model, utterance, found, reference, hypothesis)
-        yield summaries.image_value(f"{tag}/picture", sample_picture.draw(picture))
+        picture = build_picture(self._model, utterance, sample, reference, hypothesis)
+        yield tensorboard.image_value(f"{tag}/picture", sample_picture.draw(picture))
         if not self._is_sound_written:  # it does not change
             sample_rate = self._model.config.frontend.sample_rate
             wav = sample_utterances.read_wav(utterance, sample_rate)
             if wav is not None:
-                yield summaries.audio_value(f"{tag}/sound", wav, sample_rate)
+                yield tensorboard.audio_value(f"{tag}/sound", wav, sample_rate)
 
     def _reference(self, utterance):
         return self._decode(utterance.values[self._model.config.spec.labels[0]])
@@ -89,6 +91,17 @@ class PredictionSamples(estimator_api.Exporter):
         if self._model.config.spec.reads_audio and not fonts.can_draw("".join(tokens)):
             message = "TensorBoard: no installed font has the tokens, they are drawn as boxes; %s"
             logging.info(message, fonts.INSTALL_FONT)
+
+
+class Sample(NamedTuple):
+    """The recognition of an utterance: task.Recognition without the batch axis, and an alignment."""
+
+    ids: np.ndarray
+    num_ids: int
+    log_probs: Optional[np.ndarray] = None  # None without CTC
+    attention: Optional[np.ndarray] = None  # given the reference; None without a decoder
+    starts: Optional[np.ndarray] = None  # of token_times.align with the reference; None without CTC
+    ends: Optional[np.ndarray] = None
 
 
 class SampleRecogniser:
@@ -105,11 +118,17 @@ class SampleRecogniser:
                 ids: tf.compat.v1.placeholder(tf.int32, [1, None]),
                 num_ids: tf.compat.v1.placeholder(tf.int32, [1]),
             }
-            found = registry.of(model).recognise(features, labels)
+            recognition = registry.of(model).recognise(features, labels)
             self._inputs = {**features, **labels}
-            shown = ("ids", "num_ids", "scores", "log_probs", "attention")
-            fetches = {name: getattr(found, name) for name in shown}
+            fetches = {
+                name: getattr(recognition, name) for name in ("ids", "num_ids", "log_probs", "attention")
+            }
             self._fetches = {name: value for name, value in fetches.items() if value is not None}
+            if recognition.log_probs is not None:
+                times = token_times.align(
+                    recognition.log_probs, recognition.num_frames, labels[ids], labels[num_ids]
+                )
+                self._fetches.update(starts=times.starts, ends=times.ends)
             self._saver = tf.compat.v1.train.Saver()
         config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
         self._session = tf.compat.v1.Session(graph=graph, config=config)
@@ -119,35 +138,34 @@ class SampleRecogniser:
         with self._session.graph.as_default():
             self._saver.restore(self._session, checkpoint)
 
-    def recognise(self, utterance: sample_utterances.Utterance) -> task.Recognition:
-        """Returns the recognition of an utterance, and the attention given the reference, as numpy values.
-
-        They are those of task.Recognition without the batch axis.
-        """
+    def recognise(self, utterance: sample_utterances.Utterance) -> Sample:
+        """Returns the recognition of an utterance."""
         feed = {tensor: [utterance.values[name]] for name, tensor in self._inputs.items()}
-        found = self._session.run(self._fetches, feed)
-        return task.Recognition(**{name: value[0] for name, value in found.items()})
+        values = self._session.run(self._fetches, feed)
+        return Sample(**{name: value[0] for name, value in values.items()})
 
 
 def build_picture(
     model: model_directory.ModelDirectory,
     utterance: sample_utterances.Utterance,
-    found: task.Recognition,
+    sample: Sample,
     reference: Sequence[str],
     hypothesis: Sequence[str],
 ) -> sample_picture.Picture:
-    """Returns the picture of a recognition (numpy values, without the batch axis) with CTC."""
-    config, labels = model.config.frontend, utterance.values["token_ids"]
+    """Returns the picture of a recognition with CTC."""
+    config, labels = model.config.frontend, np.asarray(utterance.values["token_ids"])
     texts = (vocabulary.join_tokens(tokens, model.config.token_type) for tokens in (reference, hypothesis))
+    num_needed = len(labels) + np.sum(labels[1:] == labels[:-1])  # equal labels need a blank
+    spans = [*zip(sample.starts, sample.ends)] if num_needed <= len(sample.log_probs) else []
     return sample_picture.Picture(
         [utterance.utterance_id, *map("{}{}".format, ("reference:  ", "hypothesis: "), texts)],
         frontend.log_mel_of(utterance.values["fbank"], config),
         config.hop_samples / config.sample_rate,
         model.config.subsampling * (config.encoder.encoder.subsampling if config.encoder else 1),
         reference,
-        np.exp(found.log_probs[:, labels]),
-        alignment.align(found.log_probs, labels, model.tokens.blank_id),
-        found.attention,
+        np.exp(sample.log_probs[:, labels]),
+        spans,
+        sample.attention,
     )
 
 

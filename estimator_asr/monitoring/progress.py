@@ -1,4 +1,4 @@
-"""Progress of training and evaluation: a bar in a terminal, otherwise a line every few seconds."""
+"""Progress of training and evaluation, a bar or a line now and then, and the time spent waiting for data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import tqdm
 from absl import logging
 
 from estimator_asr.estimator import estimator_api
+from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # the error rate needs decoding, so a bar does not show it faster than one can read
+_MUCH_WAITING = 0.1  # less is not worth a warning; the input is meant to stay below 0.02
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all that exist
 
 
@@ -44,7 +46,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
     def after_create_session(self, session, coord):
         self._first_step = session.run(self._global_step)
-        self._started = self._shown = time.monotonic()
+        self._started = time.monotonic()
         self._next_step = self._first_step + 1
         self._start_window(self._first_step)
         self._bar = _open_bar("step", self.max_steps, self._first_step, keep=True)
@@ -53,7 +55,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         self.clock.resume()
 
     def before_run(self, run_context):
-        is_last = self._next_step >= self.max_steps
+        is_last = self._next_step >= self.max_steps > self._window_step
         self._is_due = is_last or time.monotonic() - self._shown >= self.seconds
         names = ["number", "loss", "inputs"] + (["error_rate"] if self._is_due else [])
         return estimator_api.SessionRunArgs({name: self.tensors[name] for name in names})
@@ -61,14 +63,14 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        step = int(values["number"]) + 1
+        # With gradient accumulation a step has several batches, and one batch follows the last step.
+        step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
         self._loss += values["loss"]
         self._inputs += int(values["inputs"]) * self.num_replicas
-        if self._is_due:
+        if self._is_due and step > self._window_step:
             self._show(step, values["error_rate"])
-            self._shown = time.monotonic()
             self._start_window(step)
         self._bar.update(step - self._bar.n)
 
@@ -78,7 +80,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
     def _start_window(self, step):
         self._window_step, self._batches, self._loss, self._inputs = step, 0, 0.0, 0
-        self._window_start = self.clock.seconds
+        self._shown, self._window_start = time.monotonic(), self.clock.seconds
 
     def _show(self, step, error_rate):
         seconds = max(self.clock.seconds - self._window_start, 1e-9)
@@ -88,9 +90,54 @@ class ProgressHook(estimator_api.SessionRunHook):
             self._bar.set_postfix_str(f"{metrics}  {speed}", refresh=False)
             return
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
-        left = tqdm.tqdm.format_interval(max(self.max_steps - step, 0) * per_step)
+        left = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
         logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, left)
+
+
+@dataclasses.dataclass(eq=False)
+class DataWaitHook(estimator_api.SessionRunHook):
+    """Writes the fraction of time that steps wait for their input, and warns once if it is large."""
+
+    wait: tf.Tensor  # float64 [], of step_time.time_input
+    step: tf.Tensor  # int64 [], number of the step
+    every_steps: int  # number of steps that a fraction covers
+    model_dir: str  # where the event file is
+    clock: step_time.Clock
+    doctor_command: str  # the command that times the input alone
+
+    def begin(self):
+        self._has_warned = False
+
+    def after_create_session(self, session, coord):
+        self._began = None
+
+    def before_run(self, run_context):
+        return estimator_api.SessionRunArgs([self.wait, self.step])
+
+    def after_run(self, run_context, run_values):
+        wait, step = run_values.results
+        if self._began is None:  # the first step has filled the pipeline
+            self._start_window()
+            return
+        self._waited, self._steps = self._waited + wait, self._steps + 1
+        if self._steps == self.every_steps:
+            self._show(self._waited / max(self.clock.seconds - self._began, 1e-9), int(step) + 1)
+            self._start_window()
+
+    def _start_window(self):
+        self._waited, self._steps, self._began = 0.0, 0, self.clock.seconds
+
+    def _show(self, fraction, step):
+        value = tensorboard.Value(tag="data_wait_fraction", simple_value=fraction)
+        tensorboard.write_values(self.model_dir, [value], step)
+        if fraction > _MUCH_WAITING and not self._has_warned:
+            self._has_warned = True
+            logging.warning(
+                "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
+                "faster disk, or time the input alone: %s",
+                *(100 * fraction, self.doctor_command),
+            )
 
 
 @dataclasses.dataclass(eq=False)
@@ -112,17 +159,9 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 def _open_bar(name, total, done=0, *, keep):
     """Returns a bar, disabled without a terminal; with `keep` it stays in the terminal when it is closed."""
-    bar = tqdm.tqdm(
-        total=total,
-        initial=done,
-        desc=name,
-        leave=keep,
-        smoothing=0,
-        dynamic_ncols=True,
-        disable=None,
-        file=sys.stderr,
-        bar_format="{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}",
-    )
+    form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
+    options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
+    bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
     _bars.add(bar)
     return bar
 
@@ -146,7 +185,7 @@ def beside_log_lines() -> Iterator[None]:
 class _AboveBars(standard_logging.Handler):
     """Clears the bars while another handler writes; tqdm's own redirection knows no absl handler."""
 
-    def __init__(self, handler: standard_logging.Handler):
+    def __init__(self, handler):
         super().__init__()
         self._handler = handler
 

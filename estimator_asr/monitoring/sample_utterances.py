@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
@@ -33,7 +34,7 @@ def choose(
     split: str,
     spec: task_spec.TaskSpec,
     count: int,
-    cache: Optional[shard_cache.ShardCache] = None,
+    cache: shard_cache.ShardCache,
 ) -> list[Utterance]:
     """Returns at most `count` utterances that a model can read: those with the lowest hashes.
 
@@ -42,24 +43,27 @@ def choose(
     Raises:
         errors.UserError: a shard is missing or has another size.
     """
-    chosen, cache = [], cache or shard_cache.ShardCache()
-    for info, data_dir in zip(infos, data_dirs):
-        if split in info.splits:
-            shard = splits.list_shards(info, data_dir, split)[0]
-            chosen.extend(each for each in _read(info, shard, spec, cache) if _is_usable(each.values))
-            chosen = sorted(chosen, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest())
-            chosen = chosen[:count]
-    return chosen
+    usable = (
+        utterance
+        for info, data_dir in zip(infos, data_dirs)
+        if split in info.splits
+        for utterance in _read(info, splits.list_shards(info, data_dir, split)[0], spec, cache)
+        if _is_usable(utterance.values)
+    )
+    return heapq.nsmallest(
+        count, usable, key=lambda each: hashlib.sha256(each.utterance_id.encode()).digest()
+    )
 
 
 def read_wav(utterance: Utterance, sample_rate: int) -> Optional[bytes]:
     """Returns the recording of a record as a WAV file; None and a log line if it cannot be read."""
     try:
-        found = recordings.find_all([utterance.shard], [utterance.utterance_id]).get(utterance.utterance_id)
-        if found is None:
+        all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
+        recording = all_recordings.get(utterance.utterance_id)
+        if recording is None:
             return None
-        part = {key: getattr(found, key) for key in ("start_seconds", "seconds", "channel")}
-        samples = audio_files.read_audio(found.path, sample_rate, **part)
+        part = {key: getattr(recording, key) for key in ("start_seconds", "seconds", "channel")}
+        samples = audio_files.read_audio(recording.path, sample_rate, **part)
     except (errors.UserError, OSError) as error:
         logging.info("no sound of %s in TensorBoard: %s", utterance.utterance_id, error)
         return None

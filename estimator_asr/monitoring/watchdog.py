@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.estimator import estimator_api
-from estimator_asr.monitoring import alarms, observations, summaries
+from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
 # Observations during --constant_loss_steps. Each decodes a batch, about as often as summaries do.
@@ -39,12 +39,11 @@ class Watchdog:
         self._raised_at = {}  # kind to the step of its last alarm
 
     def add_step(self, step: observations.Step) -> None:
-        """Adds a training step, and raises the alarms that follow from it."""
         self._steps.append(step)
         self._check(alarms.STEP_ALARMS, step.number, self._training.model_dir)
 
     def add_evaluation(self, metrics: Mapping[str, float], event_dir: str) -> None:
-        """Adds an evaluation on dev with its global_step, and raises the alarms that follow from it."""
+        """Adds an evaluation on dev with its global_step; alarms are shown in event_dir."""
         step = int(metrics["global_step"])
         train = observations.mean_metrics([each.metrics for each in self._steps])
         self._evaluations.append(observations.DevEvaluation(step, train, dict(metrics)))
@@ -64,7 +63,7 @@ class Watchdog:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         with open(os.path.join(self._training.model_dir, ALARMS_FILE), "a", encoding="utf-8") as file:
             file.write(f"{now}\t{step}\t{kind}\t{sentence}\n")
-        summaries.write_values(event_dir, [summaries.text_value(f"alarms/{kind}", sentence)], step)
+        tensorboard.write_values(event_dir, [tensorboard.text_value(f"alarms/{kind}", sentence)], step)
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""A program for test_histograms: one step of two CPU replicas, its histograms in a directory.
+"""A program for test_tensorboard: one step of two CPU replicas, its histograms in a directory.
 
 It needs a process of its own, because a process makes its CPU devices once.
 """
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_asr.estimator import estimator_api
 from estimator_asr.experiment import training_config
-from estimator_asr.monitoring import histograms
+from estimator_asr.monitoring import tensorboard
 from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, skippable
 
@@ -26,7 +26,7 @@ def build_model_fn(model_dir):
         loss = tf.reduce_sum(weights * features[0])
         step = tf.compat.v1.train.get_or_create_global_step()
         update = optimization.Minimizer(skippable.Momentum(tf.constant(1.0), 0.0), 0, step).minimize(loss)
-        hook = histograms.build_hook(update.gradients, 1, model_dir)
+        hook = tensorboard.histogram_hook(update.gradients, 1, model_dir)
         return estimator_api.EstimatorSpec(mode, loss=loss, train_op=update.train_op, training_hooks=[hook])
 
     return model_fn

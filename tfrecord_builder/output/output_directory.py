@@ -112,4 +112,3 @@ def _lock(output_dir: str) -> Iterator[None]:
             if not existed:
                 with contextlib.suppress(OSError):
                     os.rmdir(output_dir)
-

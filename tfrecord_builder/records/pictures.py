@@ -9,9 +9,8 @@ import matplotlib
 matplotlib.use("Agg")  # no display
 
 import matplotlib.pyplot as plt
-import numpy as np
 
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import frontend, spectrogram
 from tfrecord_builder.data import schema
 from tfrecord_builder.runtime import fonts
 
@@ -31,7 +30,11 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
     with matplotlib.rc_context(fonts.rc_params()):
         size_inches = (12, 4.4 + len(lines) * _LINE_POINTS / 72)
         figure, axes = plt.subplots(figsize=size_inches, layout="constrained")
-        _draw_features(figure, axes, frontend.log_mel_of(record.fbank, config), config)
+        features = frontend.log_mel_of(record.fbank, config)
+        image = spectrogram.draw(axes, features, config.hop_samples / config.sample_rate)
+        axes.set_xlabel("seconds")
+        axes.set_ylabel("frequency bin" if config.frontend == "log_spectrogram" else "mel bin")
+        figure.colorbar(image, ax=axes, label=config.frontend.replace("_", " "), pad=0.01)
         if fonts.can_draw(record.utterance_id):
             axes.set_title(record.utterance_id, loc="left", size=10, color="#555555")
         for number, line in enumerate(lines):
@@ -40,22 +43,6 @@ def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> l
         figure.savefig(path, dpi=_DPI, format="png", metadata={"Software": None})
         plt.close(figure)
     return [text for text in texts if not fonts.can_draw(text)]
-
-
-def _draw_features(figure, axes, fbank: np.ndarray, config: frontend.FrontendConfig) -> None:
-    num_frames, num_bins = fbank.shape
-    seconds = num_frames * config.hop_samples / config.sample_rate
-    image = axes.imshow(
-        fbank.T.astype(np.float32),
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-        cmap="magma",
-        extent=(0, seconds, 0, num_bins),
-    )
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("frequency bin" if config.frontend == "log_spectrogram" else "mel bin")
-    figure.colorbar(image, ax=axes, label=config.frontend.replace("_", " "), pad=0.01)
 
 
 def _wrap(text: str) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple
 
 from tfrecord_builder.tokens import syllables
 
@@ -18,13 +17,11 @@ OTHER_TONE = "other"
 INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
 
 _FINALS = {*syllables.FINALS, "e"}  # er without its r
-_Parts = tuple[Optional[str], Optional[str], Optional[str]]  # initial, final, tone
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
 
-@dataclasses.dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """One bar: its name, its label below the axis (may be empty), and its counts by split."""
 
     name: str
@@ -38,8 +35,7 @@ class Bar:
         return f"{self.name}: {', '.join(counts) or 0}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A title and bars from left to right."""
 
     title: str
@@ -47,7 +43,6 @@ class Chart:
 
     @property
     def highest(self) -> int:
-        """The count of the highest bar."""
         return max(sum(bar.counts.values()) for bar in self.bars)
 
 
@@ -56,11 +51,12 @@ def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
 
     per_unit integers are one unit of the axis.
     """
-    numbers = sorted({int(key) for split in counts.values() for key in split})
-    step = _step(numbers[-1] - numbers[0] + 1, _MAX_BINS)
-    bins = {place: dict.fromkeys(counts, 0) for place in range(numbers[0] // step, numbers[-1] // step + 1)}
-    for split, found in counts.items():
-        for key, count in found.items():
+    numbers = [int(key) for of_split in counts.values() for key in of_split]
+    lowest, highest = min(numbers), max(numbers)
+    step = _step(highest - lowest + 1, _MAX_BINS)
+    bins = {place: dict.fromkeys(counts, 0) for place in range(lowest // step, highest // step + 1)}
+    for split, of_split in counts.items():
+        for key, count in of_split.items():
             bins[int(key) // step][split] += count
     label_step = _step(len(bins), _MAX_LABELS)
     bars = []
@@ -72,8 +68,9 @@ def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
 
 def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:
     """Makes a chart with one bar per name, in the given order."""
-    bars = [Bar(name, name, {split: found.get(name, 0) for split, found in counts.items()}) for name in names]
-    return Chart(title, bars)
+    return Chart(
+        title, [Bar(name, name, {split: counts[split].get(name, 0) for split in counts}) for name in names]
+    )
 
 
 def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
@@ -83,20 +80,20 @@ def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, 
     """
     if token_type not in _SPLIT:
         return {}
-    found = {name: collections.Counter() for name in ("tones", "initials", "finals")}
+    sounds = {name: collections.Counter() for name in ("tones", "initials", "finals")}
     for token, number in token_counts.items():
         initial, final, tone = _SPLIT[token_type](token)
         if initial is final is None:
             tone = OTHER_TONE
         if final and final.endswith("r") and final != "er":
             final = final[:-1]
-            found["finals"][ER_HUA] += number
+            sounds["finals"][ER_HUA] += number
         for name, part in (("initials", initial), ("finals", final), ("tones", tone)):
             if part is not None:
-                found[name][part] += number
+                sounds[name][part] += number
     if token_type == "toneless":
-        del found["tones"]
-    return found
+        del sounds["tones"]
+    return sounds
 
 
 def _step(size: int, most: int) -> int:
@@ -105,16 +102,17 @@ def _step(size: int, most: int) -> int:
     return next(step for step in steps if size <= most * step)
 
 
-def _split_syllable(token: str) -> _Parts:
+def _split_syllable(token):
+    """Returns initial, final and tone, as the other two functions do; None for what is missing."""
     initial, final, tone = syllables.split_syllable(token) or (None, None, None)
     return NO_INITIAL if initial == "" else initial, final, tone
 
 
-def _split_toneless(token: str) -> _Parts:
+def _split_toneless(token):
     return (*_split_syllable(f"{token}5")[:2], None)
 
 
-def _split_part(token: str) -> _Parts:
+def _split_part(token):
     if token in syllables.INITIALS:
         return token, None, None
     final, tone = token[:-1], token[-1:]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import functools
+import collections
+import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Optional
 
-import jinja2
-
-from tfrecord_builder.data import dataset_info
+from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.records import shard_statistics
-from tfrecord_builder.report import charts, listings
+from tfrecord_builder.report import charts
+from tfrecord_builder.runtime import pages
 from tfrecord_builder.storage import files
-from tfrecord_builder.tokens import syllables
+from tfrecord_builder.tokens import syllables, vocabulary
 
 _SPLITS = ("train", "dev", "test")
 _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
@@ -24,34 +25,38 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
 _MANY_REJECTED = 0.01  # of all utterances
 _MANY_UNKNOWN = 0.01  # of all labels of a split
 
+NUM_LISTED = 30
+NUM_REJECTED = 20
+
+Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 Totals = Mapping[str, shard_statistics.ShardStatistics]
+
+
+class AudioLink(NamedTuple):
+    """An utterance to listen to; url is empty if a browser cannot open it."""
+
+    utterance_id: str
+    value: str
+    audio: str
+    url: str
 
 
 def write(
     path: str,
     info: dataset_info.DatasetInfo,
     totals: Totals,
-    rejected: Iterable[listings.Rejection],
+    rejected: Iterable[Rejection],
     saved: vocabularies.Vocabularies,
 ) -> None:
     """Writes the page of a build from its statistics by split and its rejected utterances."""
     order = sorted(totals, key=lambda name: (_SPLITS.index(name) if name in _SPLITS else 9, name))
-    html = _render(info, {name: totals[name] for name in order}, rejected, saved)
-    with files.writing(path) as temporary:
-        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
-        pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
-
-
-def _render(
-    info: dataset_info.DatasetInfo,
-    totals: Totals,
-    rejected: Iterable[listings.Rejection],
-    saved: vocabularies.Vocabularies,
-) -> str:
+    totals = {name: totals[name] for name in order}
     all_splits = shard_statistics.ShardStatistics()
     for total in totals.values():
         all_splits.add(total)
-    return _template().render(
+    filters = {"number": "{:,}".format, "percentage": _format_percentage}
+    template = pages.environment(os.path.dirname(__file__), **filters).get_template("page.html")
+    html = template.render(
         info=info,
         totals=totals,
         all_splits=all_splits,
@@ -59,16 +64,19 @@ def _render(
         histograms=list(_histograms(totals)),
         sounds=list(_sounds(totals, info.token_type)),
         labels={
-            "Tokens": listings.list_labels(_counts(totals, "token_counts"), saved.tokens),
-            "Characters": listings.list_labels(_counts(totals, "character_counts"), saved.characters),
+            "Tokens": list_labels(_counts(totals, "token_counts"), saved.tokens),
+            "Characters": list_labels(_counts(totals, "character_counts"), saved.characters),
         },
         audio={
-            "longest": listings.list_audio(all_splits.longest, lambda ms: f"{ms / 1000:.2f} s"),
-            "loudest": listings.list_audio(all_splits.loudest, lambda level: f"{level / 10:.1f} dBFS"),
-            "quietest": listings.list_audio(all_splits.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
+            "longest": list_audio(all_splits.longest, lambda ms: f"{ms / 1000:.2f} s"),
+            "loudest": list_audio(all_splits.loudest, lambda level: f"{level / 10:.1f} dBFS"),
+            "quietest": list_audio(all_splits.quietest, lambda level: f"{-level / 10:.1f} dBFS"),
         },
-        rejected=listings.list_rejected(rejected),
+        rejected=list_rejected(rejected),
     )
+    with files.writing(path) as temporary:
+        # A file name that is not UTF-8 has surrogates; it is shown with question marks and linked as it is.
+        pathlib.Path(temporary).write_bytes(html.encode("utf-8", "replace"))
 
 
 def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[str]:
@@ -124,13 +132,13 @@ def _histograms(totals: Totals) -> Iterator[charts.Chart]:
 
 def _sounds(totals: Totals, token_type: str) -> Iterator[charts.Chart]:
     by_split = {name: charts.count_sounds(total.token_counts, token_type) for name, total in totals.items()}
-    occurring = {final for found in by_split.values() for final in found.get("finals", ())}
+    occurring = {final for sounds in by_split.values() for final in sounds.get("finals", ())}
     for kind, names in (
         ("tones", (*syllables.TONES, charts.OTHER_TONE)),
         ("initials", charts.INITIALS),
         ("finals", [final for final in (*syllables.FINALS, charts.ER_HUA) if final in occurring]),
     ):
-        counts = {name: found.get(kind, {}) for name, found in by_split.items()}
+        counts = {name: sounds.get(kind, {}) for name, sounds in by_split.items()}
         if any(counts.values()):
             yield charts.categories(kind.capitalize(), counts, names)
 
@@ -139,14 +147,65 @@ def _counts(totals: Totals, field: str) -> dict[str, dict[str, int]]:
     return {split: getattr(total, field) for split, total in totals.items()}
 
 
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(number="{:,}".format, percentage=_format_percentage)
-    return environment.from_string(pathlib.Path(__file__).with_name("page.html").read_text("utf-8"))
-
-
 def _format_percentage(part: int, total: int) -> str:
     return f"{100 * part / total:.2f} %" if total else "-"
+
+
+def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
+    """Lists the labels of splits: counts maps split to label to count.
+
+    Returns:
+        The size of the vocabulary; how many of it occur never or once in train; the most and the least
+        frequent (label, count) of train; unknown labels of all splits; and the numbers of labels, distinct
+        known labels and unknown labels by split.
+    """
+    in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
+    train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
+    unknown, coverage = collections.Counter(), {}
+    for split, of_split in counts.items():
+        outside = {label: count for label, count in of_split.items() if label not in in_vocabulary}
+        unknown.update(outside)
+        total, distinct = sum(of_split.values()), len(of_split) - len(outside)
+        coverage[split] = {"total": total, "distinct": distinct, "unknown": sum(outside.values())}
+    ranked = _rank(train)
+    return {
+        "size": len(in_vocabulary),
+        "never": len(in_vocabulary) - len(train),
+        "once": sum(count == 1 for count in train.values()),
+        "frequent": ranked[:NUM_LISTED],
+        "rare": sorted(ranked[NUM_LISTED:], key=lambda pair: (pair[1], pair[0]))[:NUM_LISTED],
+        "unknown": _rank(unknown)[:NUM_LISTED],
+        "num_unknown": len(unknown),
+        "coverage": coverage,
+    }
+
+
+def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
+    """Lists the extremes of ShardStatistics; describe formats their value."""
+    return [
+        AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
+        for value, name, audio, start, seconds in entries
+    ]
+
+
+def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[AudioLink]]]:
+    """Groups rejected utterances by reason, the most frequent first.
+
+    What follows ": " in a reason is a detail of the utterance, and is listed with it.
+
+    Returns:
+        (reason, count, the first NUM_REJECTED utterances) of each reason.
+    """
+    counts, first = collections.Counter(), {}
+    for utterance_id, split, reason, audio in rejected:
+        kind, _, detail = reason.partition(": ")
+        counts[kind] += 1
+        if counts[kind] <= NUM_REJECTED:
+            value = f"{split}, {detail}" if detail else split
+            url = recordings.url(audio, 0.0, None) if audio else ""
+            first.setdefault(kind, []).append(AudioLink(utterance_id, value, audio or "", url))
+    return [(kind, count, first[kind]) for kind, count in _rank(counts)]

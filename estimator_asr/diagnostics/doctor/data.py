@@ -26,7 +26,6 @@ _NUM_TIGHTEST = 3  # and if none is
 _SECONDS = 10.0  # of reading; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _BATCH = 64
-_SUBSAMPLING = experiment.DEFAULT_SUBSAMPLING
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
@@ -61,8 +60,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
         yield findings.warning(f"{data_dir}: there is no dev split, so nothing is evaluated in training")
     if "train" in info.splits and info.frontend is not None:
         with splits.explain_damage([data_dir], "train"):
-            slacks = read_slack(info, data_dir, *_find_settings(model_dir))
-            yield from judge_slack(data_dir, slacks)
+            yield from judge_slack(data_dir, _read_slack(info, data_dir, *_find_settings(model_dir)))
 
 
 def _find_settings(model_dir):
@@ -71,7 +69,7 @@ def _find_settings(model_dir):
         with contextlib.suppress(errors.UserError):  # the section of the model reports it
             config = experiment.ExperimentConfig.load(model_dir)
             return config.subsampling, config.input.shard_cache_gb
-    return _SUBSAMPLING, config_lib.InputConfig.shard_cache_gb
+    return experiment.DEFAULT_SUBSAMPLING, config_lib.InputConfig.shard_cache_gb
 
 
 def judge_split(name: str, split: dataset_info.SplitInfo) -> Iterator[findings.Finding]:
@@ -114,24 +112,18 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
         yield findings.ok(least)
 
 
-def read_slack(
-    info: dataset_info.DatasetInfo,
-    data_dir: str,
-    subsampling: int,
-    shard_cache_gb: float,
-    seconds: float = _SECONDS,
-) -> list[Slack]:
-    """Reads the train split for at most `seconds`; returns the slack of each utterance."""
+def _read_slack(info, data_dir, subsampling, shard_cache_gb):
+    """Reads the train split for at most _SECONDS; returns the slack of each utterance."""
 
     def read():
-        found = splits.list_shards(info, data_dir, "train")
-        numbers = tf.data.Dataset.range(len(found))
-        paths = shard_cache.fetch_ahead(found, numbers, shard_cache_gb)
+        of_train = splits.list_shards(info, data_dir, "train")
+        numbers = tf.data.Dataset.range(len(of_train))
+        paths = shard_cache.fetch_ahead(of_train, numbers, shard_cache_gb)
         records = paths.flat_map(tf.data.TFRecordDataset)
         examples = schema.parse_examples(records, info.frontend.num_bins, info.fbank_dtype)
         return examples.map(lambda each: {name: each[name] for name in _FEATURES}).padded_batch(_BATCH)
 
-    slacks, end = [], time.monotonic() + seconds
+    slacks, end = [], time.monotonic() + _SECONDS
     for batch in input_fn.read_elements(read):
         slacks.extend(measure_slack(*row, subsampling) for row in zip(*(batch[name] for name in _FEATURES)))
         if time.monotonic() > end:

@@ -1,127 +1,182 @@
-"""Devices that TensorFlow sees, whether it supports them, and why it does not see a GPU of the machine."""
+"""Devices that TensorFlow lists, whether it was built for them, and why it leaves out a GPU that is there."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import findings, gpu_support, libraries
+from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.training.distributed import strategies
 
 _QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader")
-_SHOW = "TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; t.config.list_physical_devices()'"
+_OPTIONAL = "libnvinfer"  # TensorRT
+_LIST_DEVICES = "import tensorflow as t; t.config.list_physical_devices()"
+
+
+class Gpu(NamedTuple):
+    """A GPU; the compute capability is None if it is unknown."""
+
+    name: str
+    capability: Optional[tuple[int, int]]
+
+    def __str__(self):
+        return f"{self.name} (compute capability {_text(self.capability)})" if self.capability else self.name
 
 
 class Machine(NamedTuple):
-    """Facts about GPUs and CUDA."""
+    """What TensorFlow and the driver tell about this machine."""
 
     tensorflow: str  # version
-    build: Optional[gpu_support.Build]  # None if TensorFlow is built without CUDA
+    build: Mapping  # of tf.sysconfig.get_build_info()
     devices: Sequence[str]  # those that TensorFlow lists, without GPUs
-    gpus: Sequence[gpu_support.Gpu]  # GPUs that TensorFlow lists
-    present: Optional[gpu_support.Gpu]  # first NVIDIA GPU of the machine
+    gpus: Sequence[Gpu]  # GPUs that TensorFlow lists
+    present: Optional[Gpu]  # first NVIDIA GPU of the machine
     visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if it is not set
-    libraries: libraries.Libraries
+    driver: Optional[tuple[int, int]]  # CUDA version that the driver supports; None if it is unknown
+    cudnn: str  # version that is installed; "" if it is unknown
+    missing: Sequence[str] = ()  # libraries that TensorFlow could not open for the GPU that is present
 
 
 def gather() -> Machine:
     """Returns the facts about this machine."""
-    build = gpu_support.Build.of(".".join(tf.__version__.split(".")[:2]), tf.sysconfig.get_build_info())
-    listed = tf.config.list_physical_devices()
+    build, present, devices, gpus = tf.sysconfig.get_build_info(), find_gpu(), [], []
+    for device in tf.config.list_physical_devices():
+        name = device.name.replace("/physical_device:", "")
+        if device.device_type != "GPU":
+            devices.append(name)
+        else:
+            details = tf.config.experimental.get_device_details(device)
+            name = f"{name} {details.get('device_name', '')}".strip()
+            gpus.append(Gpu(name, details.get("compute_capability")))
     return Machine(
         tensorflow=tf.__version__,
         build=build,
-        devices=[_name(device) for device in listed if device.device_type != "GPU"],
-        gpus=[_describe(device) for device in listed if device.device_type == "GPU"],
-        present=find_gpu(),
+        devices=devices,
+        gpus=gpus,
+        present=present,
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
-        libraries=libraries.find(build.cudnn) if build else libraries.Libraries((), None, None),
+        driver=read_driver(),
+        cudnn=read_cudnn(build.get("cudnn_version", "")),
+        missing=list_missing_libraries() if present and not gpus else (),
     )
 
 
 def judge(machine: Machine) -> Iterator[findings.Finding]:
     """Yields what the devices mean for training."""
-    if machine.build:
-        yield findings.ok(_describe_build(machine))
+    build = machine.build
+    if build.get("is_cuda_build"):
+        driver = f"driver for CUDA {_text(machine.driver)}" if machine.driver else "no driver"
+        cudnn = f"cuDNN {machine.cudnn}" if machine.cudnn else "no cuDNN"
+        text = f"is built for CUDA {build['cuda_version']} and cuDNN {build['cudnn_version']}"
+        yield findings.ok(f"TensorFlow {machine.tensorflow} {text}; installed: {driver}, {cudnn}")
     yield from map(findings.ok, machine.devices)
     for gpu in machine.gpus:
-        yield (
-            gpu_support.judge(gpu, machine.build, machine.libraries.driver)
-            if machine.build
-            else findings.ok(str(gpu))
-        )
-    if machine.gpus:
-        return
-    if any(device.startswith("XLA_GPU") for device in machine.devices):
-        yield findings.problem(
-            "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its "
-            f"own kernels and runs on the CPU; {_fix(machine)}"
-        )
-    elif machine.present:
-        yield findings.problem(
-            f"TensorFlow does not see the {machine.present.name} and runs on the CPU; {_fix(machine)}"
-        )
-    else:
+        yield judge_gpu(gpu, machine)
+    if machine.present and not machine.gpus:
+        text = f"TensorFlow does not see the {machine.present.name} and runs on the CPU"
+        yield findings.problem(f"{text}; {_explain_unseen(machine)}")
+    elif not machine.gpus:
         yield findings.ok("no NVIDIA GPU in this machine, training runs on the CPU")
 
 
-def find_gpu(root: str = "/") -> Optional[gpu_support.Gpu]:
-    """Returns the first NVIDIA GPU, by nvidia-smi or else by the PCI bus; None if there is none."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        listed = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
-        # A line is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU it is "No devices were found".
-        line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", listed, re.MULTILINE)
-        if line:
-            return gpu_support.Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
-    name = strategies.find_on_pci_bus(root)
-    return gpu_support.Gpu(name, None) if name else None
+def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
+    """Returns whether TensorFlow was built for a GPU, and what the GPU needs.
 
-
-def _describe_build(machine):
-    build, (missing, cudnn, driver) = machine.build, machine.libraries
-    num_wanted = len(libraries.wanted(build.cudnn))
-    versions = {"cuDNN": cudnn, "a driver for CUDA": driver}
-    found = [f"{kind} {'.'.join(map(str, version))}" for kind, version in versions.items() if version]
-    return (
-        f"TensorFlow {machine.tensorflow} is built for CUDA {build.cuda} and cuDNN {build.cudnn}; "
-        + ", ".join([f"{num_wanted - len(missing)} of its {num_wanted} libraries are installed", *found])
+    A GPU runs machine code for its own major compute capability, and PTX for any earlier one, which its
+    driver compiles at first use; that driver must be one for the CUDA that made the PTX.
+    """
+    if not machine.build.get("is_cuda_build"):
+        return findings.ok(str(gpu))
+    kernels = machine.build["cuda_compute_capabilities"]  # sm_NN: machine code, compute_NN: PTX
+    capabilities = [divmod(int(re.search(r"\d+", kernel)[0]), 10) for kernel in kernels]
+    oldest, newest = min(capabilities), max(capabilities)
+    capability = gpu.capability or newest
+    if capability < oldest:
+        return findings.problem(
+            f"{gpu}: TensorFlow {machine.tensorflow} was built for {_text(oldest)} and newer; use another "
+            "GPU or release of TensorFlow, or train on the CPU"
+        )
+    is_compiled = capability[0] > newest[0]
+    major, minor = map(int, machine.build["cuda_version"].split(".")[:2])
+    needed = (major, minor if is_compiled else 0)
+    if machine.driver and machine.driver < needed:
+        return findings.problem(
+            f"{gpu}: the driver supports CUDA {_text(machine.driver)}, TensorFlow {machine.tensorflow} needs "
+            f"{_text(needed)} for this GPU; install a newer NVIDIA driver"
+        )
+    if not is_compiled:
+        return findings.ok(str(gpu))
+    return findings.warning(
+        f"{gpu}: TensorFlow {machine.tensorflow} has no kernels for this GPU, so the driver compiles them at "
+        "first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep them all, and train "
+        "without --xla if it fails"
     )
 
 
-def _fix(machine):
-    build, (missing, _, _) = machine.build, machine.libraries
+def _explain_unseen(machine):
     install = f"pip install 'tensorflow[and-cuda]=={machine.tensorflow}'"
     if machine.visible is not None and machine.visible.split(",")[0].strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides it: unset CUDA_VISIBLE_DEVICES"
-    if not build:
+    if not machine.build.get("is_cuda_build"):
         return f"this TensorFlow is built without CUDA: {install}"
-    if libraries.DRIVER in missing:
-        return (
-            f"the driver's {libraries.DRIVER} is missing: install NVIDIA's driver (apt-get install "
-            "nvidia-driver-570), or start the container with --gpus all"
-        )
-    if machine.present:
-        finding = gpu_support.judge(machine.present, build, machine.libraries.driver)
-        if finding.level == findings.PROBLEM:
-            return finding.text
-    if missing:
-        wheels = ", ".join(libraries.wheels(missing))
-        return f"{', '.join(missing)} cannot be opened: {install} installs what is missing ({wheels})"
-    return f"all libraries open; TensorFlow's own log says more: {_SHOW}"
+    if machine.driver is None:
+        return "its driver cannot be opened: install NVIDIA's driver, or start the container with --gpus all"
+    finding = judge_gpu(machine.present, machine)
+    if finding.level == findings.PROBLEM:
+        return finding.text
+    if machine.missing:
+        return f"{', '.join(machine.missing)} cannot be opened: {install} installs CUDA's libraries"
+    return f"TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c '{_LIST_DEVICES}'"
 
 
-def _describe(device):
-    details = tf.config.experimental.get_device_details(device)
-    return gpu_support.Gpu(
-        f"{_name(device)} {details.get('device_name', '')}".strip(), details.get("compute_capability")
-    )
+def find_gpu(root: str = "/") -> Optional[Gpu]:
+    """Returns the first NVIDIA GPU, by nvidia-smi or else by the PCI bus; None if there is none."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        output = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
+        # A line is "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]"; without a GPU it is "No devices were found".
+        line = re.search(r"^(.+), (?:(\d+)\.(\d+)|\[.*\])$", output, re.MULTILINE)
+        if line:
+            return Gpu(line[1], (int(line[2]), int(line[3])) if line[2] else None)
+    name = strategies.find_on_pci_bus(root)
+    return Gpu(name, None) if name else None
 
 
-def _name(device):
-    return device.name.replace("/physical_device:", "")
+def list_missing_libraries() -> list[str]:
+    """Returns the libraries that TensorFlow fails to open, by the log of a new process (dso_loader.cc)."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
+    command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
+    with contextlib.suppress(subprocess.SubprocessError):
+        log = subprocess.run(command, env=environment, timeout=120, **options).stderr
+        names = re.findall(r"Could not load dynamic library '(.+?)'", log)
+        return [name for name in dict.fromkeys(names) if not name.startswith(_OPTIONAL)]
+    return []
+
+
+def read_driver() -> Optional[tuple[int, int]]:
+    """Returns the CUDA version that the driver supports, None if there is no driver: 12040 is 12.4."""
+    number = ctypes.c_int(0)
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    return (number.value // 1000, number.value % 1000 // 10) if number.value else None
+
+
+def read_cudnn(major: str) -> str:
+    """Returns the version of cuDNN, "" if TensorFlow found none: 8907 is 8.9.7, 90300 is 9.3.0 (cudnn.h)."""
+    try:  # one that TensorFlow has opened is found by its name, wherever it is
+        number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
+    except OSError:
+        return ""
+    major_number, rest = divmod(number, 1000 if number < 10000 else 10000)
+    return _text((major_number, *divmod(rest, 100)))
+
+
+def _text(version):
+    return ".".join(map(str, version))

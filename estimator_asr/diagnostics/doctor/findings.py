@@ -14,8 +14,6 @@ PROBLEM = "problem"  # does not work
 
 
 class Finding(NamedTuple):
-    """A level and a sentence."""
-
     level: str
     text: str
 

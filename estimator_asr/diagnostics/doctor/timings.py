@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
 from estimator_asr.diagnostics import trial
-from estimator_asr.diagnostics.doctor import findings, matrix_products
+from estimator_asr.diagnostics.doctor import findings
 from estimator_asr.experiment import experiment, model_directory, task_spec, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.training.distributed import strategies
 from tfrecord_builder.data import dataset_info
 
 _SIZES = {"CPU": 2048, "GPU": 8192}
+_PRODUCT_SECONDS = 1.5
 _INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
 _STEP_SECONDS = 60.0  # limit for all steps, for a slow machine
 # Below this ratio the step waits for its input now and then.
 _ENOUGH_INPUT = 3.0
+_COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(BackpropFilter|BackpropInput)?")
 
 
 class Steps(NamedTuple):
@@ -38,17 +42,40 @@ def check(
 ) -> Iterator[findings.Finding]:
     """Yields the findings, without data only that of the matrix product; None for a model of default size."""
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
-    rate = matrix_products.measure_rate(_SIZES[device])
+    rate = measure_rate(_SIZES[device])
     yield findings.ok(f"float32 matrix product on the {device}: {rate / 1e9:,.0f} GFLOP/s")
     if not infos:
         return
-    config = _config(infos, data_dirs, model_dir)
+    config = choose_config(infos, data_dirs, model_dir)
     source = splits.read_split(infos, data_dirs, "train", config.spec)
     read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)
     with splits.explain_damage(data_dirs, "train"):
-        input_rate = time_input(read, config.spec.length_key)
+        input_rate = _time_input(read, config.spec.length_key)
         yield findings.ok(f"input alone: {input_rate:,.0f} {config.spec.unit}/s")
-        yield from judge_steps(time_steps(read, config, data_dirs[0]), config.spec.unit, rate, input_rate)
+        # Of batches that are in memory already.
+        batches = list(input_fn.read_elements(lambda: read().take(1 + _NUM_STEPS)))
+    model = model_directory.open_new(data_dirs[0], config, data_dirs[0])
+    with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
+        steps = _time_steps(running, batches, config.spec.length_key)
+    yield from judge_steps(steps, config.spec.unit, rate, input_rate)
+
+
+def choose_config(
+    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
+) -> experiment.ExperimentConfig:
+    """Returns the settings of a model, or without one the defaults for the data.
+
+    Raises:
+        errors.UserError: the data does not fit the model.
+    """
+    if model_dir is None:
+        spec = task_spec.for_data(has_audio=infos[0].frontend is not None)
+        train = training_config.TrainConfig(model=spec.name)
+        return experiment.ExperimentConfig.for_data(infos[0], train=train)
+    config = model_directory.open_model_directory(model_dir).config
+    for info, data_dir in zip(infos, data_dirs):
+        model_directory.check_data(model_dir, config, info, data_dir)
+    return config
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
@@ -70,32 +97,22 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
         )
 
 
-def time_input(read, length_key: str, seconds: float = _INPUT_SECONDS) -> float:
+def _time_input(read, length_key):
     """Returns the frames or tokens per second, without padding, that an input_fn delivers by itself."""
-
-    def build():
-        return read().map(lambda features, _: tf.reduce_sum(features[length_key]))
-
-    totals = input_fn.read_elements(build)
+    totals = input_fn.read_elements(
+        lambda: read().map(lambda features, _: tf.reduce_sum(features[length_key]))
+    )
     next(totals)  # the shuffle buffer is full now
     begin, count = time.monotonic(), 0
-    while time.monotonic() - begin < seconds:
+    while time.monotonic() - begin < _INPUT_SECONDS:
         count += int(next(totals))
     return count / (time.monotonic() - begin)
 
 
-def time_steps(read, config: experiment.ExperimentConfig, data_dir: str) -> Steps:
-    """Times training steps on batches that are in memory already."""
-    batches = list(input_fn.read_elements(lambda: read().take(1 + _NUM_STEPS)))
-    model = model_directory.open_new(data_dir, config, data_dir)
-    with trial.start(model, batches[0], strategies.session_config(config.train)) as running:
-        return _time(running, batches, config.spec.length_key)
-
-
-def _time(running, batches, length_key):
-    """Times as many of the batches as the limit allows."""
+def _time_steps(running, batches, length_key):
+    """Times as many steps as the limit allows; the first batch is not counted."""
     first, *batches = batches
-    counter = matrix_products.Counter(running.train_op)
+    counter = Counter(running.train_op)
     running.step(first, counter.shapes)  # builds kernels and allocates memory
     shapes, begin = [], time.monotonic()
     for batch in tqdm.tqdm(batches, desc="training steps", unit=" steps", disable=None, leave=False):
@@ -107,11 +124,52 @@ def _time(running, batches, length_key):
     return Steps(seconds, len(shapes), num_inputs, sum(map(counter.count, shapes)))
 
 
-def _config(infos, data_dirs, model_dir):
-    if model_dir is not None:
-        config = model_directory.open_model_directory(model_dir).config
-        for info, data_dir in zip(infos, data_dirs):
-            model_directory.check_data(model_dir, config, info, data_dir)
-        return config
-    spec = task_spec.for_data(has_audio=infos[0].frontend is not None)
-    return experiment.ExperimentConfig.for_data(infos[0], train=training_config.TrainConfig(model=spec.name))
+def measure_rate(size: int) -> float:
+    """Returns the best rate of float32 products of two [size, size] matrices, in operations per second.
+
+    A product of [m, k] and [k, n] counts 2 m k n.
+    """
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sides = [tf.compat.v1.get_variable(name, [size, size]) for name in "ab"]
+        product = tf.reduce_max(tf.matmul(*sides))  # returns one number, whatever the device
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(product)
+        times, end = [], time.monotonic() + _PRODUCT_SECONDS
+        while not times or time.monotonic() < end:
+            begin = time.monotonic()
+            session.run(product)
+            times.append(time.monotonic() - begin)
+    return 2.0 * size**3 / min(times)
+
+
+class Counter:
+    """Counts the operations of matrix products and convolutions that a target needs, gradients included.
+
+    Those in functions, loops and fused kernels (CTC) are left out: they are few in comparison.
+
+    Attributes:
+        shapes: what to fetch in the run that is counted; it costs next to nothing.
+    """
+
+    def __init__(self, target: tf.Operation):
+        graph = target.graph
+        needed = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), [target.name])
+        names = [node.name for node in needed.node if _COUNTED.fullmatch(node.op)]
+        self._operations = [graph.get_operation_by_name(name) for name in names]
+        with graph.as_default():
+            self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
+
+    def count(self, shapes: list) -> int:
+        """Returns the operations of the run that returned these shapes."""
+        rows = [[list(map(int, shape)) for shape in row] for row in shapes]
+        return sum(map(_count_operations, self._operations, rows))
+
+
+def _count_operations(operation, shapes):
+    """Returns 2 x outputs x terms per output; the gradients of a convolution cost as much as itself."""
+    if "MatMul" in operation.type:
+        is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+        return 2 * int(np.prod(shapes[-1])) * shapes[0][-2 if is_transposed else -1]
+    kernel = shapes[3 if operation.type.endswith("Filter") else 1]
+    terms = kernel[0] * kernel[1] * (1 if operation.type.startswith("Depthwise") else kernel[2])
+    return 2 * int(np.prod(shapes[2])) * terms

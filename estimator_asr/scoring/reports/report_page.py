@@ -14,9 +14,19 @@ from typing import Optional
 import jinja2
 import markupsafe
 
-from estimator_asr.scoring import attribution, biasing, breakdown, utterances
-from estimator_asr.scoring.reports import clips, formats, scored_split
+from estimator_asr.scoring import (
+    attribution,
+    biasing,
+    breakdown,
+    utterances,
+)
+from estimator_asr.scoring.reports import (
+    clips,
+    formats,
+    scored_split,
+)
 from tfrecord_builder.data import recordings
+from tfrecord_builder.runtime import pages
 
 _NUM_EMBEDDED = 50  # recordings, those of the utterances with the most errors
 _NUM_CONFUSIONS = 40
@@ -150,21 +160,14 @@ def template(name: str) -> jinja2.Template:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("page")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+    return pages.environment(
+        pathlib.Path(__file__).with_name("page"),
         percent=formats.format_percent,
         rate=formats.format_rate,
         speakers=formats.describe_speakers,
         name=formats.format_name,
         json=_to_json,
     )
-    return environment
 
 
 def _to_json(value: object) -> markupsafe.Markup:

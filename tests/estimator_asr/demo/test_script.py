@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from estimator_asr.demo import pronunciation, script
+from estimator_asr.demo import grammar, script
 from tfrecord_builder import errors
 
 SMALL = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
@@ -22,9 +22,7 @@ def _of(plan, split):
 
 
 def _readings(sentences):
-    return {
-        pair for sentence in sentences for word in sentence for pair in zip(word, pronunciation.read(word))
-    }
+    return {pair for sentence in sentences for word in sentence for pair in zip(word, grammar.read(word))}
 
 
 def test_is_as_large_as_promised(plan):
@@ -61,7 +59,7 @@ def test_text_has_every_spoken_sentence_once(plan):
 def test_no_two_sentences_sound_alike(plan):
     hanzi_by_sound = {}
     for sentence in (sentence for sentences in plan.text.values() for sentence in sentences):
-        sound = " ".join(syllable for word in sentence for syllable in pronunciation.read(word))
+        sound = " ".join(syllable for word in sentence for syllable in grammar.read(word))
         assert hanzi_by_sound.setdefault(sound, "".join(sentence)) == "".join(sentence)
 
 
@@ -84,7 +82,7 @@ def test_fingerprint_changes_with_the_words_their_pinyin_and_the_voices(monkeypa
         assert script.fingerprint(other, 1) != before
     assert script.fingerprint(plan, 2) != before  # other speed, pitch and noise
     assert script.fingerprint(plan, 1) == before
-    monkeypatch.setattr(pronunciation, "spoken", lambda words: ["ma1"])
+    monkeypatch.setattr(grammar, "spoken", lambda words: ["ma1"])
     assert script.fingerprint(plan, 1) != before
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from estimator_asr.demo import corpus_writer, espeak, script, synthesis, synthesise, voices
+from estimator_asr.demo import espeak, script, synthesis, synthesise, voices
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import manifest
@@ -109,7 +109,7 @@ def small_plan(**changes):
 def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
     config, plan = small_plan()
     for _ in range(2):
-        corpus_writer.claim(str(tmp_path), config, plan)
+        synthesise.claim(str(tmp_path), config, plan)
     other_config, other_plan = small_plan(synthesis_seed=2)
     message = (
         "the corpus there was built from different settings, sentences, pinyin or voices: .*synthesis.json"
@@ -118,20 +118,20 @@ def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
         with pytest.raises(
             errors.UserError, match=f'{message} is .*"synthesis_seed": 1 }}, expected .* }}; rem'
         ):
-            corpus_writer.claim(str(tmp_path), each, other_plan)
+            synthesise.claim(str(tmp_path), each, other_plan)
 
 
 def test_refuses_settings_that_are_incomplete(tmp_path):
     (tmp_path / "synthesis.json").write_text("{}")
     with pytest.raises(errors.UserError, match="synthesis.json is {}, expected { "):
-        corpus_writer.claim(str(tmp_path), *small_plan())
+        synthesise.claim(str(tmp_path), *small_plan())
 
 
 def test_refuses_a_directory_of_something_else(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     message = "contains files but no synthesis.json, expected an empty or a new directory"
     with pytest.raises(errors.UserError, match=message):
-        corpus_writer.claim(str(tmp_path), *small_plan())
+        synthesise.claim(str(tmp_path), *small_plan())
     assert os.listdir(tmp_path) == ["letter.txt"]
 
 
@@ -142,7 +142,7 @@ def test_asks_for_the_directory():
 
 def test_a_recording_that_cannot_be_written_is_named_and_ends_the_other_voices(tmp_path):
     config = script.SynthesisConfig()  # 48 voices, which would speak for a minute
-    corpus_writer.claim(str(tmp_path), config, script.make_plan(config))
+    synthesise.claim(str(tmp_path), config, script.make_plan(config))
     (tmp_path / "wav").mkdir()
     (tmp_path / "wav" / "Alex").touch()
     completed = run(tmp_path)

@@ -7,14 +7,15 @@ import pathlib
 
 import matplotlib.image
 import numpy as np
+import numpy_alignment
 import pytest
 import soundfile
 import tensorflow as tf
 import tiny_models
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.monitoring import alignment, prediction_samples, sample_utterances
-from estimator_asr.tasks import registry, task
+from estimator_asr.monitoring import prediction_samples, sample_utterances
+from estimator_asr.tasks import registry
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.records import items
@@ -163,6 +164,10 @@ def test_a_recognition_is_of_the_checkpoint(acoustic):
     np.testing.assert_allclose(np.exp(found.log_probs).sum(axis=1), 1, rtol=1e-4)
     assert found.attention.shape == (utterance.values["num_tokens"] + 1, frames)
     np.testing.assert_allclose(found.attention.sum(axis=1), 1, rtol=1e-4)
+    spans = numpy_alignment.align(
+        found.log_probs, utterance.values["token_ids"], acoustic.model.tokens.blank_id
+    )
+    assert [*zip(found.starts, found.ends)] == [(span.first, span.last + 1) for span in spans]
     best = found.log_probs.argmax(axis=1)
     merged = [int(c) for i, c in enumerate(best) if c != classes - 1 and (i == 0 or c != best[i - 1])]
     greedy = dataclasses.replace(acoustic.model, decode=config_lib.DecodeConfig(decoding="greedy"))
@@ -191,11 +196,15 @@ def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acous
     best[[4, 5]], best[[11, 12]] = first, second
     probabilities = np.where(np.arange(blank + 1) == best[:, None], 0.9, 0.1 / blank)
     values = {"fbank": np.zeros([80, 20], np.float32), "token_ids": np.array([first, second])}
-    found = task.Recognition(np.array([first, second]), 2, 0.0, np.log(probabilities))
+    starts, ends = np.array([4, 11]), np.array([6, 13])
+    found = prediction_samples.Sample(np.array([first, second]), 2, np.log(probabilities), None, starts, ends)
     utterance = sample_utterances.Utterance("u", "", values)
     picture = prediction_samples.build_picture(acoustic.model, utterance, found, ["a", "b"], ["a", "c"])
-    assert picture.spans == [alignment.Span(4, 5), alignment.Span(11, 12)]
+    assert picture.spans == [(4, 6), (11, 13)]
     np.testing.assert_allclose(picture.probabilities[[4, 12], [0, 1]], 0.9)
+    short = found._replace(log_probs=found.log_probs[:1])  # one frame for two labels
+    build = prediction_samples.build_picture
+    assert build(acoustic.model, utterance, short, ["a", "b"], ["a"]).spans == []
     assert picture.lines == ["u", "reference:  a b", "hypothesis: a c"] and picture.seconds == 0.8
 
 

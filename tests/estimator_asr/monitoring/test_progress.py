@@ -9,7 +9,9 @@ import subprocess
 import sys
 import termios
 
+import numpy as np
 import paths
+import pytest
 import tensorflow as tf
 
 from estimator_asr.monitoring import progress
@@ -46,7 +48,7 @@ class Session:
     def start(self):
         self.hook.after_create_session(self, None)
 
-    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0):
+    def run_step(self, seconds, loss, error_rate, inputs, evaluation=0.0, is_update=True):
         fetches = self.hook.before_run(None).fetches
         self.time.now += seconds
         if evaluation:
@@ -54,7 +56,7 @@ class Session:
             self.time.now += evaluation
         values = {"number": self.step, "loss": loss, "error_rate": error_rate, "inputs": inputs}
         results = {key: values[key] for key in fetches}
-        self.step += 1
+        self.step += is_update
         self.hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
         return fetches
 
@@ -87,6 +89,15 @@ def test_evaluation_does_not_count_as_training_speed_but_as_time_left(monkeypatc
     session.run_step(5.0, 1.0, 0.5, 100)
     # Three steps of 5 s are the speed; three steps in 105 s predict the time of the other 17.
     assert "0.20 steps/s" in session.lines[0] and session.lines[0].endswith("left 09:55")
+
+
+def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch):
+    """Three batches per step; after the last update one more batch runs before training ends."""
+    session = Session(monkeypatch, **{**OPTIONS, "max_steps": 42})
+    session.start()
+    for is_update in (False, False, True, False, False, True, False):
+        session.run_step(2.0, 1.0, 0.25, 500, is_update=is_update)
+    assert [line.split("  ")[0] for line in session.lines] == ["step 41 of 42", "step 42 of 42"]
 
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):
@@ -159,3 +170,59 @@ def test_without_a_terminal_evaluation_is_quiet(capsys):
     hook.after_run(None, None)
     hook.end(None)
     assert capsys.readouterr().err == ""
+
+
+def scalars(path):
+    found = {}
+    for file in path.glob("events.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            found.update({(event.step, value.tag): value.simple_value for value in event.summary.value})
+    return found
+
+
+class Waiting:
+    """Steps of one second by hand, of which some is waiting."""
+
+    def __init__(self, path, every_steps=2):
+        self.seconds, self.step = 0.0, 0
+        self.hook = progress.DataWaitHook(
+            "wait",
+            "step",
+            every_steps=every_steps,
+            model_dir=str(path),
+            clock=self,
+            doctor_command="DOCTOR",
+        )
+        self.hook.begin()
+        self.hook.after_create_session(None, None)
+
+    def run_steps(self, *waits):
+        for wait in waits:
+            assert self.hook.before_run(None).fetches == ["wait", "step"]
+            self.seconds += 1.0
+            values = tf.compat.v1.train.SessionRunValues([wait, self.step], None, None)
+            with tf.Graph().as_default():
+                self.hook.after_run(None, values)
+            self.step += 1
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    said = []
+    monkeypatch.setattr(progress.logging, "warning", lambda text, *values: said.append(text % values))
+    return said
+
+
+def test_the_fraction_of_each_group_of_steps_without_the_first_step(tmp_path, warnings):
+    Waiting(tmp_path).run_steps(0.9, 0.01, 0.03, 0.0, 0.1)
+    shown = scalars(tmp_path)
+    assert set(shown) == {(3, "data_wait_fraction"), (5, "data_wait_fraction")}
+    np.testing.assert_allclose([shown[key] for key in sorted(shown)], [0.02, 0.05], rtol=1e-5)
+    assert warnings == []
+
+
+def test_long_waiting_is_warned_of_once(tmp_path, warnings):
+    Waiting(tmp_path).run_steps(0.0, 0.3, 0.3, 0.5, 0.5)
+    assert len(warnings) == 1
+    assert "steps wait for data 30 % of the time, expected less than 2 %" in warnings[0]
+    assert warnings[0].endswith("time the input alone: DOCTOR")

@@ -6,7 +6,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from estimator_asr.monitoring import alignment, sample_picture
+from estimator_asr.monitoring import sample_picture
 
 FRAMES, SUBSAMPLED = 100, 25
 
@@ -19,7 +19,7 @@ def make_picture(**changes):
         "subsampling": 4,
         "names": ["ni3", "hao3"],
         "probabilities": np.zeros([SUBSAMPLED, 2], np.float32),
-        "spans": [alignment.Span(2, 4), alignment.Span(10, 12)],
+        "spans": [(2, 5), (10, 13)],
         "attention": np.zeros([3, SUBSAMPLED], np.float32),
     }
     return sample_picture.Picture(**{**values, **changes})
@@ -42,13 +42,13 @@ def test_alignment_probabilities_and_attention_are_visible():
     plain = draw()
     peak = np.zeros([SUBSAMPLED, 2], np.float32)
     peak[3, 0] = 1.0
-    for changes in ({"spans": None}, {"probabilities": peak}, {"attention": np.ones([3, SUBSAMPLED])}):
+    for changes in ({"spans": []}, {"probabilities": peak}, {"attention": np.ones([3, SUBSAMPLED])}):
         assert (np.abs(draw(**changes) - plain) > 0.1).sum() > 100, changes
 
 
 def test_an_alignment_is_drawn_at_its_time():
-    marked = draw(spans=[alignment.Span(0, 4), alignment.Span(20, 24)], names=["", ""])
-    plain = draw(spans=None, names=["", ""])
+    marked = draw(spans=[(0, 5), (20, 25)], names=["", ""])
+    plain = draw(spans=[], names=["", ""])
     columns = np.flatnonzero((np.abs(marked - plain) > 0.05).any(axis=(0, 2)))
     gaps = np.flatnonzero(np.diff(columns) > 1)
     assert len(gaps) == 1  # two stripes: the first fifth of the second, and the last

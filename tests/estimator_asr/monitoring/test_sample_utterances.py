@@ -10,6 +10,7 @@ import small_records
 import soundfile
 
 from estimator_asr.experiment import task_spec
+from estimator_asr.inputs import shard_cache
 from estimator_asr.monitoring import sample_utterances
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
@@ -28,19 +29,23 @@ def make_data(tmp_path, name="data", **options):
     return small_records.make_data(path, [("train", 2), ("dev", 20)], num_shards=1, **options), path
 
 
+def choose(infos, data_dirs, split, spec, count):
+    return sample_utterances.choose(infos, data_dirs, split, spec, count, shard_cache.ShardCache())
+
+
 def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path):
     one, two = make_data(tmp_path, "one"), make_data(tmp_path, "two")
-    chosen = sample_utterances.choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 4)
+    chosen = choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 4)
     hashes = [hashlib.sha256(each.utterance_id.encode()).hexdigest() for each in chosen]
     assert hashes == sorted(hashlib.sha256(f"dev{i:03d}".encode()).hexdigest() for i in range(20))[:4]
-    both = sample_utterances.choose([one[0], two[0]], [one[1], two[1]], "dev", task_spec.ACOUSTIC, 4)
+    both = choose([one[0], two[0]], [one[1], two[1]], "dev", task_spec.ACOUSTIC, 4)
     assert [each.utterance_id for each in both][::2] == [each.utterance_id for each in chosen][:2]
-    assert len(sample_utterances.choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
+    assert len(choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
 
 
 def test_a_record_is_as_it_was_written(tmp_path):
     info, path = make_data(tmp_path)
-    (first, *_) = sample_utterances.choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
+    (first, *_) = choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
     records = small_records.make_records("dev", 20, small_records.TOKENS, small_records.FRONTEND, True)
     record = next(each for each in records if each.utterance_id == first.utterance_id)
     assert first.values["token_ids"].tolist() == record.token_ids
@@ -50,14 +55,14 @@ def test_a_record_is_as_it_was_written(tmp_path):
 
 def test_the_language_model_reads_text(tmp_path):
     info, path = make_data(tmp_path, with_audio=False)
-    (first,) = sample_utterances.choose([info], [path], "dev", task_spec.LANGUAGE, 1)
+    (first,) = choose([info], [path], "dev", task_spec.LANGUAGE, 1)
     assert "fbank" not in first.values
     assert first.values["num_characters"] == first.values["num_tokens"] > 0
 
 
 def test_data_without_the_split_has_no_samples(tmp_path):
     info, path = make_data(tmp_path)
-    assert sample_utterances.choose([info], [path], "test", task_spec.ACOUSTIC, 4) == []
+    assert choose([info], [path], "test", task_spec.ACOUSTIC, 4) == []
 
 
 def write_recording(tmp_path, audio):

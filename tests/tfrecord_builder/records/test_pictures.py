@@ -1,6 +1,5 @@
 import matplotlib.font_manager
 import matplotlib.image
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from fontTools import fontBuilder
@@ -90,15 +89,6 @@ def test_a_long_text_makes_the_picture_higher(tmp_path):
 
 def test_text_between_dollars_is_not_mathematics(tmp_path):
     _image(tmp_path, _record(utterance_id="$\\frac$", transcript="$\\frac$"))
-
-
-def test_time_goes_to_the_right_in_seconds_and_frequency_up():
-    figure, axes = plt.subplots()
-    pictures._draw_features(figure, axes, FBANK, frontend.FrontendConfig())
-    (image,) = axes.images
-    assert (tuple(image.get_extent()), image.origin) == ((0, 0.48, 0, 80), "lower")
-    np.testing.assert_array_equal(image.get_array(), FBANK.T)
-    plt.close(figure)
 
 
 def test_features_that_change_change_the_picture(tmp_path):

@@ -7,13 +7,22 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import devices, gpu_support, libraries
+from estimator_asr.diagnostics.doctor import devices
 
-CARD = gpu_support.Gpu("NVIDIA A100", (8, 0))
-OLD_CARD = gpu_support.Gpu("Tesla K80", (3, 7))
-OLD = gpu_support.Build("2.15", "12.2", "8", ("sm_50", "sm_60", "sm_70", "sm_75", "compute_80"))
-NEW = gpu_support.Build("2.21", "12.5.1", "9", ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"))
-ALL = libraries.Libraries(missing=(), cudnn=(8, 9, 7), driver=(12, 4))
+OLD = {
+    "is_cuda_build": True,
+    "cuda_version": "12.2",
+    "cudnn_version": "8",
+    "cuda_compute_capabilities": ["sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
+}
+NEW = {
+    "is_cuda_build": True,
+    "cuda_version": "12.5.1",
+    "cudnn_version": "9",
+    "cuda_compute_capabilities": ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"],
+}
+CARD = devices.Gpu("NVIDIA A100", (8, 0))
+OLD_CARD = devices.Gpu("Tesla K80", (3, 7))
 SOUND = devices.Machine(
     tensorflow="2.15.1",
     build=OLD,
@@ -21,8 +30,10 @@ SOUND = devices.Machine(
     gpus=[],
     present=None,
     visible=None,
-    libraries=ALL,
+    driver=(12, 4),
+    cudnn="8.9.7",
 )
+SOUND_NEW = SOUND._replace(tensorflow="2.21.0", build=NEW, driver=(12, 8))
 
 
 def judge(**changes):
@@ -30,9 +41,8 @@ def judge(**changes):
 
 
 def test_a_machine_without_a_gpu_is_ok():
-    nothing = libraries.Libraries(libraries.wanted("9"), None, None)
-    assert judge(tensorflow="2.21.0", build=NEW, libraries=nothing) == [
-        ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; 0 of its 8 libraries are installed"),
+    assert judge(tensorflow="2.21.0", build=NEW, driver=None, cudnn="") == [
+        ("ok", "TensorFlow 2.21.0 is built for CUDA 12.5.1 and cuDNN 9; installed: no driver, no cuDNN"),
         ("ok", "CPU:0"),
         ("ok", "no NVIDIA GPU in this machine, training runs on the CPU"),
     ]
@@ -43,34 +53,22 @@ def test_a_gpu_that_is_seen_is_listed_and_judged():
     assert judge(gpus=seen, present=CARD) == [
         (
             "ok",
-            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; 8 of its 8 libraries are installed, "
-            "cuDNN 8.9.7, a driver for CUDA 12.4",
+            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; installed: driver for CUDA 12.4, "
+            "cuDNN 8.9.7",
         ),
         ("ok", "CPU:0"),
         ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
         (
             "problem",
-            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15 was built for 5.0 and newer; use "
+            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for 5.0 and newer; use "
             "another GPU or release of TensorFlow, or train on the CPU",
         ),
     ]
 
 
 def test_a_gpu_of_a_tensorflow_without_cuda_is_listed():
-    assert judge(build=None, gpus=[gpu_support.Gpu("GPU:0 AMD X", None)]) == [
-        ("ok", "CPU:0"),
-        ("ok", "GPU:0 AMD X"),
-    ]
-
-
-def test_a_gpu_that_only_xla_sees_is_a_problem():
-    missing = ALL._replace(missing=("libcudnn.so.8",))
-    assert judge(devices=["CPU:0", "XLA_GPU:0"], libraries=missing)[-1] == (
-        "problem",
-        "only XLA_GPU is listed: XLA sees the GPU, but TensorFlow could not load the libraries of its own "
-        "kernels and runs on the CPU; libcudnn.so.8 cannot be opened: pip install "
-        "'tensorflow[and-cuda]==2.15.1' installs what is missing (nvidia-cudnn-cu12)",
-    )
+    gpus = [devices.Gpu("GPU:0 AMD X", None)]
+    assert judge(build={"is_cuda_build": False}, gpus=gpus) == [("ok", "CPU:0"), ("ok", "GPU:0 AMD X")]
 
 
 @pytest.mark.parametrize(
@@ -79,33 +77,27 @@ def test_a_gpu_that_only_xla_sees_is_a_problem():
         ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides it: unset CUDA_VISIBLE_DEVICES"),
         ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides it: unset CUDA_VISIBLE_DEVICES"),
         (
-            {"build": None},
+            {"build": {"is_cuda_build": False}},
             "this TensorFlow is built without CUDA: pip install 'tensorflow[and-cuda]==2.15.1'",
         ),
         (
-            {"libraries": ALL._replace(missing=libraries.wanted("8"), driver=None)},
-            "the driver's libcuda.so.1 is missing: install NVIDIA's driver (apt-get install "
-            "nvidia-driver-570), or start the container with --gpus all",
+            {"driver": None, "missing": ["libcuda.so.1"]},
+            "its driver cannot be opened: install NVIDIA's driver, or start the container with --gpus all",
         ),
         (
-            {"libraries": ALL._replace(missing=("libcublas.so.12", "libcudnn.so.8"), cudnn=(9, 3, 0))},
+            {"missing": ["libcublas.so.12", "libcudnn.so.8"]},
             "libcublas.so.12, libcudnn.so.8 cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' "
-            "installs what is missing (nvidia-cublas-cu12, nvidia-cudnn-cu12)",
+            "installs CUDA's libraries",
         ),
         (
-            {"build": NEW, "tensorflow": "2.21.0", "libraries": ALL._replace(missing=("libcudnn.so.9",))},
-            "libcudnn.so.9 cannot be opened: pip install 'tensorflow[and-cuda]==2.21.0' installs what is "
-            "missing (nvidia-cudnn-cu12)",
-        ),
-        (
-            {"libraries": ALL._replace(driver=(11, 4))},
-            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, TensorFlow 2.15 needs 12.0 "
-            "for this GPU; install a newer NVIDIA driver",
+            {"driver": (11, 4)},
+            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, TensorFlow 2.15.1 needs "
+            "12.0 for this GPU; install a newer NVIDIA driver",
         ),
         (
             {"visible": "0"},
-            "all libraries open; TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c "
-            "'import tensorflow as t; t.config.list_physical_devices()'",
+            "TensorFlow's own log says more: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
+            "t.config.list_physical_devices()'",
         ),
     ],
 )
@@ -115,12 +107,96 @@ def test_a_gpu_that_is_not_seen_is_a_problem_with_its_fix(changes, fix):
 
 
 def test_a_gpu_without_kernels_is_not_seen_for_that_reason():
-    level, text = judge(present=OLD_CARD, libraries=ALL._replace(missing=("libcudnn.so.8",)))[-1]
+    level, text = judge(present=OLD_CARD, missing=["libcudnn.so.8"])[-1]
     assert level == "problem" and text == (
         "TensorFlow does not see the Tesla K80 and runs on the CPU; Tesla K80 (compute capability 3.7): "
-        "TensorFlow 2.15 was built for 5.0 and newer; use another GPU or release of TensorFlow, or train on "
-        "the CPU"
+        "TensorFlow 2.15.1 was built for 5.0 and newer; use another GPU or release of TensorFlow, or train "
+        "on the CPU"
     )
+
+
+def judge_gpu(machine, capability, **changes):
+    return tuple(devices.judge_gpu(devices.Gpu("NVIDIA X", capability), machine._replace(**changes)))
+
+
+@pytest.mark.parametrize(
+    "capability, with_old, with_new",
+    [
+        ((3, 7), "problem", "problem"),  # Kepler
+        ((5, 2), "ok", "problem"),  # Maxwell
+        ((6, 1), "ok", "ok"),  # Pascal
+        ((8, 9), "ok", "ok"),  # Ada
+        ((9, 0), "warning", "ok"),  # Hopper
+        ((12, 0), "warning", "warning"),  # Blackwell
+        (None, "ok", "ok"),
+    ],
+)
+def test_generations_of_gpus(capability, with_old, with_new):
+    assert (judge_gpu(SOUND, capability)[0], judge_gpu(SOUND_NEW, capability)[0]) == (with_old, with_new)
+
+
+def test_kernels_that_are_compiled_are_a_warning():
+    assert judge_gpu(SOUND, (9, 0)) == (
+        "warning",
+        "NVIDIA X (compute capability 9.0): TensorFlow 2.15.1 has no kernels for this GPU, so the driver "
+        "compiles them at first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep them "
+        "all, and train without --xla if it fails",
+    )
+
+
+@pytest.mark.parametrize(
+    "machine, capability, driver, needed",
+    [(SOUND, (9, 0), (12, 0), "12.2"), (SOUND_NEW, (10, 0), (12, 4), "12.5")],
+)
+def test_a_driver_must_be_for_the_cuda_whose_kernels_it_compiles(machine, capability, driver, needed):
+    level, text = judge_gpu(machine, capability, driver=driver)
+    assert level == "problem" and f"needs {needed} for this GPU" in text
+
+
+@pytest.mark.parametrize("machine, driver", [(SOUND, (12, 0)), (SOUND_NEW, None)])
+def test_any_driver_of_the_same_major_cuda_runs_machine_code(machine, driver):
+    assert judge_gpu(machine, (8, 0), driver=driver)[0] == "ok"
+
+
+class Library:
+    """libcuda and libcudnn, of some versions."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def cuDriverGetVersion(self, pointer):
+        pointer._obj.value = self._number
+
+    def cudnnGetVersion(self):
+        return self._number
+
+
+@pytest.mark.parametrize("number, version", [(8907, "8.9.7"), (90300, "9.3.0"), (91401, "9.14.1")])
+def test_the_version_of_cudnn(monkeypatch, number, version):
+    opened = []
+    monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: opened.append(name) or Library(number))
+    assert devices.read_cudnn("9.3.0") == version and opened == ["libcudnn.so.9"]
+
+
+def test_the_cuda_of_a_driver(monkeypatch):
+    for number, version in ((12040, (12, 4)), (0, None)):
+        monkeypatch.setattr(devices.ctypes, "CDLL", lambda name, number=number: Library(number))
+        assert devices.read_driver() == version
+
+
+def test_libraries_that_are_not_there_have_no_version(monkeypatch):
+    def refuse(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(devices.ctypes, "CDLL", refuse)
+    assert devices.read_driver() is None and devices.read_cudnn("9") == ""
+
+
+def test_tensorflow_tells_which_libraries_it_cannot_open():
+    missing = devices.list_missing_libraries()
+    is_complete = bool(tf.config.list_physical_devices("GPU"))
+    assert bool(missing) == (tf.sysconfig.get_build_info()["is_cuda_build"] and not is_complete)
+    assert all(name.startswith("lib") and "nvinfer" not in name for name in missing)
 
 
 def write(path, text):
@@ -194,9 +270,8 @@ def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error
 def test_the_facts_of_this_machine():
     machine = devices.gather()
     assert machine.tensorflow == tf.__version__ and "CPU:0" in machine.devices
-    assert set(machine.libraries.missing) <= set(
-        libraries.wanted(machine.build.cudnn if machine.build else "9")
-    )
+    kernels = machine.build.get("cuda_compute_capabilities", ())  # none: tensorflow-cpu
+    assert all(kernel.startswith(("sm_", "compute_")) for kernel in kernels)
 
 
 def test_a_gpu_is_described_by_tensorflow(monkeypatch):

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import small_records
 import task_models
+import tensorflow as tf
 
-from estimator_asr.diagnostics.doctor import matrix_products, timings
+from estimator_asr.diagnostics.doctor import timings
 from estimator_asr.experiment import experiment, model_directory, training_config
 from tfrecord_builder import errors
 
@@ -28,7 +29,7 @@ def test_an_input_that_is_too_slow_is_a_warning():
 
 
 def test_without_data_only_the_matrix_product_is_timed(monkeypatch):
-    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 123.4e9)
+    monkeypatch.setattr(timings, "measure_rate", lambda size: 123.4e9)
     (finding,) = timings.check([], [], None)
     assert finding.text == "float32 matrix product on the CPU: 123 GFLOP/s"
 
@@ -41,7 +42,7 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
     )
     model_directory.create_or_check(str(tmp_path / "model"), settings, path)
     monkeypatch.setattr(timings, "_INPUT_SECONDS", 0.1)
-    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
+    monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
     texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
     assert "input alone: " in texts[1] and texts[1].endswith(" tokens/s")
     # An epoch of 24 tokens is a batch for each of the three lengths.
@@ -52,7 +53,7 @@ def test_ten_steps_of_the_users_model_are_timed(tmp_path, monkeypatch):
 def test_without_a_model_the_defaults_are_taken_for_the_data(tmp_path):
     for with_audio, kind in ((True, "acoustic"), (False, "language")):
         info = small_records.make_data(str(tmp_path / kind), with_audio=with_audio)
-        assert timings._config([info], [str(tmp_path / kind)], None).model == kind
+        assert timings.choose_config([info], [str(tmp_path / kind)], None).model == kind
 
 
 def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
@@ -60,7 +61,54 @@ def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
     model_directory.create_or_check(model, settings, path)
-    monkeypatch.setattr(matrix_products, "measure_rate", lambda size: 10e9)
+    monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
     other = dataclasses.replace(info, tokens_sha256="0" * 64)
     with pytest.raises(errors.UserError, match=f"sha256 of tokens.txt is 0+, expected .* as in {model}"):
         list(timings.check([other], [path], model))
+
+
+def count(build):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        counter = timings.Counter(tf.group(build()))
+        return counter.count(session.run(counter.shapes))
+
+
+def test_a_product_of_m_k_and_k_n_is_2mkn():
+    assert count(lambda: tf.matmul(tf.zeros([3, 5]), tf.zeros([5, 7]))) == 2 * 3 * 5 * 7
+    assert count(lambda: tf.matmul(tf.zeros([5, 3]), tf.zeros([5, 7]), transpose_a=True)) == 2 * 3 * 5 * 7
+    assert (
+        count(lambda: tf.matmul(tf.zeros([4, 3, 5]), tf.zeros([4, 7, 5]), transpose_b=True))
+        == 2 * 4 * 3 * 5 * 7
+    )
+
+
+def test_a_product_with_its_two_gradients_is_three():
+    def build():
+        left, right = tf.ones([3, 5]) * 2, tf.ones([5, 7]) * 2
+        return tf.gradients(tf.reduce_sum(tf.matmul(left, right) ** 2), [left, right])
+
+    assert count(build) == 3 * 2 * 3 * 5 * 7
+
+
+def test_convolutions_count_with_the_gradients_that_are_needed():
+    def build(num_gradients):
+        image, kernel = tf.ones([2, 8, 6, 3]) * 2, tf.ones([3, 3, 3, 4]) * 2
+        outputs = tf.nn.conv2d(image, kernel, strides=2, padding="SAME")  # [2, 4, 3, 4]
+        return tf.gradients(tf.reduce_sum(outputs**2), [image, kernel])[:num_gradients] + [outputs]
+
+    once = 2 * (2 * 4 * 3 * 4) * (3 * 3 * 3)
+    assert [count(lambda n=n: build(n)) for n in (0, 1, 2)] == [once, 2 * once, 3 * once]
+
+
+def test_a_depthwise_convolution_does_not_sum_over_channels():
+    def build():
+        image, kernel = tf.ones([2, 8, 1, 3]) * 2, tf.ones([5, 1, 3, 1]) * 2
+        outputs = tf.nn.depthwise_conv2d(image, kernel, strides=[1, 1, 1, 1], padding="SAME")
+        return tf.gradients(tf.reduce_sum(outputs**2), [image, kernel])
+
+    assert count(build) == 3 * 2 * (2 * 8 * 3) * 5
+
+
+def test_the_rate_is_positive_and_of_the_best_product(monkeypatch):
+    monkeypatch.setattr(timings, "_PRODUCT_SECONDS", 0.05)
+    assert timings.measure_rate(64) > 1e6

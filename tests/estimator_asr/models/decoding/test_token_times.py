@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy_alignment
 import pytest
 import tensorflow as tf
 
 from estimator_asr.models.decoding import token_times
-from estimator_asr.monitoring import alignment
 
 BLANK = 4
 
@@ -41,7 +41,7 @@ def test_equal_to_the_alignment_in_numpy_in_any_batch():
         ids = rng.integers(0, 4, [7, 3])
         times = align(log_probs, num_frames, ids, num_tokens)
         for i, (frames, tokens) in enumerate(zip(num_frames, num_tokens)):
-            spans = alignment.align(log_probs[i, :frames], ids[i, :tokens], BLANK)
+            spans = numpy_alignment.align(log_probs[i, :frames], ids[i, :tokens], BLANK)
             assert times.starts[i, :tokens].tolist() == [span.first for span in spans]
             assert times.ends[i, :tokens].tolist() == [span.last + 1 for span in spans]
             best = [log_probs[i, a : b + 1, token].max() for (a, b), token in zip(spans, ids[i])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_asr.demo import grammar, pronunciation
+from estimator_asr.demo import grammar
 from tfrecord_builder.labels import normalisation, pinyin
 from tfrecord_builder.tokens import syllables
 
@@ -75,23 +75,23 @@ POLYPHONES = {
 @pytest.mark.parametrize("word, reading", POLYPHONES.items())
 def test_polyphones_have_the_reading_of_their_word(word, reading):
     assert word in grammar.words()
-    assert pronunciation.read(word) == reading.split()
+    assert grammar.read(word) == reading.split()
 
 
 def test_every_hanzi_of_the_grammar_has_one_syllable():
     for word in grammar.words():
         assert all(normalisation.is_hanzi(character) for character in word), word
-        assert len(pronunciation.read(word)) == len(word), word
-        assert all(syllables.split_syllable(syllable) for syllable in pronunciation.read(word)), word
+        assert len(grammar.read(word)) == len(word), word
+        assert all(syllables.split_syllable(syllable) for syllable in grammar.read(word)), word
 
 
 def test_readings_are_of_words_that_the_grammar_says():
-    assert set(pronunciation.READINGS) <= set(grammar.words())
+    assert set(grammar.READINGS) <= set(grammar.words())
 
 
 def test_labels_of_yi_and_bu_have_no_sandhi():
     for word in grammar.words():
-        for hanzi, syllable in zip(word, pronunciation.read(word)):
+        for hanzi, syllable in zip(word, grammar.read(word)):
             assert {"一": "yi1", "不": "bu4"}.get(hanzi, syllable) == syllable, word
 
 
@@ -99,7 +99,7 @@ def test_pypinyin_has_the_sandhi_of_some_phrases():
     """What the labels of the demo leave out, and those of other transcripts have."""
     assert pinyin.Reader().read("一个不要一起") == ["yi2", "ge4", "bu2", "yao4", "yi4", "qi3"]
     words = ("一", "个", "不要", "一起")
-    assert [s for word in words for s in pronunciation.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
+    assert [s for word in words for s in grammar.read(word)] == "yi1 ge4 bu4 yao4 yi1 qi3".split()
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_pypinyin_has_the_sandhi_of_some_phrases():
     ],
 )
 def test_spoken_words_have_sandhi(words, said):
-    assert pronunciation.spoken(words.split()) == said.split()
+    assert grammar.spoken(words.split()) == said.split()

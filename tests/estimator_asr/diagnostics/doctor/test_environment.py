@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import types
 
 import pytest
 
-from estimator_asr.diagnostics.doctor import versions
+from estimator_asr.diagnostics.doctor import environment
 
 OLD = {
     "tensorflow": "2.15.1",
@@ -48,12 +49,12 @@ def check(monkeypatch):
                 raise importlib.metadata.PackageNotFoundError(name)
             return installed[name]
 
-        monkeypatch.setattr(versions.sys, "version_info", python)
-        monkeypatch.setattr(versions.importlib.metadata, "version", find)
+        monkeypatch.setattr(environment.sys, "version_info", python)
+        monkeypatch.setattr(environment.importlib.metadata, "version", find)
         monkeypatch.setattr(
-            versions.importlib.metadata, "requires", lambda name: REQUIRED.get(installed[name], [])
+            environment.importlib.metadata, "requires", lambda name: REQUIRED.get(installed[name], [])
         )
-        return [tuple(finding) for finding in versions.check()]
+        return [tuple(finding) for finding in environment.check_versions()]
 
     return run
 
@@ -83,7 +84,7 @@ def test_the_pinned_versions_of_both_releases_are_right(check):
 
 
 def test_the_packages_of_this_environment_fit():
-    assert [finding for finding in versions.check() if finding.level == "problem"] == []
+    assert [finding for finding in environment.check_versions() if finding.level == "problem"] == []
 
 
 @pytest.mark.parametrize("name", ["tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"])
@@ -93,16 +94,17 @@ def test_another_distribution_of_tensorflow_will_do(check, name):
 
 
 @pytest.mark.parametrize(
-    "name, version, text",
+    "name, version",
     [
-        ("tensorflow-rocm", "2.21.0", "a build for AMD GPUs, which is not tested with these programs"),
-        ("tf-nightly", "2.21.0.dev20250722", "a development build, which is not tested with these programs"),
-        ("tf-nightly-cpu", "2.21.0.dev1", "a development build, which is not tested with these programs"),
+        ("tensorflow-rocm", "2.21.0"),
+        ("tf-nightly", "2.21.0.dev20250722"),
+        ("tf-nightly-cpu", "2.21.0.dev1"),
     ],
 )
-def test_an_untested_distribution_is_a_warning(check, name, version, text):
+def test_an_untested_distribution_is_a_warning(check, name, version):
     found = check((3, 12, 1), {**NEW, "tensorflow": None, name: version})
-    assert complaints(found) == [("warning", f"{name} {version} is {text}; {versions._INSTALL}")]
+    text = f"{name} {version} is not tested with these programs"
+    assert complaints(found) == [("warning", f"{text}; {environment._INSTALL}")]
 
 
 @pytest.mark.parametrize(
@@ -160,3 +162,36 @@ def test_a_python_without_a_release_is_a_problem(check, python):
             "install the pinned versions with pip install -r requirements.txt",
         ),
     ]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("memory, disk, level", [(4.0, 2.0, "ok"), (3.9, 1.9, "warning")])
+def test_memory_and_disk(memory, disk, level, monkeypatch):
+    monkeypatch.setattr(environment, "available_memory_gb", lambda: memory)
+    monkeypatch.setattr(environment.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=disk * 1e9))
+    found = list(environment.check_machine("AM"))
+    assert [finding.level for finding in found] == ["ok", level, level]
+    assert f"{memory} GB of memory" in found[1].text
+    assert f"{disk} GB of disk space free for AM" in found[2].text
+    assert (memory < 4) == ("train with a smaller --batch_frames" in found[1].text)
+    assert (disk < 2) == ("expected 2 GB or more; delete files or choose another disk" in found[2].text)
+
+
+def test_memory_is_limited_by_the_machine_and_the_container(tmp_path):
+    write(tmp_path / "proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    5000000 kB\n")
+    assert environment.available_memory_gb(str(tmp_path)) == 5.12
+    write(tmp_path / "sys/fs/cgroup/memory.max", "max\n")
+    write(tmp_path / "sys/fs/cgroup/memory.current", "1000000000\n")
+    assert environment.available_memory_gb(str(tmp_path)) == 5.12
+    write(tmp_path / "sys/fs/cgroup/memory.max", "3000000000\n")
+    assert environment.available_memory_gb(str(tmp_path)) == 2.0
+
+
+def test_a_missing_directory_has_the_disk_of_its_parent(tmp_path):
+    texts = [finding.text for finding in environment.check_machine(str(tmp_path / "new" / "AM"))]
+    assert texts[0].endswith("CPU cores") and int(texts[0].split()[0]) >= 1
+    assert "AM" in texts[2]

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import io
+import pathlib
+
+import numpy as np
+import paths
+import programs
+import pytest
+import soundfile
+import tensorflow as tf
+
+from estimator_asr.experiment import training_config
+from estimator_asr.monitoring import tensorboard
+from tfrecord_builder import errors
+
+
+def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path):
+    with tf.Graph().as_default():
+        tensorboard.write_values(str(tmp_path), [tensorboard.text_value("a", "**b**")], 12)
+    (file,) = tmp_path.glob("events.*")
+    *_, event = tf.compat.v1.train.summary_iterator(str(file))
+    (value,) = event.summary.value
+    assert (event.step, value.tag, value.metadata.plugin_data.plugin_name) == (12, "a", "text")
+    assert tf.make_ndarray(value.tensor).item() == b"**b**"
+
+
+def test_a_picture_knows_its_size():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        png = session.run(tf.io.encode_png(np.zeros([5, 9, 3], np.uint8)))
+    image = tensorboard.image_value("a", png).image
+    assert (image.width, image.height, image.encoded_image_string) == (9, 5, png)
+
+
+def test_a_sound_knows_its_length():
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(100), 8000, format="WAV", subtype="PCM_16")
+    sound = tensorboard.audio_value("a", file.getvalue(), 8000).audio
+    assert (sound.length_frames, sound.sample_rate, sound.num_channels) == (100, 8000, 1)
+
+
+PROGRAM = paths.SUPPORT / "histograms_of_replicas.py"
+
+
+def read_histograms(model_dir):
+    """Returns step to tag to (count, minimum, maximum) of the histograms in the event files."""
+    found = {}
+    for path in pathlib.Path(model_dir).glob("events.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                if value.HasField("histo"):
+                    figures = value.histo.num, value.histo.min, value.histo.max
+                    found.setdefault(event.step, {})[value.tag] = figures
+    return found
+
+
+def run_histograms(model_dir, steps, pairs, num_steps):
+    step = tf.compat.v1.train.get_or_create_global_step()
+    hook = tensorboard.histogram_hook(pairs, steps, str(model_dir))
+    assert not tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SUMMARIES)
+    advance = step.assign_add(1)
+    with tf.compat.v1.train.SingularMonitoredSession([hook]) as session:
+        for _ in range(num_steps):
+            session.run(advance)
+
+
+def make_variable():
+    return tf.compat.v1.get_variable("scope/w", initializer=[1.0, 2.0, 4.0])
+
+
+def test_weights_and_gradients_have_histograms_every_so_many_steps(tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.variable_scope("model"):
+        run_histograms(tmp_path, 3, [(tf.constant([-1.0, 0.0, 0.5]), make_variable())], 7)
+    expected = {"weights/model/scope/w": (3.0, 1.0, 4.0), "gradients/model/scope/w": (3.0, -1.0, 0.5)}
+    assert read_histograms(tmp_path) == {1: expected, 4: expected, 7: expected}
+
+
+def test_an_embedding_shows_the_rows_that_have_a_gradient_without_nan_and_inf(tmp_path):
+    with tf.Graph().as_default():
+        rows = tf.IndexedSlices(tf.constant([5.0, float("nan"), float("inf")]), tf.constant([0, 1, 2]))
+        run_histograms(tmp_path, 1, [(rows, make_variable())], 1)
+    assert read_histograms(tmp_path)[1]["gradients/scope/w"] == (1.0, 5.0, 5.0)
+
+
+@pytest.mark.slow
+def test_under_replicas_there_is_one_histogram_of_their_sum(tmp_path):
+    done = programs.run(PROGRAM, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = read_histograms(tmp_path)[1]
+    assert found["gradients/scope/w"] == (3.0, 0.0, 2.0)  # the mean of 1 and 3, of the last weight
+    assert found["weights/scope/w"][0] == 3.0 and len(found) == 2
+
+
+class Profiler:
+    """Stands for TensorFlow's, and notes what is asked of it."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        real = tensorboard.tf.profiler.experimental
+        monkeypatch.setattr(real, "start", lambda directory: self.calls.append("start"))
+        monkeypatch.setattr(real, "stop", lambda: self.calls.append("stop"))
+        monkeypatch.setattr(real, "Trace", self.trace)
+
+    def trace(self, name, step_num, _r):
+        profile = self
+
+        class Trace:
+            def __enter__(self):
+                profile.calls.append(step_num)
+
+            def __exit__(self, *_):
+                pass
+
+        return Trace()
+
+
+def run(hook, first_step, num_steps):
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.create_global_step()
+        scaffold = tf.compat.v1.train.Scaffold(init_op=step.assign(first_step))
+        advance = step.assign_add(1)
+        with tf.compat.v1.train.SingularMonitoredSession([hook], scaffold=scaffold) as session:
+            for _ in range(num_steps):
+                session.run(advance)
+
+
+@pytest.mark.parametrize(
+    "first_step, num_steps, calls",
+    [
+        (0, 8, ["start", 3, 4, 5, "stop"]),
+        (0, 4, ["start", 3, 4, "stop"]),  # training ends
+        (3, 4, ["start", 4, 5, "stop"]),  # it continues inside the range
+        (5, 4, []),
+        (0, 2, []),
+    ],
+)
+def test_exactly_the_given_steps_are_recorded(monkeypatch, first_step, num_steps, calls):
+    recorded = Profiler(monkeypatch)
+    run(tensorboard.ProfileHook(3, 5, "unused"), first_step, num_steps)
+    assert recorded.calls == calls
+
+
+def test_the_profile_is_where_tensorboard_looks_and_has_the_ops_of_a_step(tmp_path):
+    run(tensorboard.ProfileHook(1, 2, str(tmp_path)), 0, 3)
+    (path,) = pathlib.Path(tmp_path).glob("plugins/profile/*/*.xplane.pb")
+    content = path.read_bytes()
+    assert b"AssignAddVariableOp" in content and b"train" in content
+
+
+@pytest.mark.parametrize("steps", [(5,), (5, 4), (1, 2, 3)])
+def test_an_invalid_range_of_steps_is_refused(steps):
+    with pytest.raises(errors.UserError, match="--profile_steps is 5|--profile_steps is 1,2,3, expected"):
+        training_config.DisplayConfig(profile_steps=steps)
+    assert training_config.DisplayConfig(profile_steps=(5, 5)).profile_steps == (5, 5)
