@@ -7,7 +7,6 @@ client.py                    a client for its REST API, and for that of estimato
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import shutil
@@ -16,6 +15,8 @@ import numpy as np
 import soundfile
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from estimator_asr.exporting import sample_client
 
 MODEL_NAME = "asr"
 WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving reads
@@ -40,8 +41,7 @@ def write(version_dir: str, sample_rate: int) -> None:
             writer.write(_make_request(seconds, sample_rate).SerializeToString())
     with open(os.path.join(directory, "batching_parameters.txt"), "w", encoding="utf-8") as file:
         file.write(_BATCHING)
-    source = importlib.util.find_spec("estimator_asr.exporting.sample_client").origin
-    shutil.copyfile(source, os.path.join(directory, "client.py"))
+    shutil.copyfile(sample_client.__file__, os.path.join(directory, "client.py"))
 
 
 def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:
