@@ -16,8 +16,6 @@ import soundfile
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from estimator_asr.exporting import sample_client
-
 MODEL_NAME = "asr"
 WARMUP_FILE = "tf_serving_warmup_requests"  # the name that TensorFlow Serving reads
 _SIGNATURE = "serving_default"
@@ -41,7 +39,8 @@ def write(version_dir: str, sample_rate: int) -> None:
             writer.write(_make_request(seconds, sample_rate).SerializeToString())
     with open(os.path.join(directory, "batching_parameters.txt"), "w", encoding="utf-8") as file:
         file.write(_BATCHING)
-    shutil.copyfile(sample_client.__file__, os.path.join(directory, "client.py"))
+    client = os.path.join(os.path.dirname(__file__), "sample_client.py")
+    shutil.copyfile(client, os.path.join(directory, "client.py"))
 
 
 def _make_request(seconds: int, sample_rate: int) -> prediction_log_pb2.PredictionLog:

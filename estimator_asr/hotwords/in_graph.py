@@ -105,7 +105,7 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the syllables of each hotword, where it has none those of the hanzi; of a letter its capital."""
+    """Returns the syllables of each hotword; without any those of its hanzi, and of a letter its capital."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
     read = hanzi.lookup(characters.flat_values)
     read = tf.where(tf.equal(read, ""), tf.strings.upper(characters.flat_values), read)

@@ -1,1 +1,1 @@
-"""Recognises a split: with a model directory or an export, for evaluate, tune and export."""
+"""Recognises a split with a model directory or an export, for evaluate and export."""

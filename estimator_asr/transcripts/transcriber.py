@@ -9,7 +9,7 @@ import numpy as np
 import tqdm
 
 from estimator_asr.saved_model import statuses
-from estimator_asr.transcripts import captions, outputs, pauses, recordings
+from estimator_asr.transcripts import captions, pauses, recordings
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -22,7 +22,7 @@ def transcribe(
     recording: recordings.Recording,
     sample_rate: int,
     show_seconds: Callable[[float], object] = lambda seconds: None,
-) -> outputs.Transcript:
+) -> captions.Transcript:
     """Recognises one recording of any length; memory depends only on the length of its transcript.
 
     Args:
@@ -43,7 +43,7 @@ def transcribe(
     seconds = checked.num_samples / sample_rate
     _warn_of_empty(recording.path, checked.peak, seconds, segments)
     show_seconds(seconds)
-    return outputs.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
+    return captions.Transcript(recording.path, segments, seconds > pauses.SEGMENT_SECONDS)
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:

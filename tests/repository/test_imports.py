@@ -19,7 +19,7 @@ SHARED = [
 CONTRACT = [*SHARED, "tfrecord_builder.output"]
 # The demo makes a corpus, and hotwords are written by users as transcripts are: they know what a label is.
 OF_LABELS = ["tfrecord_builder.labels", "tfrecord_builder.corpora.text_files"]
-READERS_OF_LABELS = ["estimator_asr.demo", "estimator_asr.hotwords", "estimator_asr.saved_model.hotwords"]
+READERS_OF_LABELS = ["estimator_asr.demo", "estimator_asr.hotwords"]
 
 
 def _rooms(names: str) -> set[str]:
@@ -34,13 +34,14 @@ FOLDERS = {
     "encoding": _rooms("encoding inputs models checkpointing") | GROUND,
     "scoring": _rooms("scoring"),
     "ngrams": _rooms("ngrams"),
-    "tasks": _rooms("tasks models") | GROUND,
+    "hotwords": _rooms("hotwords models saved_model.sequences saved_model.export_info") | GROUND,
+    "tasks": _rooms("tasks models hotwords.boosting") | GROUND,
     "checkpointing": _rooms("checkpointing models") | GROUND,
-    "saved_model": _rooms("saved_model tasks models checkpointing") | GROUND,
-    "recognition": _rooms("recognition saved_model tasks inputs models checkpointing scoring") | GROUND,
-    "exporting": _rooms("exporting saved_model tasks inputs models checkpointing scoring") | GROUND,
+    "saved_model": _rooms("saved_model hotwords tasks models checkpointing") | GROUND,
+    "recognition": _rooms("recognition saved_model inputs scoring") | GROUND,
+    "exporting": _rooms("exporting recognition saved_model inputs models checkpointing scoring") | GROUND,
     "transcripts": _rooms("transcripts saved_model.statuses"),
-    "tuning": _rooms("tuning saved_model tasks models inputs scoring") | GROUND,
+    "tuning": _rooms("tuning recognition saved_model tasks models inputs scoring") | GROUND,
     "training": _rooms("training tasks inputs models checkpointing") | GROUND,
     "monitoring": _rooms("monitoring training tasks inputs") | GROUND,
     "diagnostics": _rooms("diagnostics monitoring training tasks inputs models checkpointing") | GROUND,
