@@ -13,7 +13,7 @@ from estimator_asr.inputs import input_fn, splits
 
 
 def read(
-    source: splits.Split, config: config_lib.InputConfig, max_utterances: int, desc: str = "read"
+    source: splits.Split, config: config_lib.InputConfig, max_utterances: int
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields features of about max_utterances of a split, chosen by their ids, in batches.
 
@@ -21,7 +21,7 @@ def read(
     """
     limit = 2**32 * max_utterances / source.num_utterances
     batches = input_fn.read_elements(input_fn.build_input_fn(source, config, training=False))
-    with tqdm.tqdm(total=source.num_utterances, unit=" utterances", desc=desc, disable=None) as progress:
+    with tqdm.tqdm(total=source.num_utterances, unit=" utterances", desc="read", disable=None) as progress:
         for batch, _ in batches:
             progress.update(len(batch["utterance_id"]))
             chosen = [zlib.crc32(name) < limit for name in batch["utterance_id"]]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
+import tqdm
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec
-from estimator_asr.inputs import sampling, splits
+from estimator_asr.inputs import input_fn, splits
 from estimator_asr.saved_model import export_info, recogniser, trained_model
 from estimator_asr.scoring import attribution, utterances
 from tfrecord_builder.data import dataset_info
@@ -161,22 +162,31 @@ def run(
 def recognise(subject: Subject, source: splits.Split) -> Recognised:
     """Recognises and scores the split, with a progress bar."""
     scored = Recognised({measure: [] for measure in subject.measures}, [], {}, [])
-    for batch in sampling.read(source, subject.input, source.num_utterances, "evaluate"):
-        for record, outputs in run(subject.recogniser, [batch]):
-            for measure, (reference, hypothesis) in subject.measures.items():
-                scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
-            scored.outputs.append({"utterance_id": record["utterance_id"], **outputs})
-            if not subject.spec.reads_audio:
-                scored.pronunciations[record["utterance_id"]] = record["pronunciation"]
-        if subject.language is not None:
-            measure, (reference, _) = list(subject.measures.items())[-1]
-            spoken = {**batch, "pinyin": batch["pronunciation"]}
-            for record, outputs in run(subject.language, [spoken]):
-                scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
+    read = input_fn.build_input_fn(source, subject.input, training=False)
+    with tqdm.tqdm(
+        total=source.num_utterances, unit=" utterances", desc="evaluate", disable=None
+    ) as progress:
+        for batch, _ in input_fn.read_elements(read):
+            _add(scored, subject, batch)
+            progress.update(len(batch["utterance_id"]))
     for rows in (*scored.measures.values(), scored.on_reference_pinyin):
         rows.sort(key=lambda row: row.utterance_id)
     scored.outputs.sort(key=lambda row: row["utterance_id"])
     return scored
+
+
+def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) -> None:
+    for record, outputs in run(subject.recogniser, [batch]):
+        for measure, (reference, hypothesis) in subject.measures.items():
+            scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
+        scored.outputs.append({"utterance_id": record["utterance_id"], **outputs})
+        if not subject.spec.reads_audio:
+            scored.pronunciations[record["utterance_id"]] = record["pronunciation"]
+    if subject.language is not None:
+        measure, (reference, _) = list(subject.measures.items())[-1]
+        spoken = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
+        for record, outputs in run(subject.language, [spoken]):
+            scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:

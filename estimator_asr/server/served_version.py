@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import soundfile
 import tensorflow as tf
-from absl import logging
 
 from estimator_asr.saved_model import export_info, recogniser
 from tfrecord_builder import errors
@@ -47,8 +46,6 @@ class ServedVersion:
         self._recognisers = {name: self._loaded.find(name) for name in self.definitions if name[0] != "_"}
         self._num_users, self._is_retired = 0, False
         self._warm_up()
-        if self.info.unread.tokens:
-            logging.warning("%s", self.info.describe_unread(version_dir))
         self.load_seconds = time.monotonic() - started
 
     @property
