@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,9 @@ class Certificate:
                     f"{_ADVICE}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
-        pairs += _pair_hypotheses(expected["n_best"], got["n_best"])
+        # By rank: texts of equal scores may change places, and the worst one may be another.
+        scores = ([each["score"] for each in side["n_best"]] for side in (expected, got))
+        pairs += itertools.zip_longest(*scores, fillvalue=expected["n_best"][0]["score"])
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _OF_CHARACTERS]
         difference = max(_difference(*pair) for pair in pairs)
@@ -99,13 +102,6 @@ def _difference(expected: float, got: float) -> float:
     """Returns the difference of two numbers relative to their size; infinity for NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
-
-
-def _pair_hypotheses(expected: Sequence[Mapping], got: Sequence[Mapping]) -> list[tuple[float, float]]:
-    """Returns the scores of the same texts; a text that one of them lacks must be as bad as its last one."""
-    scores, others = ({each["transcript"]: each["score"] for each in side} for side in (expected, got))
-    pairs = [(score, others.get(text, got[-1]["score"])) for text, score in scores.items()]
-    return pairs + [(expected[-1]["score"], score) for text, score in others.items() if text not in scores]
 
 
 def certify(

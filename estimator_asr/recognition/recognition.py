@@ -87,23 +87,24 @@ def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subje
     Raises:
         errors.UserError: it is damaged, or the data are of another vocabulary or frontend.
     """
-    exported = export_info.load(version_dir)
+    exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
     for data_dir, info in data.items():
         pairs = {
             "sha256 of tokens.txt": (info.tokens_sha256[:12], exported.acoustic.tokens_sha256[:12]),
             "frontend": (info.frontend, exported.frontend),
         }
-        assets = os.path.join(version_dir, "assets")
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
     loaded = recogniser.load_version(version_dir)
     has_language = exported.language is not None
+    names = (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)[: 2 if has_language else 1]
+    vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in names]
     return Subject(
         loaded.find("features", hotwords),
         task_spec.ACOUSTIC,
         config_json.from_json_dict(config_lib.InputConfig, exported.input),
         _measures(True, "character" if has_language else exported.token_type),
         {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})},
-        _vocabularies(exported.token_type, *_load_vocabularies(version_dir, exported)),
+        _vocabularies(exported.token_type, *vocabularies),
         loaded.find(_LANGUAGE) if has_language and _LANGUAGE in loaded.definitions else None,
         hotwords,
     )
@@ -117,15 +118,6 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
     """Returns the measures of an output of tokens, and of a transcript of the token type."""
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
-
-
-def _load_vocabularies(version_dir: str, exported: export_info.ExportInfo) -> Iterator[vocabulary.Vocabulary]:
-    """Yields the tokens of the acoustic model, and the characters of the language model if there is one."""
-    names = {each.sha256: name for name, each in exported.files.items()}
-    digests = [exported.acoustic.tokens_sha256]
-    digests += [exported.language.characters_sha256] if exported.language else []
-    for digest in digests:
-        yield vocabulary.Vocabulary.load(os.path.join(version_dir, names[digest]))
 
 
 def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Vocabularies:

@@ -59,7 +59,15 @@ class LoadedVersion:
     definitions: Mapping
 
     def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-        """Returns what runs a signature; arguments and errors as those of `load`."""
+        """Returns what runs a signature.
+
+        Args:
+            signature: its name without hotwords: "serving_default", "waveform", "features" or "language".
+            hotwords: for every batch, in the form of the graph's input (docs/decode.md).
+
+        Raises:
+            errors.UserError: there is no such signature, or it takes no hotwords.
+        """
         twin = f"{signature}_{_HOTWORDS}"
         if hotwords and signature in self.definitions and twin not in self.definitions:
             raise errors.UserError(
@@ -77,22 +85,8 @@ class LoadedVersion:
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-    """Loads a version (see find_version) for a signature: "serving_default", "waveform" or "features".
-
-    Args:
-        version_dir: the version.
-        signature: its name, without hotwords.
-        hotwords: for every batch, in the form of the graph's input (docs/decode.md).
-
-    Raises:
-        errors.UserError: a file of the export is damaged, or it takes no hotwords.
-    """
-    loaded = load_version(version_dir)
-    try:
-        return loaded.find(signature, hotwords)
-    except errors.UserError:
-        loaded.session.close()
-        raise
+    """Loads a version (see find_version) for one signature; arguments as those of LoadedVersion.find."""
+    return load_version(version_dir).find(signature, hotwords)
 
 
 def load_version(version_dir: str) -> LoadedVersion:
