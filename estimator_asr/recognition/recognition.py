@@ -21,7 +21,6 @@ from tfrecord_builder.tokens import vocabulary
 # Measure -> (reference, a feature of the record; hypothesis, an output of the recogniser).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
-_LANGUAGE = "language"  # signature of an export, from pinyin
 _SYLLABLES = ("syllable", "toneless")  # token types that are the syllables of a pronunciation
 
 Data = Mapping[str, dataset_info.DatasetInfo]  # by directory
@@ -96,8 +95,8 @@ def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subje
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
     loaded = recogniser.load_version(version_dir)
     has_language = exported.language is not None
-    names = (dataset_info.TOKENS_FILE, dataset_info.CHARACTERS_FILE)[: 2 if has_language else 1]
-    vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in names]
+    files = [dataset_info.TOKENS_FILE, *([dataset_info.CHARACTERS_FILE] if has_language else [])]
+    vocabularies = [vocabulary.Vocabulary.load(os.path.join(assets, name)) for name in files]
     return Subject(
         loaded.find("features", hotwords),
         task_spec.ACOUSTIC,
@@ -105,7 +104,7 @@ def open_version(version_dir: str, hotwords: Sequence[str], data: Data) -> Subje
         _measures(True, "character" if has_language else exported.token_type),
         {"model": version_dir, **({"hotwords": len(hotwords)} if hotwords else {})},
         _vocabularies(exported.token_type, *vocabularies),
-        loaded.find(_LANGUAGE) if has_language and _LANGUAGE in loaded.definitions else None,
+        loaded.find("language") if has_language else None,
         hotwords,
     )
 

@@ -62,10 +62,11 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
     lengths = [len(piece.waveform) for piece in pieces]
     waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
     values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
-    results = [dict(zip(values, items)) for items in zip(*values.values())]
     return [
-        captions.Segment(piece.start / sample_rate, (piece.start + length) / sample_rate, result)
-        for piece, length, result in zip(pieces, lengths, results)
+        captions.Segment(
+            piece.start / sample_rate, (piece.start + length) / sample_rate, dict(zip(values, row))
+        )
+        for piece, length, row in zip(pieces, lengths, zip(*values.values()))
     ]
 
 
