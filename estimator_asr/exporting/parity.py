@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import numpy as np
@@ -115,22 +115,55 @@ def certify(
     Raises:
         errors.UserError: an utterance differs.
     """
-    rate = acoustic.model.config.frontend.sample_rate
     spoken = [each for each in utterances if each.waveform is not None]
     heard = extract_features(acoustic.model, [each.waveform for each in spoken])
     model = trained_model.build_recogniser(acoustic, language)
     with contextlib.closing(model.session):
-        stored = _recognise_each(model, [each.fbank for each in utterances])
-        recorded = _recognise_each(model, heard)
+        stored = list(zip(utterances, _recognise_each(model, [each.fbank for each in utterances])))
+        recorded = list(zip(spoken, _recognise_each(model, heard)))
     certificate = Certificate(len(utterances), len(spoken))
     version = recogniser.load_version(version_dir)
     with contextlib.closing(version.session):
-        for padding in PADDINGS:
-            batches = _batch_features(utterances, padding)
-            _compare(certificate, version, "features", utterances, stored, batches)
-        files = _batch_files([_encode(each.waveform, rate) for each in spoken])
-        _compare(certificate, version, "serving_default", spoken, recorded, files)
+        for signature, cases in (("features", stored), ("serving_default", recorded)):
+            for size in BATCH_SIZES:
+                for begin in range(0, len(cases), size):
+                    _compare_batch(certificate, version, signature, cases[begin : begin + size])
     return certificate
+
+
+def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:
+    batches = ({"fbank": each[None], "num_frames": np.int32([len(each)])} for each in fbanks)
+    return [outputs for _, outputs in recognition.run(model, batches)]
+
+
+def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
+    """Compares a batch of cases, each an utterance and what the models give for it."""
+    if signature == "features":
+        fbanks = [utterance.fbank for utterance, _ in cases]
+        batches = [_stack_features(fbanks, padding) for padding in PADDINGS]
+    else:
+        rate = version.info.frontend.sample_rate
+        batches = [{"wav_bytes": np.array([_encode(each.waveform, rate) for each, _ in cases], object)}]
+    model = version.find(signature)
+    for batch in batches:
+        for (utterance, expected), (_, outputs) in zip(cases, recognition.run(model, [batch])):
+            where = f"export: {utterance.utterance_id} in {signature}, batch of {len(cases)}"
+            certificate.compare(where, expected, outputs)
+        certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(cases)
+
+
+def _stack_features(fbanks: Sequence[np.ndarray], padding: int) -> dict[str, np.ndarray]:
+    lengths = np.int32([len(each) for each in fbanks])
+    stacked = np.full([len(fbanks), max(lengths) + padding, fbanks[0].shape[1]], np.nan, np.float32)
+    for row, fbank in zip(stacked, fbanks):
+        row[: len(fbank)] = fbank
+    return {"fbank": stacked, "num_frames": lengths}
+
+
+def _encode(waveform: np.ndarray, sample_rate: int) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, waveform, sample_rate, "FLOAT", format="WAV")
+    return file.getvalue()
 
 
 def extract_features(
@@ -149,46 +182,3 @@ def extract_features(
             frozen_weights.load(session, model.path, config.encoder.encoder)
         fbank = tf.cast(fbank[0], tf.float32)
         return [session.run(fbank, {waveform: each}) for each in waveforms]
-
-
-def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) -> list[Mapping]:
-    batches = ({"fbank": each[None], "num_frames": np.int32([len(each)])} for each in fbanks)
-    return [outputs for _, outputs in recognition.run(model, batches)]
-
-
-def _compare(certificate, version, signature, utterances, expected, batches) -> None:
-    """Runs batches, which are pairs of the utterances' numbers and the inputs."""
-    model = version.find(signature)
-    for rows, batch in batches:
-        for row, (_, outputs) in zip(rows, recognition.run(model, [batch])):
-            where = f"export: {utterances[row].utterance_id} in {signature}, batch of {len(rows)}"
-            certificate.compare(where, expected[row], outputs)
-        certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(rows)
-
-
-def _batch_features(utterances: Sequence[sample.Utterance], padding: int) -> Iterator[tuple]:
-    for rows in _rows(len(utterances)):
-        chosen = [utterances[row].fbank for row in rows]
-        lengths = np.int32([len(each) for each in chosen])
-        batch = np.full([len(rows), max(lengths) + padding, chosen[0].shape[1]], np.nan, np.float32)
-        for place, fbank in zip(batch, chosen):
-            place[: len(fbank)] = fbank
-        yield rows, {"fbank": batch, "num_frames": lengths}
-
-
-def _batch_files(files: Sequence[bytes]) -> Iterator[tuple]:
-    for rows in _rows(len(files)):
-        yield rows, {"wav_bytes": np.array([files[row] for row in rows], object)}
-
-
-def _rows(count: int) -> Iterator[range]:
-    """Yields the numbers of the utterances of each batch, all utterances in each batch size."""
-    for size in BATCH_SIZES:
-        for begin in range(0, count, size):
-            yield range(begin, min(begin + size, count))
-
-
-def _encode(waveform: np.ndarray, sample_rate: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, sample_rate, "FLOAT", format="WAV")
-    return file.getvalue()

@@ -64,14 +64,14 @@ def decode_batch(
 
 def read_headers(wavs: tf.Tensor, sample_rates: range) -> Header:
     """Reads the headers of WAV files, string [batch]; a sample rate outside of `sample_rates` is invalid."""
-    format_start, data_chunk, has_both = _find_chunks(wavs)
-    fields = _read(wavs, format_start + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
+    format_chunk, data_chunk, has_both = _find_chunks(wavs)
+    fields = _read(wavs, format_chunk + _CHUNK_BYTES, tf.uint16, _EXTENSIBLE_BYTES // 2)  # [batch, 20]
     tag, num_channels, rate_low, rate_high, _, _, frame_bytes, num_bits = (fields[:, i] for i in range(8))
     is_extensible = tf.equal(tag, _EXTENSIBLE)
     tag = tf.where(is_extensible, fields[:, 12], tag)
     rate, sample_bytes = rate_low + rate_high * 65536, (num_bits + 7) // 8
     smallest = tf.where(is_extensible, tf.constant(_EXTENSIBLE_BYTES, tf.int64), _FORMAT_BYTES)
-    is_valid = has_both & (_read_uint32(wavs, format_start + 4) >= smallest)
+    is_valid = has_both & (_read_uint32(wavs, format_chunk + 4) >= smallest)
     is_valid &= _is_encoding(tag, num_bits) & (num_channels > 0)
     is_valid &= tf.equal(frame_bytes, num_channels * sample_bytes)
     is_valid &= (rate >= sample_rates.start) & (rate < sample_rates.stop)
