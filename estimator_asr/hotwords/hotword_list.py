@@ -53,7 +53,7 @@ def read_for(version_dir: str, flags) -> list[str]:
         tokens = vocabulary.Vocabulary.load(os.path.join(version_dir, "assets", dataset_info.TOKENS_FILE))
         unknown = find_unknown(hotwords, tokens, export_info.load(version_dir).token_type)
         if unknown:
-            examples = ", ".join(map(str, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+            examples = export_info.list_examples(list(map(str, unknown)))
             counts = f"{len(unknown)} of {len(hotwords)} hotwords"
             problem = "have a syllable that the acoustic model lacks, and are ignored"
             print(f"warning: {counts} {problem}: {examples}", file=sys.stderr, flush=True)

@@ -86,11 +86,11 @@ def write(
     texts = sequences.join(written, "character" if language else acoustic.config.token_type)
     rescored = scores + acoustic.decode.language_weight * tf.reshape(written.scores, tf.shape(scores))
     ranking = rank(rescored, tf.reshape(texts, tf.shape(scores)))
-    ids, places = (each if each is None else tf.gather(each, ranking.rows) for each in (ids, places))
     tokens, spoken, written = (each.take(ranking.rows) for each in (tokens, spoken, written))
-    times = token_times.align(recognition.log_probs, recognition.num_frames, ids, tokens.num_strings)
+    chosen = tf.gather(ids, ranking.rows), tokens.num_strings
+    times = token_times.align(recognition.log_probs, recognition.num_frames, *chosen)
     if places is not None:
-        times = characters.merge(times, tokens.num_strings, places)
+        times = characters.merge(times, tokens.num_strings, tf.gather(places, ranking.rows))
     return {
         "transcript": ranking.transcripts[:, 0],
         "pinyin": sequences.join(tokens, "syllable"),
