@@ -140,14 +140,12 @@ def run(
         batches: values by name, whose first axis is the batch; those that are not inputs are passed on.
 
     Yields:
-        For each utterance its values, bytes as str, and its outputs as Recogniser.run returns them.
+        For each utterance its values, and its outputs as Recogniser.run returns them.
     """
     for batch in batches:
         outputs = model.run(batch)
         for i, row in enumerate(zip(*outputs.values())):
-            values = {name: value[i] for name, value in batch.items()}
-            texts = {name: each.decode("utf-8") for name, each in values.items() if isinstance(each, bytes)}
-            yield {**values, **texts}, dict(zip(outputs, row))
+            yield {name: value[i] for name, value in batch.items()}, dict(zip(outputs, row))
 
 
 def recognise(subject: Subject, source: splits.Split) -> Recognised:
@@ -170,9 +168,10 @@ def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) 
     for record, outputs in run(subject.recogniser, [batch]):
         for measure, (reference, hypothesis) in subject.measures.items():
             scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
-        scored.outputs.append({"utterance_id": record["utterance_id"], **outputs})
+        utterance_id = record["utterance_id"].decode("utf-8")
+        scored.outputs.append({"utterance_id": utterance_id, **outputs})
         if not subject.spec.reads_audio:
-            scored.pronunciations[record["utterance_id"]] = record["pronunciation"]
+            scored.pronunciations[utterance_id] = record["pronunciation"].decode("utf-8")
     if subject.language is not None:
         measure, (reference, _) = list(subject.measures.items())[-1]
         spoken = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
@@ -181,4 +180,5 @@ def _add(scored: Recognised, subject: Subject, batch: Mapping[str, np.ndarray]) 
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:
-    return utterances.score(measure, record["utterance_id"], record["speaker"], record[reference], hypothesis)
+    texts = (record[name].decode("utf-8") for name in ("utterance_id", "speaker", reference))
+    return utterances.score(measure, *texts, hypothesis)
